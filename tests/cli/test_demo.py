@@ -30,7 +30,7 @@ def test_the_demo_plays_over_every_wire_and_quotes_the_real_file(user: User, tmp
     lines = done.stdout.splitlines()
     assert "scripted" in lines[0]
     # A server that is not there is named, and the rest goes on.
-    assert "optional: attic. There is no program 'no-such-server' in any folder of PATH.\n" in done.stdout
+    assert "not started: attic. There is no program 'no-such-server' in any folder of PATH.\n" in done.stdout
     wires = [line[4:].partition(", at http://127.0.0.1:")[0] for line in lines if line.startswith("=== ")]
     assert {"anthropic", "gemini", "openai-chat", "openai-responses"} <= set(wires)
     assert done.stdout.count("6 tools of 3 ensembles (io, clock, count)") == 1
@@ -38,7 +38,7 @@ def test_the_demo_plays_over_every_wire_and_quotes_the_real_file(user: User, tmp
     assert done.stdout.count("> count.count_lines ") == len(wires)
     assert done.stdout.count("> io.write_file ") == len(wires)
     assert done.stdout.count("--- 6 turns, 7 calls, 1 failed, ") == len(wires)
-    early = [line for line in lines if "Started early" in line]
+    early = [line for line in lines if "Calls started before" in line]
     assert len(early) == len(wires)
     assert all(
         "io.read_file, clock.tell_time, count.count_lines" in line and "write_file" not in line for line in early
@@ -98,7 +98,7 @@ def test_a_score_of_a_users_own_is_compared_with_what_it_expects(user: User) -> 
     assert done.returncode == exit_codes.REFUSED
     failing = "$ sh -c 'echo said >&2; exit 3'"
     assert done.stderr.splitlines() == [
-        f"Not as expected: {fault}"
+        f"Unexpected: {fault}"
         for fault in (
             "The result 'read' does not contain 'RESULT'.",
             "a.txt does not contain 'FILE'.",
@@ -184,7 +184,7 @@ def test_a_rehearsal_says_what_it_wants_and_warns_of_what_it_does_not_get(user: 
         assert process.stdout is not None
         assert process.stderr is not None
         text = ""
-        while "expects to be asked" not in text:
+        while "expects this prompt" not in text:
             text += process.stdout.readline()
         folder = ROOT / "sources" / "ripieno" / "data" / "demo" / "ensembles"
         rows = [line.split() for line in text.splitlines() if line.endswith(".toml")]

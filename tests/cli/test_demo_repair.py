@@ -42,14 +42,14 @@ def test_a_bug_is_mended_under_a_tier_or_the_reason_is_told(
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     name = f"tier {tier} ({', '.join(found.parts)})"
-    assert f"The programs of tools run under {name}." in lines
+    assert f"Programs run in the sandbox: {name}." in lines
     called = [line.split()[1].rpartition(".")[2] for line in lines if line.startswith("> ")]
     assert [one for one in WORK if one in called] == WORK
     assert called[-1] == "submit"
     programs = [line for line in lines if line.startswith(("< git.", "< execution."))]
     assert len(programs) == 6
     assert all(name in line for line in programs)
-    assert f"    Programs ran under {name}." in lines
+    assert f"    Sandbox of the programs: {name}." in lines
     end = done.stdout.partition("The workspace at the end:\n")[2].splitlines()
     assert end[:3] == [
         "  $ git log '--format=%an: %s' (in metronome): exit code 0",

@@ -21,14 +21,14 @@ def test_what_holds_here(call: Call, user: User) -> None:
     assert facts["tier"] == 2 or facts["reason"]
     assert "\nSandbox\n" in shown.out
     assert facts["name"] in shown.out
-    assert facts["network"] == "for tools that say so"
+    assert facts["network"] == "for tools that declare it"
 
 
 @pytest.mark.parametrize(
     ("table", "expected"),
     [
-        ('level = "off"\nnetwork = false', {"level": "off", "tier": 0, "network": "for none", "missing": None}),
-        ('provider = "cubes"\nnetwork = true', {"tier": 3, "name": "tier 3 (cubes)", "network": "for all"}),
+        ('level = "off"\nnetwork = false', {"level": "off", "tier": 0, "network": "for no tools", "missing": None}),
+        ('provider = "cubes"\nnetwork = true', {"tier": 3, "name": "tier 3 (cubes)", "network": "for all tools"}),
         ('readable = ["/srv/x"]\nwritable = ["y"]\nlevel = "off"', {"readable": ["/srv/x"]}),
     ],
 )

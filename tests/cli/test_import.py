@@ -84,7 +84,7 @@ def test_claude_code(bring: Call, user: User) -> None:
     assert database["ensemble"]["enabled"] is False
     assert database["connection"]["environment"] == {"CACHE": "{env:CACHE_DIR}", "DATABASE_URL": "{env:DATABASE_URL}"}
     assert read(user, "database-2")["connection"]["command"] == ["uvx", "garden-server"]
-    for line in ("the default of CACHE_DIR", "projects./home/ada/garden.mcpServers: it is the same", "'database-2'"):
+    for line in ("the default of CACHE_DIR", "projects./home/ada/garden.mcpServers: the same", "'database-2'"):
         assert line in done.out
 
 
@@ -188,7 +188,7 @@ def test_json_says_everything(bring: Call, user: User) -> None:
                 "transport": "stdio",
                 "file": str(user.configuration / "ensembles" / "one.toml"),
                 "variables": {"ONE_TOKEN": "TOKEN"},
-                "left_out": ["approval without asking: it is yours to give"],
+                "left_out": ["approval without asking: see below"],
                 "approve": ["one.a"],
             }
         ],
@@ -213,9 +213,9 @@ def test_what_is_there_stays_unless_forced(bring: Call, user: User) -> None:
     assert "--force" in again.err
     assert read(user, "one")["connection"]["command"] == ["first"]
     assert read(user, "two")["connection"]["command"] == ["two"]
-    assert again.err == "1 is there already: one; --force replaces them.\n"
+    assert again.err == "Already exists: one. To replace, use --force.\n"
     third = bring({"one": {"command": "x"}, "two": {"command": "x"}, "bad": {}}, "--format", "json")
-    assert [line.partition(":")[0] for line in third.err.splitlines()] == ["Refused 'bad'", "2 are there already"]
+    assert [line.partition(":")[0] for line in third.err.splitlines()] == ["Refused 'bad'", "Already exists"]
     assert (json.loads(third.out)["there"], third.code) == (["one", "two"], exit_codes.INPUT)
     assert bring({"one": {"command": "third"}}, "--force").code == 0
     assert read(user, "one")["connection"]["command"] == ["third"]
@@ -234,30 +234,30 @@ def test_names(bring: Call, user: User) -> None:
     assert done.code == 0
     names = sorted(path.stem for path in (user.configuration / "ensembles").iterdir())
     assert names == ["a-b", "a-b-2", "mcp-7z", "my-io", "server"]
-    assert "a bundled ensemble has it" in done.out
+    assert "it belongs to a bundled ensemble" in done.out
     assert read(user, "my-io")["ensemble"]["description"] == "Tools of the MCP server io"
 
 
 def test_a_second_import_finds_the_names_of_the_first(bring: Call, user: User) -> None:
     servers = {"a b": {"command": "first"}, "a-b": {"command": "second"}}
     assert bring(servers).code == 0
-    assert bring(servers).err == "2 are there already: a-b, a-b-2; --force replaces them.\n"
+    assert bring(servers).err == "Already exists: a-b, a-b-2. To replace, use --force.\n"
 
 
 def test_timeouts_say_what_they_are_about(bring: Call, user: User) -> None:
     assert bring({"slow": {"command": "x", "timeout": 60000}, "quick": {"command": "x", "timeout": 5}}).code == 0
     slow, quick = ((user.configuration / "ensembles" / f"{name}.toml").read_text() for name in ("slow", "quick"))
-    assert "# Seconds that a call of a tool may take.\ntimeout = 60\n" in slow
-    started = "# Seconds in which the server must have started and told its tools"
-    assert f"{started}: 28 is the most, whatever a call may take.\ntimeout = 28\n" in slow
+    assert "# The maximum time of a call, in seconds.\ntimeout = 60\n" in slow
+    started = "# The maximum time for the server to start and list its tools, in seconds"
+    assert f"{started}; at most 28.\ntimeout = 28\n" in slow
     assert f"{started}.\ntimeout = 5\n" in quick
 
 
 def test_a_configuration_that_names_what_plays_is_told_of(bring: Call, user: User) -> None:
     user.configure('[ensembles]\nenabled = ["io"]\n[environment]\nallow = ["ONE_HOUSE_*"]\n')
     done = bring({"one": {"command": "one", "env": {"HOUSE_KEY": "x", "SHED_KEY": "y"}}})
-    assert "add one to enabled under [ensembles]" in done.out
-    assert "add them to allow under [environment], which your configuration has: ONE_SHED_KEY\n" in done.out
+    assert "add to enabled under [ensembles]: one" in done.out
+    assert "Add these to allow under [environment], which your configuration sets: ONE_SHED_KEY\n" in done.out
 
 
 def test_two_values_never_share_a_variable(bring: Call, user: User) -> None:
@@ -325,7 +325,7 @@ def test_a_name_to_keep_that_there_is_not_stops_it(bring: Call, user: User) -> N
     ("text", "words"),
     [
         ('{"mcpServers": {\n  "a": {"env": {"TOKEN": "hush" "x"}}}}', ["line 2, column 33", "client.json"]),
-        ("[1]", ["no object", "mcpServers"]),
+        ("[1]", ["not an object", "mcpServers"]),
         ("{}", ["no servers", "mcp.servers", "projects"]),
         ('{"mcpServers": {}}', ["mcpServers is empty"]),
         ('{"mcpServers": [1]}', ["mcpServers must be an object"]),
@@ -353,24 +353,24 @@ def test_bytes_that_are_no_text(call: Call, tmp_path: pathlib.Path) -> None:
         ("npx", "must be an object"),
         ({"command": ["npx"]}, "command must be a text"),
         ({"command": "npx", "args": "hush"}, "args must be a list"),
-        ({"command": "npx", "args": [["hush"]]}, "args must hold texts only"),
-        ({"command": "npx", "args": ["hush\0"]}, "no process"),
+        ({"command": "npx", "args": [["hush"]]}, "args must contain only texts"),
+        ({"command": "npx", "args": ["hush\0"]}, "cannot be passed to a process"),
         ({"command": "npx", "env": ["hush"]}, "env must be an object"),
-        ({"command": "npx", "env": {"A": {"hush": 1}}}, "env must hold texts only"),
+        ({"command": "npx", "env": {"A": {"hush": 1}}}, "env must contain only texts"),
         ({"command": "npx", "url": "https://a.example"}, "both command and url"),
         ({"command": "cmd", "args": ["/c"]}, "shell of Windows"),
         ({"command": "./server"}, "relative path"),
-        ({"command": "${workspaceFolder}/server"}, "write the whole path"),
-        ({"command": "npx", "cwd": "/srv/${SHED}"}, "cwd has a variable"),
+        ({"command": "${workspaceFolder}/server"}, "write the full path"),
+        ({"command": "npx", "cwd": "/srv/${SHED}"}, "cwd contains a variable"),
         ({"type": "http", "command": "npx"}, "it has no url"),
-        ({"type": "carrier pigeon", "url": "https://a.example"}, "its type is none of"),
-        ({"url": "https://a.example/mcp?api_key=hush"}, "may hold a secret"),
-        ({"url": "https://ada:hush@a.example/mcp"}, "may hold a secret"),
-        ({"url": "https://${SHED}/mcp"}, "url has a variable"),
+        ({"type": "carrier pigeon", "url": "https://a.example"}, "its type must be"),
+        ({"url": "https://a.example/mcp?api_key=hush"}, "may contain a secret"),
+        ({"url": "https://ada:hush@a.example/mcp"}, "may contain a secret"),
+        ({"url": "https://${SHED}/mcp"}, "url contains a variable"),
         ({"url": "ftp://a.example"}, "begins with http://"),
         ({"url": "https://"}, "begins with http:// or https://"),
         ({"url": "https://a.example", "headers": {"A b": "hu"}}, "the name of a header"),
-        ({"url": "https://a.example", "headers": {"A": "hush\r\n${B}"}}, "a header cannot hold"),
+        ({"url": "https://a.example", "headers": {"A": "hush\r\n${B}"}}, "not allowed in headers"),
     ],
 )
 def test_servers_that_are_refused_do_not_keep_others_out(bring: Call, user: User, server: Any, words: str) -> None:
@@ -399,7 +399,7 @@ def test_small_things_are_mended_and_said(bring: Call, user: User) -> None:
     assert written["connection"]["command"] == ["npx", "-y", "server"]
     assert written["connection"]["environment"] == {"PORT": "80", "DEBUG": "{env:ONE_DEBUG}", "BRACES": "{{x}}"}
     for words in ("split", "env.GONE", "env.A-B", "timeout: ", "trust: ", "disabledTools: ", "oauth: "):
-        assert f"one: {words}" in done.out.replace("command: it was one text, and is ", "")
+        assert f"one: {words}" in done.out.replace("command: one text, ", "")
     assert "hush" not in done.out
 
 
@@ -477,7 +477,7 @@ def test_no_secret_is_written_or_shown(
             outcome = json.loads(done.out)
             refused = len(outcome["refused"])
             said += strings(outcome)
-        kept_out = refused or "Refused" in done.err or "there already" in done.err
+        kept_out = refused or "Refused" in done.err or "Already exists" in done.err
         assert done.code == (exit_codes.INPUT if kept_out else 0)
     assert refused == 0
     for path in (tmp_path / "into").iterdir():

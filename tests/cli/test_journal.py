@@ -103,13 +103,13 @@ def test_show(file: pathlib.Path, call: Call) -> None:
     steps = [line.partition("  ")[2].partition("  ")[2] for line in lines if line.startswith("  - ")]
     assert steps == [
         "began: house/small",
-        "turned: invocations, 120 tokens read, 30 written",
+        "turned: invocations, 120 input tokens, 30 output tokens",
         'asked: io.read_file {"reason": "It is asked for."}',
         'answered: io.read_file {"answer": "approve"}',
         "started: io.read_file",
         "finished: io.read_file in 12 ms, attempt 2",
         "refused: red_file: unknown_tool: There is none.",
-        "turned: stop, 120 tokens read, 30 written",
+        "turned: stop, 120 input tokens, 30 output tokens",
         "ended: stop",
     ]
     assert done.out.count("It says README.rst.") == 6
@@ -166,10 +166,10 @@ def test_export_and_verify(file: pathlib.Path, user: User, call: Call) -> None:
     assert lines[-1] == {"anchor": {"number": 28, "digest": lines[-2]["digest"]}}
     assert call("journal", "export", "3f").out.splitlines()[:14] == kept.read_text().splitlines()[:14]
     again = call("journal", "export", "--output", str(kept))
-    assert (again.code, "is there already" in again.err) == (2, True)
+    assert (again.code, "already exists" in again.err) == (2, True)
     good = call("journal", "verify", "--anchor", str(kept))
-    assert (good.code, "All 28 lines" in good.out, "up to line 28" in good.out) == (0, True, True)
-    assert "cut off" in call("journal", "verify").out
+    assert (good.code, "Verified 28 lines" in good.out, "up to 28" in good.out) == (0, True, True)
+    assert "Truncation can be detected only with --anchor." in call("journal", "verify").out
     with sqlite3.connect(file) as connection:
         connection.execute("DELETE FROM lines WHERE number > 26")
     connection.close()
@@ -190,7 +190,7 @@ def test_a_long_check_says_how_far_it_is_at_a_terminal(file: pathlib.Path, user:
         journal.record([Record(stage="began", conversation="d", turn=0) for _ in range(2500)])
     with Screen(user, "journal", "verify") as screen:
         screen.wait_for("1000 of 2528 lines")
-        screen.wait_for("All 2528 lines")
+        screen.wait_for("Verified 2528 lines")
         assert screen.end() == 0
 
 
@@ -221,7 +221,7 @@ def test_delete(file: pathlib.Path, user: User, call: Call) -> None:
     assert b"README.rst" not in b"".join(one.read_bytes() for one in user.state.iterdir())
     assert "(deleted)" in call("journal", "list").out
     assert call("journal", "verify").code == 0
-    assert call("journal", "delete", "--older-than", "1d", "--yes").out == "There is none.\n"
+    assert call("journal", "delete", "--older-than", "1d", "--yes").out == "No conversation matches.\n"
     assert call("journal", "delete", "--older-than", "0m", "--yes").out == f"Deleted: {SECOND}, 14 lines.\n"
     assert call("journal", "delete").code == 2
     assert call("journal", "delete", "77", "--older-than", "1d").code == 2
@@ -230,11 +230,11 @@ def test_delete(file: pathlib.Path, user: User, call: Call) -> None:
 
 def test_somebody_at_a_terminal_is_asked_before_anything_is_deleted(file: pathlib.Path, user: User) -> None:
     with Screen(user, "journal", "delete", "3f") as screen:
-        screen.wait_for("cannot be taken back")
+        screen.wait_for("cannot be undone")
         screen.type("n\n")
         assert screen.end() == 130
     with Screen(user, "journal", "delete", "3f") as screen:
-        screen.wait_for("cannot be taken back")
+        screen.wait_for("cannot be undone")
         screen.type("y\n")
         screen.wait_for("Deleted")
         assert screen.end() == 0
@@ -257,9 +257,9 @@ def test_stats(file: pathlib.Path, call: Call) -> None:
     assert done.code == 0
     assert done.out.splitlines()[:5] == [
         "2 conversations, 4 turns, 2 calls (0 failed, 2 refused, 0 of them denied)",
-        "Tokens: 480 read (400 of them from a provider's cache), 120 written (0 of them reasoning)",
-        "Time: 6.0 s of models, 25 ms of tools",
-        "Calls: 2 asked somebody first, 2 attempts after the first",
+        "Tokens: 480 input (400 of them from a provider's cache), 120 output (0 of them reasoning)",
+        "Time: 6.0 s in models, 25 ms in tools",
+        "Calls: 2 needed approval, 2 attempts after the first",
         "Errors: 2 unknown_tool",
     ]
     tables = [[line.split() for line in table.splitlines()] for table in done.out.split("\n\n")[1:]]

@@ -65,7 +65,7 @@ def test_help_says_of_each_command_what_the_command_says_itself() -> None:
     for words, command in commands():
         if len(words) == 1 and words != ["new"]:
             first = (command.help or "").strip().partition("\n")[0]
-            assert COMMANDS[words[0]][1] == first.replace(" Connects to none of them.", ""), words
+            assert COMMANDS[words[0]][1] == first.replace(" Connects none of them.", ""), words
 
 
 def test_help_tells_the_exit_codes(call: Call) -> None:

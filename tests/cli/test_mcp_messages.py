@@ -57,13 +57,13 @@ def test_the_doctor_tells_all_of_an_optional_server_that_does_not_start(call: Ca
     reason = found["Why ghost does not start"]
     assert reason[0] == "  the MCP server ended with exit code 3."
     assert reason[2:] == ["  The last lines of its standard error:", "    first words", "    last words"]
-    assert done.out.splitlines()[-1] == "What is required can start; 1 optional does not: ghost."
+    assert done.out.splitlines()[-1] == "Everything required can start. Optional ensembles that cannot: ghost."
     # Nothing is there that could be recorded.
     assert not any("ripieno lock" in line for line in found["Pins"])
     (one,) = [one for one in doctor(call)["ensembles"] if one["name"] == "ghost"]
     assert one["reason"].startswith("the MCP server ended")
     assert one["pins"]["advice"] is None
-    assert "all at once" in call("doctor", "--help").out
+    assert "all ensembles at once" in call("doctor", "--help").out
 
 
 @pytest.mark.usefixtures("ghost")
@@ -97,11 +97,9 @@ def test_variables_that_are_named_and_not_set(call: Call, user: User, monkeypatc
     done = call("check")
     assert done.code == exit_codes.GOOD
     (line,) = [line for line in done.out.splitlines() if " warning: " in line]
-    assert line.endswith(
-        "one.toml:8: warning: the variable NO_SUCH_TOKEN is not set, and 'one' and 'two' cannot do without"
-    )
+    assert line.endswith("one.toml:8: warning: the variable NO_SUCH_TOKEN is not set, and is needed by 'one' and 'two'")
     assert "hint: Set it in the environment.\n" in done.out
-    assert sections(call("doctor").out)["Variables that are named, and not set"] == [
+    assert sections(call("doctor").out)["Variables that are not set"] == [
         "  NO_SUCH_TOKEN, for one",
         "  NO_SUCH_TOKEN, for two",
     ]
@@ -153,7 +151,7 @@ def test_where_nobody_has_to_sign_in(call: Call, user: User) -> None:
     assert "does not require a sign-in. Remove oauth from [connection]." in done.err
     (row,) = [line for line in sections(shown.out)["Sign-ins"] if line.startswith("open")]
     assert row.split(maxsplit=1)[1].split("  ")[0] == "not needed to start"
-    assert row.endswith("plays without a sign-in")
+    assert row.endswith("works without a sign-in")
     assert "ripieno login" not in shown.out
 
 

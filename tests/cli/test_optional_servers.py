@@ -37,7 +37,7 @@ def configuration(user: User, tmp_path: pathlib.Path) -> pathlib.Path:
 def test_the_demo_names_a_server_that_is_not_there_and_plays_to_its_end(user: User) -> None:
     done = user.call("demo")
     assert done.returncode == 0, done.stderr
-    assert "optional: attic. There is no program 'no-such-server' in any folder of PATH.\n" in done.stdout
+    assert "not started: attic. There is no program 'no-such-server' in any folder of PATH.\n" in done.stdout
     assert done.stdout.endswith("5 of 5 conversations ended as the score 'demo' expects.\n")
 
 

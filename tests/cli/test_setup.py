@@ -125,7 +125,7 @@ def test_a_name_that_cannot_be(call: Call, user: User, name: str, proposal: str)
     done = call("new", "ensemble", name)
     assert done.code == exit_codes.INPUT
     assert repr(name) in done.err
-    assert (f"'{proposal}' would do" in done.err) is bool(proposal)
+    assert (f"Possible: '{proposal}'" in done.err) is bool(proposal)
     assert not user.configuration.exists()
 
 
@@ -142,7 +142,7 @@ def test_trust_lists_what_it_covers_and_can_be_taken_back(call: Call, user: User
     (user.workspace / "ripieno.toml").write_text('[model]\ndefault = "ollama/y"\n')
     assert json.loads(call("doctor", "--format", "json").out)["project"]["trust"] == "changed since it was trusted"
     assert "no longer trusted" in call("trust", "--remove").out
-    assert "nor was it before" in call("trust", "--remove").out
+    assert "was not trusted" in call("trust", "--remove").out
 
 
 def test_a_store_of_trust_that_cannot_be_read_is_no_trust(call: Call, user: User) -> None:
@@ -169,9 +169,9 @@ def test_the_doctor_sees_everything(call: Call, user: User, monkeypatch: pytest.
     assert done.code == exit_codes.INPUT
     seen = json.loads(done.out)
     ensembles = {one["name"]: one for one in seen["ensembles"]}
-    assert (ensembles["io"]["plays"], ensembles["io"]["tools"]) == (True, 3)
-    assert (ensembles["dead"]["plays"], "no-such-program" in ensembles["dead"]["reason"]) == (False, True)
-    assert (ensembles["off"]["plays"], "enabled = false" in ensembles["off"]["reason"]) == (False, True)
+    assert (ensembles["io"]["ready"], ensembles["io"]["tools"]) == (True, 3)
+    assert (ensembles["dead"]["ready"], "no-such-program" in ensembles["dead"]["reason"]) == (False, True)
+    assert (ensembles["off"]["ready"], "enabled = false" in ensembles["off"]["reason"]) == (False, True)
     assert any("'dead'" in failure for failure in seen["failures"])
     providers = {one["name"]: one for one in seen["providers"]}
     assert providers["mine"]["variables"] == {"MINE_KEY": False}
@@ -200,5 +200,5 @@ def test_the_doctor_finds_names_that_clash(call: Call, user: User) -> None:
 def test_the_doctor_at_a_terminal(user: User) -> None:
     with Screen(user, "doctor", COLUMNS="150") as screen:
         assert screen.end() == 0
-        for title in ("Versions", "Layers", "Providers", "Ensembles", "All of it can start."):
+        for title in ("Versions", "Layers", "Providers", "Ensembles", "Everything can start."):
             assert title in screen.text

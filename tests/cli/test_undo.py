@@ -55,7 +55,7 @@ def test_what_has_changed_since_is_refused(changed: Call, user: User) -> None:
     assert done.code == 1
     assert done.out.splitlines()[1:] == [
         "  'notes/todo' has changed since.",
-        "To pass over it, and take back what was changed before: ripieno undo --skip 3",
+        "To skip it, and undo the changes before it: ripieno undo --skip 3",
     ]
     assert (user.workspace / "notes/todo").read_text() == "mine"
     done = changed("undo", "--format", "json")
@@ -92,7 +92,7 @@ def barred(user: User, call: Call) -> Call:
 
 def test_what_cannot_be_undone_is_passed_over(barred: Call, user: User) -> None:
     lines = barred("undo", "--list").out.splitlines()
-    assert lines[1].endswith("- large (cannot be undone: too large to be kept)")
+    assert lines[1].endswith("- large (cannot be undone: too large to record)")
     assert lines[2].endswith("+ second")
     kept = [one["kept"] for one in json.loads(barred("undo", "--list", "--format", "json").out)["changes"]]
     assert kept == [False, True, True]
@@ -101,7 +101,7 @@ def test_what_cannot_be_undone_is_passed_over(barred: Call, user: User) -> None:
         1,
         [
             "  What 'large' was before is too large, and was not kept.",
-            "To pass over it, and take back what was changed before: ripieno undo --skip 2",
+            "To skip it, and undo the changes before it: ripieno undo --skip 2",
         ],
     )
     done = barred("undo", "1", "--skip")
@@ -143,12 +143,12 @@ def test_what_cannot_be_undone_is_passed_over_up_to_a_mark(call: Call, user: Use
 
 
 def test_mistakes_are_said(call: Call, user: User, tmp_path: pathlib.Path) -> None:
-    assert call("undo", "--list").out == "Tools have changed nothing here that could be undone.\n"
+    assert call("undo", "--list").out == "There are no changes to undo.\n"
     for arguments in (("0",), ("x",), ("--list", "--skip"), ("2", "--to", "here"), ("--to", "here")):
         done = call("undo", *arguments)
         assert (done.code, done.out) == (2, "")
     assert "There is no mark 'here'. There are no marks." in done.err
     done = call("--workspace", str(tmp_path), "undo")
     assert done.code == 2
-    assert "your state folder lies in it" in done.err
+    assert "it contains your state folder" in done.err
     assert "ripieno undo 3" in call("undo", "--help").out

@@ -123,13 +123,13 @@ def test_check_and_doctor_find_what_its_origin_needs(installed: pathlib.Path, tm
     file = place_station(tmp_path)
     done = ripieno(installed, tmp_path, "check")
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"{file}:7: warning: there is no program 'read-the-gauge' in any folder of PATH" in done.stdout
+    assert f"{file}:7: warning: the program 'read-the-gauge' is not in PATH" in done.stdout
     assert f"{file}:8: warning: the variable STATION_PASSWORD is not set" in done.stdout
     done = ripieno(installed, tmp_path, "doctor", "--no-connect", "--format", "json")
     facts = json.loads(done.stdout)
     (seen,) = (one for one in facts["ensembles"] if one["name"] == "station")
     assert seen["absent_variables"] == ["STATION_PASSWORD"]
-    assert any(f"{file}:7: warning: there is no program 'read-the-gauge'" in one for one in facts["warnings"])
+    assert any(f"{file}:7: warning: the program 'read-the-gauge' is not in PATH" in one for one in facts["warnings"])
     place_station(tmp_path, STATION.replace("driver", "drivr").replace("gauge =", "guage ="))
     done = ripieno(installed, tmp_path, "check")
     assert done.returncode == 2

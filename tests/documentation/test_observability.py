@@ -51,7 +51,7 @@ def test_the_journal(asked: User, call: Call, capsys: pytest.CaptureFixture[str]
             done = call(*words)
             assert done.code == 0, done.err
     (words,) = commands(delete)
-    assert call(*words).out == "There is none.\n"
+    assert call(*words).out == "No conversation matches.\n"
     run_program(program)
     *lines, last = capsys.readouterr().out.splitlines()
     assert last == "True True"

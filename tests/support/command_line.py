@@ -127,7 +127,7 @@ class User:
             assert process.stdout is not None
             urls: dict[str, str] = {}
             for line in process.stdout:
-                if line.startswith("Point the SDKs"):
+                if line.startswith("To use it from an SDK"):
                     break
                 name, _, url = line.strip().partition(" ")
                 urls[name] = url.strip()

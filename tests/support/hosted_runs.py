@@ -45,7 +45,7 @@ class Played:
         """All events of the answer."""
         plan = self.stage.plan(asked, caller)
         assert plan is not None
-        async with contextlib.aclosing(plan.play(model, wire=PROTOCOL.name if shows else None)) as batches:
+        async with contextlib.aclosing(plan.respond(model, wire=PROTOCOL.name if shows else None)) as batches:
             return [event async for batch in batches for event in batch]
 
 

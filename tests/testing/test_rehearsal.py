@@ -220,7 +220,7 @@ async def test_a_port_that_is_taken_is_said() -> None:
     application = create_application(SCORE, PROTOCOLS)
     async with serve(application) as url:
         port = int(url.rpartition(":")[2])
-        with pytest.raises(InputError, match=f"Cannot listen at 127.0.0.1, port {port}"):
+        with pytest.raises(InputError, match=f"Cannot listen on 127.0.0.1, port {port}"):
             async with serve(application, port=port):
                 pass
     with pytest.raises(InputError, match="There is no port 70000"):

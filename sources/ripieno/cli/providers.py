@@ -1,4 +1,4 @@
-"""``ripieno providers`` and ``ripieno probe``: which models there may be, and what they can do."""
+"""``ripieno providers`` and ``ripieno probe``: the available models and their capabilities."""
 
 import dataclasses
 import fnmatch
@@ -12,14 +12,14 @@ from frozendict import frozendict
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.cli.common.assembly import load_layers, make_assembly
+from ripieno.cli.common.assembly import load_valid_layers, make_assembly
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.models import show_address, show_needs, variables_of
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.descriptors.model_rows import ModelRow
-from ripieno.exceptions import AssemblyFailure, NameAbsence
+from ripieno.exceptions import NameAbsence
 from ripieno.jsonvalues import EMPTY
 from ripieno.models.probe import Finding
 from ripieno.models.probe import probe as ask_everything
@@ -33,22 +33,22 @@ _COLUMNS = {
     "STRICT": "strict",
     "IMAGES IN RESULTS": "images_in_results",
 }
-#: What a question shows beside the answer to it.
+#: What the answer to another question shows as well.
 _ASIDE = {"stream_usage": "It counts tokens in a stream"}
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--model", "-m", metavar="MODEL", default="", help="What this model can do, where rows of data know it.")
+@click.option("--model", "-m", metavar="MODEL", default="", help="Show the capabilities of this model.")
 @formats
 @common
 @pass_settings
 def providers(settings: Settings, name: str | None, model: str, output: Format) -> None:
-    """List the providers of models, and what each can do as far as its data says.
+    """List the model providers and their capabilities.
 
-    CALLS are native, or prompted: described to the model in words. KEY names the variable that has the key, with a
-    star where it is set; the first that is set counts. A NAME shows one provider, with a line for each of its models
-    that differs.
+    The capabilities are those in the provider's data. CALLS is "native", or "prompted" if tools are described in the
+    prompt. KEY names the variable that holds the key, with a star if it is set; the first one that is set is used.
+    With NAME, shows one provider, with a line for each model that differs.
 
     \b
     Example:
@@ -56,9 +56,7 @@ def providers(settings: Settings, name: str | None, model: str, output: Format) 
       ripieno providers NAME
       ripieno providers NAME --model some/model --format json
     """
-    loaded = load_layers(settings)
-    if loaded.failures:
-        raise AssemblyFailure("Start-up would fail:", loaded.failures)
+    loaded = load_valid_layers(settings)
     chosen = _choose(loaded, name)
     secrets = make_assembly(loaded).surroundings.secrets
     known = {variable: bool(secrets.get(variable)) for one in chosen.values() for variable in variables_of(one)}
@@ -80,7 +78,7 @@ def _choose(loaded: LoadedConfiguration, name: str | None) -> Mapping[str, Provi
     if name is None:
         return loaded.providers
     if name not in loaded.providers:
-        raise NameAbsence("provider", name, loaded.providers, hint="Add one as a table [providers.NAME].")
+        raise NameAbsence("provider", name, loaded.providers, hint="To add one, write a table [providers.NAME].")
     return {name: loaded.providers[name]}
 
 
@@ -111,18 +109,17 @@ def _mapping(descriptor: ProviderDescriptor, model: str, known: Mapping[str, boo
 @common
 @pass_settings
 def probe(settings: Settings, model: str, output: Format) -> None:
-    """Find out what a model can do, by asking it ten small questions; each may cost up to 300 tokens.
+    """Test the capabilities of a model with ten small requests.
 
-    What holds goes to standard error as it is found. Standard output gets the table for your configuration.
+    Each request may use up to 300 tokens. Results go to standard error as they are found. Standard output is the
+    table for your configuration.
 
     \b
     Example:
       ripieno probe house/small
       ripieno probe house/large >> ~/.config/ripieno/config.toml
     """
-    loaded = load_layers(settings)
-    if loaded.failures:
-        raise AssemblyFailure("Start-up would fail:", loaded.failures)
+    loaded = load_valid_layers(settings)
     settled, findings = run_async(_probe(make_assembly(_natively(loaded, model)), model))
     if output == "json":
         rows = [{"question": one.question, "holds": one.holds, "note": one.note} for one in findings]
@@ -131,13 +128,13 @@ def probe(settings: Settings, model: str, output: Format) -> None:
     provider, _, name = model.partition("/")
     _say_differences(loaded.providers[provider], name, settled)
     _say_earlier_row(loaded, provider, name)
-    # What is known beside is not lost: of two rows only the first holds.
+    # Only the first matching row is used, so the new one includes what the old one has.
     row = {"match": _escaped(name), **loaded.providers[provider].row_for(name), **settled}
     print(tomli_w.dumps({"providers": {provider: {"models": [row]}}}), end="")
 
 
 def _natively(loaded: LoadedConfiguration, model: str) -> LoadedConfiguration:
-    """The same without ensembles; the model is asked over its provider's own wire, whatever the data says of calls."""
+    """The configuration without ensembles, in which the model is asked over its provider's own wire."""
     provider, _, name = model.partition("/")
     providers = dict(loaded.providers)
     if provider in providers:
@@ -152,7 +149,7 @@ def _natively(loaded: LoadedConfiguration, model: str) -> LoadedConfiguration:
 async def _probe(assembly: Assembly, model: str) -> tuple[dict[str, Any], list[Finding]]:
     findings: list[Finding] = []
 
-    def found(finding: Finding) -> None:
+    def report(finding: Finding) -> None:
         findings.append(finding)
         say(f"{_word(finding.holds)}  {finding.question}{f': {finding.note}' if finding.note else ''}")
         for capability, statement in _ASIDE.items():
@@ -160,7 +157,7 @@ async def _probe(assembly: Assembly, model: str) -> tuple[dict[str, Any], list[F
                 say(f"{_word(finding.capabilities[capability])}  {statement}")
 
     async with assembly:
-        return await ask_everything(assembly.access_model(model), found), findings
+        return await ask_everything(assembly.access_model(model), report), findings
 
 
 def _word(holds: bool) -> str:
@@ -168,25 +165,24 @@ def _word(holds: bool) -> str:
 
 
 def _say_differences(descriptor: ProviderDescriptor, name: str, settled: Mapping[str, Any]) -> None:
-    """What the data says otherwise."""
     known = descriptor.capabilities_for(name)
     for capability, value in settled.items():
         if known.get(capability, value) != value:
             was, found = (json.dumps(one) for one in (known[capability], value))
-            say(f"The data of {descriptor.name} says {capability} = {was}. The probe found otherwise: {found}.")
+            say(f"{capability}: {was} in the data of {descriptor.name}, {found} in this probe.")
 
 
 def _say_earlier_row(loaded: LoadedConfiguration, provider: str, name: str) -> None:
-    """Where a row of the configuration would hold instead of what is printed, should that be appended."""
+    """Reports a configured row that would be used instead of the printed one, if that is appended."""
     for row in loaded.configuration.providers.get(provider, EMPTY).get("models", ()):
         if fnmatch.fnmatchcase(name, row["match"]):
             say(
-                f'The first row that matches holds, and match = "{row["match"]}" of [[providers.{provider}.models]] '
-                "does: put the new row before it."
+                f'Put the new row before the row match = "{row["match"]}" of [[providers.{provider}.models]], which '
+                "matches, too: only the first match is used."
             )
             return
 
 
 def _escaped(name: str) -> str:
-    """The name as a pattern that matches it alone."""
+    """The name as a pattern that matches only it."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in name)

@@ -1,4 +1,4 @@
-"""``ripieno undo``: takes back what tools have changed in a workspace, latest first."""
+"""``ripieno undo``: undoes the changes of tools in a workspace, latest first."""
 
 import contextlib
 import dataclasses
@@ -24,21 +24,21 @@ _LISTED = 50
 
 @click.command()
 @click.argument("count", metavar="[N]", required=False, type=click.IntRange(min=1))
-@click.option("--list", "listing", is_flag=True, help="List the last changes, 50 unless N says otherwise; undo none.")
-@click.option("--to", "mark", metavar="MARK", help="Undo all changes since this mark was set by the tool checkpoint.")
-@click.option("--skip", is_flag=True, help="Pass over changes that cannot be taken back, and say which.")
+@click.option("--list", "listing", is_flag=True, help="List the last N changes (default 50), and undo none.")
+@click.option("--to", "mark", metavar="MARK", help="Undo all changes since the tool checkpoint set this mark.")
+@click.option("--skip", is_flag=True, help="Skip changes that cannot be undone, and list them.")
 @formats
 @common
 @pass_settings
 def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | None, skip: bool, output: Format) -> None:
-    """Take back the last N changes that tools made in the workspace.
+    """Undo the last N changes that tools made in the workspace.
 
-    Without N it is the last one. Only what the file tools changed is known; what programs did is not. A change is
-    refused, and nothing before it is taken back, where something else has changed since what it changed, or where
-    what was there was too large to be kept; the exit code is 1 then.
+    N is 1 by default. Only changes of the file tools are recorded, not those of programs. A change cannot be undone if
+    something else has changed the file since, or if its earlier content was too large to record. Then nothing before it
+    is undone either, and the exit code is 1.
 
-    With --skip such a change is one of the N, stays, and those before it are taken back, but for changes of the same
-    paths. Without N, the last one that can be taken back is. The exit code is 1 when none was.
+    With --skip, such a change counts as one of the N and stays, and so do earlier changes of the same paths. Without N,
+    the last change that can be undone is undone. The exit code is 1 if none was.
 
     \b
     Example:
@@ -50,43 +50,43 @@ def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | No
       ripieno --workspace ~/work/house undo --format json
     """
     if mark is not None and (count is not None or listing):
-        raise click.UsageError("Give --to MARK alone, without N and --list.")
+        raise click.UsageError("--to MARK cannot be combined with N or --list.")
     if skip and listing:
-        raise click.UsageError("Give --skip without --list, which undoes nothing.")
+        raise click.UsageError("--skip cannot be combined with --list, which undoes nothing.")
     loaded = load_layers(settings, quiet=True)
-    journal = _journal(loaded)
+    log = _open_log(loaded)
     if listing:
-        _show_list([entry for entry, _ in zip(journal.entries(), range(count or _LISTED), strict=False)], output)
+        _show_list([entry for entry, _ in zip(log.entries(), range(count or _LISTED), strict=False)], output)
         return
-    # Without a number, it is the last one that can be taken back, wherever that is.
+    # Undo only the last change that can be undone.
     first = skip and count is None and mark is None
-    entries = choose(journal, sys.maxsize if first else count or 1, to=mark)
+    entries = choose(log, sys.maxsize if first else count or 1, to=mark)
     if not entries and output == "table":
-        click.echo(clean(f"There is nothing to undo in {journal.workspace}."))
+        click.echo(clean(f"There is nothing to undo in {log.workspace}."))
         raise click.exceptions.Exit(exit_codes.GOOD if mark else exit_codes.REFUSED)
     done: list[Undone] = []
     failure: ToolFault | None = None
     try:
-        with contextlib.closing(take_back(journal, loaded.workspace, entries, skip=skip)) as taken:
+        with contextlib.closing(take_back(log, loaded.workspace, entries, skip=skip)) as taken:
             _follow(taken, done, first=first, quiet=output == "json")
     except ToolFault as fault:
         failure = fault
     if output == "json":
         print_json({"undone": [_mapping(one) for one in done], "failure": None if failure is None else failure.message})
     if failure is not None:
-        raise InputError(f"It could not be finished: {failure.message} What was done stays; run it again.")
+        raise InputError(f"The undo stopped: {failure.message} Changes undone so far stay undone. Run it again.")
     barred = [one for one in done if one.refused]
     if output == "table" and barred and not skip:
-        click.echo(clean(_way((count or 1) - len(done) + 1, mark)))
+        click.echo(clean(_skip_advice((count or 1) - len(done) + 1, mark)))
     elif output == "table" and len(done) < (count or 1) and mark is None:
         click.echo(f"There were only {len(done)}.")
-    # With a mark, there may be nothing to do; passing over is what was asked for, unless nothing else was done.
+    # With a mark, there may be nothing to do. Skipped changes fail only if nothing else was undone.
     if (not done and mark is None) or (barred and (not skip or barred == done)):
         raise click.exceptions.Exit(exit_codes.REFUSED)
 
 
 def _follow(taken: Iterable[Undone], done: list[Undone], *, first: bool, quiet: bool) -> None:
-    """Shows what is taken back, unless it is to be quiet, and notes it; with ``first``, until something was."""
+    """Undoes changes into ``done``, and shows them unless ``quiet``. With ``first``, stops after one success."""
     for one in taken:
         done.append(one)
         if not quiet:
@@ -95,25 +95,25 @@ def _follow(taken: Iterable[Undone], done: list[Undone], *, first: bool, quiet: 
             return
 
 
-def _way(left: int, mark: str | None) -> str:
-    """How to go on after a refusal, when so many were wanted with the one that was refused."""
+def _skip_advice(left: int, mark: str | None) -> str:
+    """The next command after a refusal. ``left``: the remaining number of changes, including the refused one."""
     words = ["ripieno undo --skip"]
     if mark is not None:
         words += ["--to", shlex.quote(mark)]
     elif left > 1:
         words.append(str(left))
-    return f"To pass over it, and take back what was changed before: {' '.join(words)}"
+    return f"To skip it, and undo the changes before it: {' '.join(words)}"
 
 
-def _journal(loaded: LoadedConfiguration) -> UndoLog:
-    """The journal of the workspace. Errors: ``InputError`` when nothing can be kept there."""
-    journal = loaded.journal
-    if journal is None or not journal.apart:
+def _open_log(loaded: LoadedConfiguration) -> UndoLog:
+    """The undo log of the workspace. Errors: ``InputError`` if nothing can be recorded there."""
+    log = loaded.journal
+    if log is None or not log.apart:
         raise InputError(
-            f"Changes in {loaded.workspace} are not kept: your state folder lies in it, where tools could write. "
-            "Name another one: RIPIENO_STATE_HOME."
+            f"Changes in {loaded.workspace} are not recorded: it contains your state folder, where tools could write. "
+            "Set RIPIENO_STATE_HOME to another folder."
         )
-    return journal
+    return log
 
 
 def _show_list(entries: Sequence[UndoEntry], output: Format) -> None:
@@ -121,14 +121,14 @@ def _show_list(entries: Sequence[UndoEntry], output: Format) -> None:
         print_json({"changes": [{**dataclasses.asdict(entry), "kept": entry.kept} for entry in entries]})
         return
     if not entries:
-        click.echo("Tools have changed nothing here that could be undone.")
+        click.echo("There are no changes to undo.")
         return
     rows: list[tuple[str, ...]] = []
     number = 0
     for entry in entries:
         number += bool(entry.steps)
         what = _summary(entry.steps) if entry.steps else f"mark: {entry.label}"
-        what += "" if entry.kept else " (cannot be undone: too large to be kept)"
+        what += "" if entry.kept else " (cannot be undone: too large to record)"
         rows.append((str(number) if entry.steps else "", _time(entry), entry.cause.tool, what))
     print_table(("N", "TIME", "TOOL", "CHANGED"), rows)
 
@@ -136,7 +136,7 @@ def _show_list(entries: Sequence[UndoEntry], output: Format) -> None:
 def _show(one: Undone) -> None:
     entry = one.entry
     if one.refused:
-        click.echo(clean(f"Refused: {entry.cause.tool}, {_time(entry)}. Nothing of it was touched:"))
+        click.echo(clean(f"Not undone: {entry.cause.tool}, {_time(entry)}. Nothing was changed:"))
         for reason in one.refused[:_LISTED]:
             click.echo(clean(f"  {reason}"))
         return
@@ -146,7 +146,7 @@ def _show(one: Undone) -> None:
     if len(one.restored) > _LISTED:
         click.echo(f"  and {len(one.restored) - _LISTED} more")
     if not one.restored:
-        click.echo("  Everything was as before already.")
+        click.echo("  Nothing to restore: the files already have their earlier content.")
 
 
 def _mapping(one: Undone) -> dict[str, object]:
@@ -158,7 +158,7 @@ def _time(entry: UndoEntry) -> str:
 
 
 def _summary(steps: Sequence[Step]) -> str:
-    """``+ new, ~ changed, - deleted``: the first paths, and how many more there are."""
+    """``+ new, ~ changed, - deleted``: the first three paths, and the number of others."""
     words = [
         f"{one.source} > {one.path}"
         if one.source

@@ -95,7 +95,7 @@ def test_what_is_bundled_gives_no_warning(call: Call) -> None:
     done = call("check", str(ROOT / "data" / "demo"))
     assert done.code == 0
     assert done.out.count("warning: ") == 1
-    assert "there is no program 'no-such-server'" in done.out
+    assert "the program 'no-such-server' is not in PATH" in done.out
 
 
 def test_named_files_are_checked_by_what_they_are(call: Call, user: User) -> None:

@@ -117,7 +117,7 @@ def test_tasks(call: Call, user: User, programs: pathlib.Path) -> None:
     assert done.code == exit_codes.REFUSED
     assert 'include = ["python", "testing", "network", "browser"]' in done.out
     lines = [line.split() for line in done.out.splitlines()]
-    assert ["FOR", "PYTHON,", "WEB", "IS", "STATE"] in lines
+    assert ["FOR", "PYTHON,", "WEB", "KIND", "STATE"] in lines
     assert ["black", "tool", "missing"] in lines
     assert ["browser", "ensemble", "yes"] in lines
     assert done.out.endswith(" Missing for python, web: black.\n")
@@ -185,7 +185,7 @@ def test_mistakes(call: Call) -> None:
     assert (done.code, done.err.count("Did you mean 'python'?")) == (exit_codes.INPUT, 1)
     done = call("check", "some.toml", "--profile", "full")
     assert done.code == exit_codes.INPUT
-    assert "files are checked without them" in done.err
+    assert "To check files, leave them out" in done.err
 
 
 def test_no_tool_goes_missing_without_a_line(call: Call, user: User, programs: pathlib.Path) -> None:
@@ -195,10 +195,10 @@ def test_no_tool_goes_missing_without_a_line(call: Call, user: User, programs: p
     done = call("tools")
     assert done.code == exit_codes.GOOD
     assert "node_exec" not in done.out
-    assert "Left out: 2 more, which cannot be called here. See them and why: ripieno tools --all" in done.err
+    assert "Unavailable: 2 more. For the reasons: ripieno tools --all" in done.err
     done = call("tools", "--all")
     lines = done.out.splitlines()
-    table = lines[lines.index(next(line for line in lines if line.startswith("LEFT OUT"))) :]
+    table = lines[lines.index(next(line for line in lines if line.startswith("UNAVAILABLE"))) :]
     assert [line.split()[0] for line in table[1:]] == ["execution.node_exec", "docker"]
     assert all("there is no program" in line for line in table[1:])
     left_out = json.loads(call("tools", "--format", "json").out)["tools_left_out"]

@@ -29,7 +29,7 @@ def warned(call: Call) -> list[str]:
 
 def test_rows_that_never_hold(call: Call, user: User) -> None:
     user.configure(HOUSE + ROW.format("*") + ROW.format("small-1"))
-    assert warned(call) == ['8: the row of "small-1" never holds: "*" matches whatever it does, and is first']
+    assert warned(call) == ['8: the row for "small-1" is never used: the earlier "*" matches the same models']
     folder = user.configuration / "providers"
     folder.mkdir()
     house = '[provider]\nname = "house"\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
@@ -37,7 +37,7 @@ def test_rows_that_never_hold(call: Call, user: User) -> None:
     file.write_text(house + '[[models]]\nmatch = "small-*"\n[[models]]\nmatch = "small-1"\n')
     # A row of an outer layer is meant to go before those beneath.
     user.configure(ROW.format("small-*"))
-    told = ['8: the row of "small-1" never holds: "small-*" matches whatever it does, and is first']
+    told = ['8: the row for "small-1" is never used: the earlier "small-*" matches the same models']
     assert warned(call) == told
     assert told[0].partition(": ")[2] in call("check", str(file)).out
     file.write_text(file.read_text().replace("small-1", "small-*"))
@@ -51,10 +51,10 @@ def test_carriers_and_fallbacks(call: Call, user: User, monkeypatch: pytest.Monk
     user.configure(models + HOUSE + 'carrier = "anthropic"\n')
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert warned(call) == [
-        "3: model.fallback[0] is 'house/m', which has just been asked when a fallback is",
-        "3: openai/m is no fallback as long as its provider lacks the variable OPENAI_API_KEY",
-        "5: agents.one.fallback[0] is 'house/m', which has just been asked when a fallback is",
-        "9: carrier counts for protocol = \"prompted\" only, and 'house' speaks openai-chat",
+        "3: model.fallback[0] is 'house/m', the model itself, which has already failed then",
+        "3: the fallback openai/m cannot be used: its provider lacks the variable OPENAI_API_KEY",
+        "5: agents.one.fallback[0] is 'house/m', the model itself, which has already failed then",
+        "9: carrier applies only to protocol = \"prompted\", and 'house' uses openai-chat",
     ]
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert len(warned(call)) == 3
@@ -82,10 +82,10 @@ def test_doctor_says_what_cannot_be_asked(call: Call, user: User) -> None:
 
 def test_a_cloud_has_credentials_of_its_own(call: Call) -> None:
     lines = [" ".join(line.split()) for line in call("doctor", "--no-connect").out.splitlines()]
-    assert "bedrock anthropic credentials of its cloud that of bedrock" in lines
+    assert "bedrock anthropic credentials of its cloud default of bedrock" in lines
     (vertex,) = [line for line in lines if line.startswith("vertex anthropic")]
     assert vertex.startswith("vertex anthropic CLOUD_ML_REGION is not set, ")
-    assert vertex.endswith(", credentials of its cloud that of vertex")
+    assert vertex.endswith(", credentials of its cloud default of vertex")
     assert "ollama openai-chat none needed http://127.0.0.1:11434/v1" in lines
 
 
@@ -131,12 +131,12 @@ def test_a_second_probe_takes_effect_or_says_why_not(user: User, call: Call) -> 
         user.configure(text)
         done = call("probe", "house/small-1")
     assert (
-        'The first row that matches holds, and match = "small-*" of [[providers.house.models]] does: put the new row '
-        "before it."
+        'Put the new row before the row match = "small-*" of [[providers.house.models]], which matches, too: only the '
+        "first match is used."
     ) in done.err
     (row,) = tomllib.loads(done.out)["providers"]["house"]["models"]
     assert (row["match"], row["streaming"], row["text_form"]) == ("small-1", True, "mistral")
     user.configure(text + done.out)
-    assert any('the row of "small-1" never holds' in one for one in warned(call))
+    assert any('the row for "small-1" is never used' in one for one in warned(call))
     user.configure(text + done.out + done.out)
     assert "two rows have match" in call("check").out

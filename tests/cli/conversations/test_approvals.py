@@ -70,7 +70,7 @@ def test_one_call_is_approved_and_one_denied(writer: Writer) -> None:
     assert '{"content":"one"' in shown.out
     approved = writer.run("approvals", "approve", "", first["call"])
     assert approved.code == exit_codes.GOOD, approved.err
-    assert "1 more to answer." in approved.out
+    assert "Calls left to answer: 1" in approved.out
     denied = writer.run("approvals", "deny", "--advice", "One is enough.")
     assert "Denied: io.write_file" in denied.out
     again = writer.run("approvals", "approve")
@@ -81,10 +81,10 @@ def test_one_call_is_approved_and_one_denied(writer: Writer) -> None:
     assert ended.code == exit_codes.GOOD, ended.err
     assert "One is enough." in ended.out
     assert [path.name for path in writer.workspace.iterdir()] == ["first.txt"]
-    assert writer.run("approvals", "list").out == "No conversation waits for anybody.\n"
+    assert writer.run("approvals", "list").out == "No conversation waits for an answer.\n"
     once_more = writer.run("resume")
     assert once_more.code == exit_codes.INPUT
-    assert "is at its end" in once_more.err
+    assert "has ended" in once_more.err
 
 
 def test_a_resumed_conversation_works_in_its_own_folder(writer: Writer, tmp_path: pathlib.Path) -> None:
@@ -120,7 +120,7 @@ def test_nobody_is_asked_when_it_is_autonomous_and_rules_still_hold(writer: Writ
     assert done.code == exit_codes.GOOD, done.err
     assert [path.name for path in writer.workspace.iterdir()] == ["first.txt"]
     both = writer.run("ask", "--autonomous", "--defer", "Write two files.")
-    assert (both.code, "not both" in both.err) == (exit_codes.INPUT, True)
+    assert (both.code, "Give either" in both.err) == (exit_codes.INPUT, True)
 
 
 def test_without_a_journal_what_waits_is_gone_on_with(writer: Writer) -> None:

@@ -84,7 +84,7 @@ def test_chat_goes_on_for_the_caller(call: Call, store: PausedStore, monkeypatch
 def test_an_approval_ends_with_the_whole_command(call: Call, store: PausedStore, user: User) -> None:
     paused = begin(call, store)
     done = call("approvals", "approve")
-    assert done.out.splitlines()[1:] == [f"Go on with: ripieno resume {paused.short}"]
+    assert done.out.splitlines()[1:] == [f"Continue with: ripieno resume {paused.short}"]
 
 
 def test_an_approval_elsewhere_names_the_folder(
@@ -98,8 +98,8 @@ def test_an_approval_elsewhere_names_the_folder(
     done = call("approvals", "approve")
     assert "asks again" not in done.out
     command, client = done.out.splitlines()[1:]
-    assert command == f"Go on with: ripieno resume {paused.short} --workspace '{folder}'"
-    assert client == "Or: a client of the Responses API by asking again."
+    assert command == f"Continue with: ripieno resume {paused.short} --workspace '{folder}'"
+    assert client == "A client of the Responses API can also continue it with a new request."
     resumed = call(*shlex.split(command.partition("ripieno ")[2]))
     assert resumed.code == exit_codes.GOOD, resumed.err
     assert "'laptop'" in resumed.out
@@ -131,9 +131,9 @@ def test_what_is_shown_begins_with_whose_it_is(call: Call, store: PausedStore) -
     paused = begin(call, store, "laptop")
     since = f"{paused.at:%Y-%m-%d %H:%M}"
     first, second, *_ = call("approvals", "show").out.splitlines()
-    assert first == f"{paused.short} of laptop waits since {since} and began with: Note who asks."
+    assert first == f"{paused.short} of laptop has waited since {since}. It began with: Note who asks."
     assert second.endswith(": waits for you")
     call("approvals", "deny")
     call("resume")
     paused = begin(call, store)
-    assert call("approvals", "show").out.startswith(f"{paused.short} waits since ")
+    assert call("approvals", "show").out.startswith(f"{paused.short} has waited since ")

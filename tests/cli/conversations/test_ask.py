@@ -268,7 +268,7 @@ def test_a_chat_goes_on_with_what_was_said(user: User, served: str) -> None:
     assert (done.returncode, done.stdout) == (0, "First.\nSecond.\nFirst.\n")
     assert "io.read_file (read): " in done.stderr
     assert "/exit" in done.stderr
-    assert "no command /nothing" in done.stderr
+    assert "Unknown command /nothing" in done.stderr
 
 
 @plays("talking")
@@ -293,7 +293,7 @@ def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(user: User, served: str) ->
         screen.type("\x03")
         screen.wait_for("(stopped)")
         screen.wait_for("you: ")
-        screen.insist("\x03", "/exit or Ctrl-D ends")
+        screen.insist("\x03", "to end: /exit or Ctrl-D")
         screen.type("/exit\n")
         assert screen.end() == 0
 

@@ -41,14 +41,14 @@ def test_it_shows_what_is_sent_and_what_is_lost(call: Call, user: User) -> None:
     done = call("explain", "tagged.set_labels", "--protocol", "openai-chat", "--strict")
     assert (done.code, done.err) == (0, "")
     assert '"strict": true' in done.out
-    lines = done.out.partition("It is strict.\n")[2].splitlines()
+    lines = done.out.partition("Strict: yes\n")[2].splitlines()
     assert lines[0].split() == ["OUTCOME", "PLACE", "KEYWORD", "HOW"]
     assert [line.split()[:3] for line in lines[1:]] == [
         ["moved", "#/properties/id", "minLength"],
         ["dropped", "#/properties/labels", "additionalProperties"],
     ]
     plain = call("explain", "tagged.set_labels", "--protocol", "anthropic")
-    assert plain.out.endswith("Nothing of its schema is lost.\n")
+    assert plain.out.endswith("All of its schema is sent.\n")
 
 
 def test_json_has_the_same(call: Call, user: User) -> None:
@@ -89,11 +89,11 @@ def test_a_mistake_says_what_to_do(call: Call, user: User, arguments: tuple[str,
 def test_check_names_the_tool_the_count_and_the_command(call: Call, user: User) -> None:
     user.ensemble("tagged", TAGGED)
     user.configure('[model]\ndefault = "openai/m"\n')
-    assert "cannot be said" not in call("check", "--no-import").out
+    assert "cannot express" not in call("check", "--no-import").out
     user.configure('[model]\ndefault = "openai/m"\nstrict = true\n')
     done = call("check", "--no-import")
     assert done.code == 0
-    warnings = [line for line in done.out.splitlines() if "cannot be said" in line]
+    warnings = [line for line in done.out.splitlines() if "cannot express" in line]
     assert len(warnings) == 1
     assert "1 keyword of the schema of tagged.set_labels" in warnings[0]
     assert "ripieno explain tagged.set_labels --protocol openai-" in done.out
@@ -106,7 +106,7 @@ def test_check_warns_of_names_that_a_provider_documents_to_refuse(call: Call, us
     user.configure('[model]\ndefault = "gemini/m"\n')
     done = call("check", "--no-import")
     assert done.code == 0
-    assert "1 keyword of the schema of tagged.set_labels cannot be said to gemini" in done.out
+    assert "gemini cannot express 1 keyword of the schema of tagged.set_labels" in done.out
     done = call("explain", "tagged.set_labels", "--protocol", "gemini")
     assert '"x-y": {' in done.out
     (line,) = [line for line in done.out.splitlines() if "doubtful" in line]

@@ -31,7 +31,7 @@ LABELS = [
     "[text/plain, 1 byte]",
     "[application/pdf, at https://example.org/papers/one.pdf]",
 ]
-ADVICE = "What is no text, --format json prints in full, as base64; --output DIR saves it as files."
+ADVICE = "For contents that are not text, use --format json (base64) or --output DIR (files)."
 CALL = ("invoke", "band.everything", "--yes")
 
 

@@ -64,7 +64,7 @@ def test_a_denied_write_names_the_option_and_the_rule(call: Call, user: User) ->
     denied = call(*writing, "--yes")
     assert denied.code == exit_codes.REFUSED
     assert "[confirmation] deny has 'io'" in denied.err
-    assert "take it out" in denied.err
+    assert "remove the rule" in denied.err
 
 
 def test_what_a_person_denied_is_not_explained_to_them(user: User) -> None:
@@ -72,7 +72,7 @@ def test_what_a_person_denied_is_not_explained_to_them(user: User) -> None:
         screen.wait_for("Allow it?")
         screen.type("n\n")
         assert screen.end() == exit_codes.REFUSED
-    assert "io.write_file was denied at the terminal, and not run." in screen.text
+    assert "io.write_file was denied at the terminal and did not run." in screen.text
 
 
 def test_a_bug_has_its_place_and_its_traceback(call: Call, mine: pathlib.Path) -> None:
@@ -90,7 +90,7 @@ def test_a_bug_has_its_place_and_its_traceback(call: Call, mine: pathlib.Path) -
     debugged = call("invoke", "mine.greet_all", "--debug")
     assert "Traceback" in debugged.err
     assert f'File "{mine}", line 9, in greet_all' in debugged.err
-    assert "Run it again" not in debugged.err
+    assert "run it again" not in debugged.err
     exact = call("invoke", "mine.greet_all", "--format", "json")
     assert json.loads(exact.out)["error"]["code"] == "TOOL_FAILURE"
     assert f"{mine}:5" in exact.err

@@ -153,7 +153,7 @@ def test_what_is_sent_when_arguments_are_held_to_their_schemas(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "There are: anthropic, gemini, openai-chat, openai-responses"),
+        ((), "Available: anthropic, gemini, openai-chat, openai-responses"),
         (("--protocol", "gemini"), "leave out --strict"),
         (("--protocol", "prompted"), "leave out --strict"),
         (("--protocol", "anthropics"), "anthropic"),
@@ -195,7 +195,7 @@ def test_ensembles_that_do_not_play_say_why(call: Call, user: User) -> None:
     assert done.code == 0, done.err
     rows = {line.split()[0]: line for line in done.out.splitlines()[1:]}
     assert [rows[name].split()[1] for name in ("io", "far", "echo", "off")] == ["yes", "yes", "no", "no"]
-    assert 'add "echo" to enabled' in rows["echo"]
+    assert 'To add it: include = ["echo"]' in rows["echo"]
     assert "enabled = false" in rows["off"]
     assert rows["far"].split()[2] == "mcp"
     listed = {one["name"]: one for one in json.loads(call("ensembles", "--format", "json").out)["ensembles"]}
@@ -209,7 +209,7 @@ def test_an_ensemble_that_does_not_play_has_no_tools_to_list(call: Call, user: U
     user.configure('[ensembles]\nenabled = ["io"]\n')
     done = call("tools", "--ensemble", "echo")
     assert (done.code, done.out) == (exit_codes.INPUT, "")
-    assert 'add "echo" to enabled under [ensembles]' in done.err
+    assert 'To add it: include = ["echo"] under [ensembles]' in done.err
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -61,14 +61,14 @@ def test_the_life_of_a_sign_in(user: User, call: Call, there: Place) -> None:
     assert done.code != 0
     assert "Run: ripieno login web" in done.err
     done = call("doctor", "--no-connect")
-    assert "nobody is signed in" in done.out
+    assert "not signed in" in done.out
     assert "ripieno login web" in done.out
 
     code, out, err = sign_in(user)
     assert (code, out.splitlines()[0]) == (0, "Signed in to web.")
     for line in (f"issuer {there.authority.url}", f"resource {there.resource.url}", "scope read", "tools 2"):
         assert line in re.sub(" +", " ", out)
-    assert re.search(r"expires +\d{4}-\d\d-\d\d \d\d:\d\d UTC, renewed by itself", out)
+    assert re.search(r"expires +\d{4}-\d\d-\d\d \d\d:\d\d UTC, renewed automatically", out)
     assert MARK not in out + err
 
     done = call("invoke", "web.who", "--yes")
@@ -81,11 +81,11 @@ def test_the_life_of_a_sign_in(user: User, call: Call, there: Place) -> None:
 
     done = call("logout", "web")
     where = there.authority.url
-    assert (done.code, done.out) == (0, f"Signed out of web at {where}: the tokens are revoked and forgotten.\n")
+    assert (done.code, done.out) == (0, f"Signed out of web at {where}: the tokens are revoked and deleted.\n")
     assert there.authority.count("/revoke") == 1
     assert list((user.state / "tokens").glob("*.json")) == []
     done = call("logout", "web")
-    assert (done.code, done.out) == (0, "Nobody was signed in to web.\n")
+    assert (done.code, done.out) == (0, "There was no sign-in to web.\n")
 
 
 def test_many_programs_renew_once(user: User, there: Place) -> None:
@@ -135,7 +135,7 @@ def test_what_could_not_be_revoked_is_said(user: User, call: Call, there: Place)
     done = call("logout", "web")
     assert done.code == 0
     assert "could not be revoked: the authorization server answered 500" in done.err
-    assert done.out.endswith("the tokens are forgotten.\n")
+    assert done.out.endswith("the tokens are deleted.\n")
 
 
 @pytest.mark.parametrize(

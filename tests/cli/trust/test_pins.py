@@ -55,7 +55,7 @@ def test_the_life_of_a_record(user: User, call: Call, tools: pathlib.Path) -> No
     assert (user.state / "pins.toml").stat().st_mode & 0o777 == 0o600
     for arguments in (["lock"], ["lock", "it"], ["lock", "--check"]):
         done = call(*arguments)
-        assert (done.code, done.out) == (0, "it: as recorded, 2 tools.\n")
+        assert (done.code, done.out) == (0, "it: unchanged, 2 tools.\n")
 
     before = recorded(user)
     offer(tools, {**TELL, "description": "Tells it\nin more lines\u202e"}, {**TELL, "name": "more"})
@@ -69,17 +69,17 @@ def test_the_life_of_a_record(user: User, call: Call, tools: pathlib.Path) -> No
     done = call("lock")
     assert done.code == 1
     assert "  changed, not recorded: tell\n  new, recorded: more\n  gone: keep\n" in done.out
-    assert done.out.endswith("\nWhen this is right, agree to it: ripieno lock --approve it\n")
+    assert done.out.endswith("\nTo approve this: ripieno lock --approve it\n")
     assert recorded(user) == {**before, "more": recorded(user)["more"]}
 
     done = call("lock", "it", "--approve")
     assert done.code == 0
-    assert "  changed, approved now: tell\n  gone, forgotten: keep\n" in done.out
+    assert "  changed, approved now: tell\n  gone, deleted: keep\n" in done.out
     assert set(recorded(user)) == {"tell", "more"}
     assert call("lock", "--check").code == 0
 
     done = call("lock", "--forget", "it")
-    assert (done.code, done.out) == (0, "Forgotten: it.\n")
+    assert (done.code, done.out) == (0, "Deleted the pins of it.\n")
     assert call("lock", "--check").code == 1
     assert call("lock", "--forget", "it").code == 2
 
@@ -160,7 +160,7 @@ def test_what_cannot_be_connected_is_said_and_the_others_are_recorded(
     user.configure('[ensembles]\nenabled = ["it", "no", "io"]\n')
     done = call("lock")
     assert done.code == 2
-    assert done.out.splitlines()[1] == "no: not compared, because it could not be connected."
+    assert done.out.splitlines()[1] == "no: not compared, because the connection failed."
     assert "Ensemble 'no'" in done.err
     assert set(recorded(user)) == {"tell", "keep"}
     assert call("lock", "it", "--check").code == 0
@@ -169,11 +169,11 @@ def test_what_cannot_be_connected_is_said_and_the_others_are_recorded(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--check", "--approve"], "Only one of"),
-        (["--forget", "it", "--export", "x"], "Only one of"),
+        (["--check", "--approve"], "only one of"),
+        (["--forget", "it", "--export", "x"], "only one of"),
         (["io"], "'io' has no connection"),
         (["nothing"], "no ensemble named 'nothing'"),
-        (["--export", "x"], "Nothing is recorded"),
+        (["--export", "x"], "There are no pins to share"),
         (["it", "--export", "x"], "no record of an ensemble named 'it'"),
     ],
 )
@@ -186,12 +186,12 @@ def test_mistakes(user: User, call: Call, tools: pathlib.Path, arguments: list[s
 
 def test_without_foreign_ensembles_there_is_nothing_to_pin(user: User, call: Call) -> None:
     done = call("lock")
-    assert (done.code, "nothing to pin" in done.out) == (0, True)
+    assert (done.code, "Nothing to pin" in done.out) == (0, True)
 
 
 def test_an_exempt_ensemble_is_left_alone_unless_it_is_named(user: User, call: Call, tools: pathlib.Path) -> None:
     user.ensemble("it", text(tools, "off"))
-    assert "nothing to pin" in call("lock").out
+    assert "Nothing to pin" in call("lock").out
     assert call("lock", "it").out == "it: 2 tools recorded: tell, keep\n"
 
 

@@ -60,8 +60,8 @@ def test_what_clients_send_passes(canisters: list[Canister]) -> None:
 
 
 REFUSED: dict[str, tuple[list[Canister], list[str]]] = {
-    "unknown": ([ASKED, result("x")], ["'x'", "no call before it", "Send the call"]),
-    "before its call": ([ASKED, result("a"), call("a")], ["'a'", "no call before it"]),
+    "unknown": ([ASKED, result("x")], ["'x'", "no earlier call", "Send the call"]),
+    "before its call": ([ASKED, result("a"), call("a")], ["'a'", "no earlier call"]),
     "second": ([ASKED, call("a"), result("a"), result("a")], ["'look' ('a')", "second result"]),
     "missing at the end": ([ASKED, call("a")], ["no result for 'look' ('a')", "Send one for each call"]),
     "missing before a word": ([ASKED, call("a", "find"), UserCanister.of("Well?")], ["no result for 'find' ('a')"]),
@@ -188,7 +188,7 @@ def test_what_was_changed_on_the_way_is_refused_by_name(change: tuple[Invocation
     signature = signer.sign(ARGUED, result("a"), CALLER)
     asked, told = change
     canisters, signatures = returned(asked, told, signature)
-    with pytest.raises(InputError, match=f"{asked.name!r} runs here.*{asked.identifier}.*leave out both"):
+    with pytest.raises(InputError, match=f"{asked.name!r} runs here.*{asked.identifier}.*neither"):
         signer.check(canisters, {"look", "find"}, signatures, CALLER)
 
 
@@ -221,5 +221,5 @@ def test_requests_of_any_shape_have_signatures_or_none() -> None:
 
 def test_a_secret_that_could_be_guessed_is_refused() -> None:
     for secret in (b"", b"fifteen bytes .."[:15]):
-        with pytest.raises(InputError, match=f"has {len(secret)} bytes: it needs 16"):
+        with pytest.raises(InputError, match=f"has {len(secret)} bytes. Use 16"):
             Signer(secret)

@@ -173,7 +173,7 @@ async def test_a_call_waits_is_asked_for_again_and_gone_on_with(tmp_path: pathli
         shown = gateway.backend.asked[-1].canisters
         assert sum(type(one).__name__ == "InvocationCanister" for one in shown) == 1
         async with gateway.front.openai(api_key=KEY) as client:
-            with pytest.raises(openai.ConflictError, match="waits no more"):
+            with pytest.raises(openai.ConflictError, match="no longer waits"):
                 await client.responses.create(model="any", input=said)
             forged: Any = [{**one, "output": "forged"} if "output" in one else one for one in later]
             with pytest.raises(openai.BadRequestError, match="'write_file' runs here"):
@@ -199,10 +199,10 @@ async def test_another_caller_and_other_requests_are_refused_by_name(tmp_path: p
         gateway.answer(Approve())
         item = said[-1]
         strange: list[tuple[list[Any], str]] = [
-            ([*said, {"role": "user", "content": "Hurry."}], "nothing can be said behind it"),
+            ([*said, {"role": "user", "content": "Hurry."}], "no message can follow it"),
             ([*GO, {**item, "id": "fc_mine"}], "no result for 'write_file'"),
-            ([*GO, {**item, "id": item["id"][:-1] + ("A" if item["id"][-1] != "A" else "B")}], "waits for nobody"),
-            ([*GO, {**item, "arguments": '{"path":"b.txt","content":"two"}'}], "waits for nobody"),
+            ([*GO, {**item, "id": item["id"][:-1] + ("A" if item["id"][-1] != "A" else "B")}], "does not wait here"),
+            ([*GO, {**item, "arguments": '{"path":"b.txt","content":"two"}'}], "does not wait here"),
             ([*said, output(item["call_id"], "done")], "'write_file' runs here"),
         ]
         async with gateway.front.openai(api_key=KEY) as client:
@@ -210,7 +210,7 @@ async def test_another_caller_and_other_requests_are_refused_by_name(tmp_path: p
                 with pytest.raises(openai.BadRequestError, match=words):
                     await client.responses.create(model="any", input=items)
         async with gateway.front.openai(api_key=OTHER) as client:
-            with pytest.raises(openai.BadRequestError, match="under the key that it was given to"):
+            with pytest.raises(openai.BadRequestError, match="and the same key"):
                 await client.responses.create(model="any", input=said)
         assert len(gateway.backend.asked) == 1
         assert list(gateway.workspace.iterdir()) == []
@@ -283,7 +283,7 @@ async def test_other_wires_are_told_in_words(tmp_path: pathlib.Path, wire: str) 
                 )
             text, finish = "".join(getattr(one, "text", "") for one in message.content), str(message.stop_reason)
         (paused,) = gateway.store.all()
-        assert text.startswith("I write.\n\nThis waits for a person's approval: io.write_file")
+        assert text.startswith("I write.\n\nWaiting for a person's approval: io.write_file")
         assert f"ripieno approvals show {paused.identifier[:8]}" in text
         assert finish == ("stop" if wire == "chat" else "end_turn")
         assert list(gateway.workspace.iterdir()) == []
@@ -321,7 +321,7 @@ def going_on(played: Played, model: Model, asked: Asked, caller: str = CALLER) -
     asked, claim = played.stage.pair(asked, caller)
     plan = played.stage.plan(asked, caller, claim)
     assert plan is not None
-    return plan.play(model, wire=PROTOCOL.name)
+    return plan.respond(model, wire=PROTOCOL.name)
 
 
 def approve(store: PausedStore) -> Paused:
@@ -465,7 +465,7 @@ async def test_nobody_else_has_it_while_it_runs(tmp_path: pathlib.Path) -> None:
         approve(store)
         going = asyncio.create_task(go_on(played, model, asked))
         await slow.began.wait()
-        with pytest.raises(Conflict, match="Ask again later"):
+        with pytest.raises(Conflict, match="Try again later"):
             await go_on(played, model, asked)
         (paused,) = store.all()
         with pytest.raises(InputError, match="Another process conducts"), store.claimed(paused.identifier):
@@ -529,7 +529,7 @@ async def test_a_folder_that_cannot_be_written_runs_nothing_and_tells_no_path(tm
     model = scripted(invokes(invoke("write", "w")), says())
     tools = ensemble(tool("write", write, effect="write"))
     async with staged(tmp_path, tools, confirmer=DeferredConfirmer(), absent="defer") as played:
-        with pytest.raises(RipienoError, match="cannot be kept here now") as caught:
+        with pytest.raises(RipienoError, match="cannot be saved") as caught:
             await played.answer(model, asks())
     assert str(tmp_path) not in str(caught.value)
     assert write.runs == []
@@ -540,5 +540,5 @@ async def test_without_a_folder_it_is_refused_at_the_start(tmp_path: pathlib.Pat
     assembly = assemble({"providers": {"back": table}}, workspace=tmp_path, confirmer=DeferredConfirmer())
     assembly.loaded = dataclasses.replace(assembly.loaded, state=None)
     async with assembly:
-        with pytest.raises(InputError, match="without a folder for state"):
+        with pytest.raises(InputError, match="needs a state folder"):
             create_application(assembly, settings=GatewayDescriptor(absent="defer", models=("back/small",)))

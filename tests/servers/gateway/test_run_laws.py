@@ -198,7 +198,7 @@ async def test_leaving_at_any_point_leaves_no_tool_running(tmp_path: pathlib.Pat
             )
             plan = played.stage.plan(asks(), CALLER)
             assert plan is not None
-            batches = plan.play(model, wire="openai-responses")
+            batches = plan.respond(model, wire="openai-responses")
             if leaving == "closed":
                 async with contextlib.aclosing(batches):
                     for _ in range(dice.randint(0, 8)):

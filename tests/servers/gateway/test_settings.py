@@ -191,12 +191,12 @@ def test_check_says_what_serving_would_refuse(user: User, call: Call, monkeypatc
     done = call("check", "--config", str(file))
     assert done.code == 2
     assert done.out.count(f"{file}:") == 4
-    assert f"{file}:4: error: gateway.ensembles[1] names the ensemble 'io2', and none of that name plays\n" in done.out
+    assert f"{file}:4: error: gateway.ensembles[1] names the ensemble 'io2', which is not enabled\n" in done.out
     assert "Did you mean 'io'?" in done.out
     assert f"{file}:5: error: gateway.mcp[0] names the ensemble 'git'" in done.out
-    assert 'add "git" to enabled under [ensembles]' in done.out
+    assert 'To add it: include = ["git"] under [ensembles]' in done.out
     assert f"{file}:7: error: gateway.hosted.web_search names the ensemble 'web'" in done.out
-    assert f"{file}:8: error: gateway.hosted.\"acme:read\" names the tool 'read_fil', and 'io' has none" in done.out
+    assert f"{file}:8: error: gateway.hosted.\"acme:read\" names the tool 'read_fil', which 'io' does not" in done.out
     assert "Did you mean 'io.read_file'?" in done.out
     file.write_text('[gateway]\nensembles = ["io"]\nsecret = "{env:GATEWAY_SECRET}"\n')
     done = call("check", "--config", str(file))
@@ -225,7 +225,7 @@ def test_who_lacks_a_key_is_told_how_to_get_one(user: User, server: tuple[str, .
     user.configure(HOUSE)
     done = user.call("serve", *server, "--host", "0.0.0.0", "--port", "0")
     assert done.returncode == 2
-    assert "that needs a key" in done.stderr
+    assert "which requires a key" in done.stderr
     assert "--key-variable NAME" in done.stderr
     assert "`ripieno serve key`" in done.stderr
 
@@ -247,7 +247,7 @@ def test_a_project_never_sets_it(user: User, call: Call, trusted: bool) -> None:
     done = call("serve", "responses", "--host", "0.0.0.0", "--port", "0")
     assert done.code == 2
     assert "Left out: [gateway]" in done.err
-    assert "needs a key" in done.err
+    assert "requires a key" in done.err
 
 
 #: Beyond this machine, as people write it, and as somebody would who wants to be taken for loopback.
@@ -275,7 +275,7 @@ def test_without_a_key_it_does_not_listen_beyond_this_machine(user: User, call: 
     done = call("serve", "responses", "-m", "house/small-1", f"--host={host}", "--port", "0")
     assert done.code == 2
     assert "Serving" not in done.err
-    assert re.search("needs a key|the name of a host", done.err)
+    assert re.search("requires a key|the name of a host", done.err)
 
 
 @pytest.mark.parametrize(("host", "key"), list(itertools.product(("0.0.0.0", "::", "127.0.0.1"), NO_KEYS)))

@@ -149,7 +149,7 @@ async def test_an_address_that_a_client_sends_is_never_dialled(tmp_path: pathlib
 
 async def test_one_name_for_a_tool_of_the_client_and_one_of_ours_is_refused(tmp_path: pathlib.Path) -> None:
     async with staged(tmp_path, ensemble(tool("look"))) as played:
-        with pytest.raises(RequestInvalidity, match=r"'look'.*\(mine\.look\).*another name, or leave it out"):
+        with pytest.raises(RequestInvalidity, match=r"'look'.*\(mine\.look\).*Rename it, or leave it out"):
             names(played, tools=("look",))
 
 

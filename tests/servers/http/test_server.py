@@ -112,5 +112,5 @@ async def test_a_port_that_is_none_or_taken_is_said() -> None:
     with pytest.raises(InputError, match="There is no port 70000"):
         await serve(application, port=70000).__aenter__()
     async with serve(application) as url:
-        with pytest.raises(InputError, match=r"Cannot listen at 127\.0\.0\.1"):
+        with pytest.raises(InputError, match=r"Cannot listen on 127\.0\.0\.1"):
             await serve(application, port=int(url.rpartition(":")[2])).__aenter__()

@@ -276,7 +276,7 @@ def test_an_answer_without_end_is_cut(user: User, backend: Backend, twice: bool,
         assert gateway.process.wait(PATIENCE) == (128 + signal.SIGINT if twice else 0)
         asking.join()
         said = gateway.said + gateway.process.stderr.read()
-        assert ("Open answers were cut." in said) == twice
+        assert ("Open answers were cut off." in said) == twice
         assert ("Ending: open answers have 0.5 s." in said) != twice
         assert "Traceback" not in said
         (answer,) = came
@@ -297,7 +297,7 @@ def test_what_is_wrong_with_all_is_said_once(user: User, backend: Backend) -> No
         port = str(taken.getsockname()[1])
         done = user.run("serve", "responses", "--port", port, "--workers", "2")
     assert done.returncode == 2
-    assert f"Cannot listen at 127.0.0.1, port {port}" in done.stderr
+    assert f"Cannot listen on 127.0.0.1, port {port}" in done.stderr
 
 
 SCRIPT = """

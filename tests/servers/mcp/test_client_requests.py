@@ -176,7 +176,7 @@ async def test_what_a_client_has_not_declared_is_named(tmp_path: pathlib.Path) -
         async with Client(server, mode="legacy") as client:
             result = await client.call_tool("think", {})
             assert result.is_error
-            assert "does not offer sampling/createMessage" in text_of(result)
+            assert "does not support sampling/createMessage" in text_of(result)
         async with Client(server) as client:
             with pytest.raises(MCPError) as failure:
                 await client.call_tool("think", {})

@@ -1,4 +1,4 @@
-"""The checks that ``check`` and ``doctor`` choose from. A new one is a function, and a line here."""
+"""The checks of ``check`` and ``doctor``. To add one, write a function and list it here."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 
 
 def check_failures(subject: Subject) -> Iterator[Problem]:
-    """What keeps every command from starting."""
+    """Errors that prevent every command from starting."""
     for failure in subject.loaded.failures:
         if isinstance(failure, ConfigurationInvalidity):
             yield from failure.problems
@@ -26,12 +26,12 @@ def check_failures(subject: Subject) -> Iterator[Problem]:
 
 
 def check_loading(subject: Subject) -> Iterator[Problem]:
-    """What was read and does not mean what it seems to."""
+    """Warnings from loading."""
     yield from subject.loaded.warnings
 
 
 def check_origins(subject: Subject) -> Iterator[Problem]:
-    """What origins refuse of ensembles that could be read."""
+    """Errors that origins report about readable ensembles."""
     for descriptor in subject.descriptors:
         for name in needed_origins(descriptor):
             try:
@@ -42,7 +42,7 @@ def check_origins(subject: Subject) -> Iterator[Problem]:
                 yield from check_origin(origin, descriptor)
 
 
-#: What files of ensembles are checked for.
+#: The checks of ensemble files.
 OF_ENSEMBLES: tuple[Check, ...] = (
     check_origins,
     check_functions,
@@ -51,7 +51,7 @@ OF_ENSEMBLES: tuple[Check, ...] = (
     check_replaced,
     check_variables,
 )
-#: What a whole configuration is checked for, its ensembles included.
+#: The checks of a whole configuration with its ensembles.
 OF_CONFIGURATIONS: tuple[Check, ...] = (
     check_failures,
     check_loading,
@@ -62,5 +62,5 @@ OF_CONFIGURATIONS: tuple[Check, ...] = (
     check_models,
     check_gateway,
 )
-#: What ``doctor`` lists as warnings, of the ensembles that are enabled.
+#: The warnings in ``doctor``, for enabled ensembles.
 OF_DOCTOR: tuple[Check, ...] = (check_loading, check_programs)

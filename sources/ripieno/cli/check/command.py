@@ -1,4 +1,4 @@
-"""``ripieno check``: everything that is wrong with descriptors and configuration, at once, with file and line."""
+"""``ripieno check``: all problems in descriptors and configuration, with file and line."""
 
 import dataclasses
 import pathlib
@@ -12,13 +12,13 @@ from ripieno.assembly.plugins import Registry
 from ripieno.cli.check.checks import OF_CONFIGURATIONS, OF_ENSEMBLES
 from ripieno.cli.check.coverage import check_environment, split_words
 from ripieno.cli.check.functions import check_functions
-from ripieno.cli.check.models import doubt_rows
+from ripieno.cli.check.models import check_rows
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import left_out_lines, left_out_mappings, load_layers, project_of, project_warnings
 from ripieno.cli.common.findings import Check, Subject, find_problems
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
-from ripieno.cli.common.tables import print_json
+from ripieno.cli.common.tables import count, print_json
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.invokers import INVOCABLE
 from ripieno.descriptors.json_schema import FILES
@@ -36,7 +36,7 @@ _KINDS = ("ensemble", "invoker", "provider", "profile", "score")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found in how many ensembles."""
+    """The problems, and the number of ensembles that were checked."""
 
     problems: tuple[Problem, ...]
     ensembles: int = 0
@@ -45,20 +45,20 @@ class Findings:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=pathlib.Path))
-@click.option("--strict", is_flag=True, help="Warnings fail too.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option(
     "--import/--no-import",
     "importing",
     default=True,
     show_default=True,
-    help="Import the Python functions, of trusted and named files only.",
+    help="Import the Python functions of trusted files and of PATH.",
 )
 @click.option(
     "--for",
     "wanted",
     metavar="NAMES",
     multiple=True,
-    help="Validate it for tasks, such as python,web: of rust, python, javascript, web, data-science, devops.",
+    help="Validate the environment for tasks: rust, python, javascript, web, data-science, devops.",
 )
 @formats
 @common
@@ -72,17 +72,16 @@ def check(
     wanted: tuple[str, ...],
     output: Format,
 ) -> None:
-    """Check descriptors and configuration, and say everything that is wrong.
+    """Check descriptors and configuration.
 
-    Without PATH all layers are checked as they would be loaded together; with PATH those files and folders. Nothing
-    is connected and no process is started. The exit code is 2 when there are errors; warnings are allowed, unless
-    --strict.
+    Without PATH, checks all layers as they are loaded together; with PATH, only those files and folders. Connects
+    nothing and starts no process. The exit code is 2 if there are errors; with --strict, also if there are warnings.
 
-    With --profile or --for the environment is validated instead: which tools of the manifest are there, which are
-    missing and why, and what can be used in their place. Nothing is connected; a sandbox is tried. Where only --for is
-    given, the profile is that of your configuration. The exit code is 0 when all is there that was selected; 1 when a
-    category, an ensemble or something that the tasks need is missing, and with --strict when any tool is; 2 for a
-    mistake, such as a profile that there is not.
+    With --profile or --for, validates the environment instead: which tools of the manifest are available, which are
+    missing and why, and what can replace them. Connects nothing, but tries the sandbox. With --for alone, the
+    configured profile applies. The exit code is 0 if everything selected is available; 1 if a category, an ensemble or
+    a requirement of the tasks is missing, and with --strict if any tool is; 2 for a mistake, such as an unknown
+    profile.
 
     \b
     Example:
@@ -93,10 +92,12 @@ def check(
     """
     words = split_words(wanted)
     if wanted and not words:
-        raise click.UsageError("--for names nothing: write a language or a kind of task, such as python,web.")
+        raise click.UsageError("--for is empty. Name a language or a kind of task, such as python,web.")
     if settings.profile is not None or words:
         if paths:
-            raise click.UsageError("--profile and --for validate the environment; files are checked without them.")
+            raise click.UsageError(
+                "--profile and --for validate the environment and take no PATH. To check files, leave them out."
+            )
         check_environment(settings, words, output, strict=strict)
         return
     findings = _check_paths(settings, paths, importing=importing) if paths else _check_layers(settings, importing)
@@ -111,20 +112,16 @@ def check(
             click.echo(clean(str(problem)))
         for line in () if findings.left_out is None else left_out_lines(findings.left_out):
             say(line)
-        counts = (_count(findings.ensembles, "ensemble"), _count(errors, "error"), _count(warnings, "warning"))
-        click.echo(f"Checked {counts[0]}: {counts[1]}, {counts[2]}.")
+        ensembles = count(findings.ensembles, "ensemble")
+        click.echo(f"Checked {ensembles}: {count(errors, 'error')}, {count(warnings, 'warning')}.")
     if errors or (strict and warnings):
         raise click.exceptions.Exit(exit_codes.INPUT)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _check_layers(settings: Settings, importing: bool) -> Findings:
     loaded = load_layers(settings, quiet=True)
     findings = _check_configuration(loaded, importing)
-    # What is wrong in files that do not count is no error, and good to know before they are trusted.
+    # Problems in untrusted files are warnings.
     found = (*findings.problems, *project_warnings(project_of(settings)))
     return dataclasses.replace(findings, problems=_sorted(found), left_out=loaded)
 
@@ -139,16 +136,16 @@ def _find(checks: Iterable[Check], subject: Subject, importing: bool) -> tuple[P
 
 
 def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing: bool) -> Findings:
-    """The files, and those of the folders, each by what it is; configurations with all layers beneath them."""
+    """Checks each file by its kind, also those in folders; configurations with all layers beneath them."""
     found: list[Problem] = []
     ensembles: list[pathlib.Path] = []
-    count = 0
-    beneath = load_configuration(settings.config)
+    number = 0
+    base = load_configuration(settings.config)
     for path in _files(paths, found):
         try:
             document = read_toml(path)
         except ConfigurationInvalidity as invalidity:
-            found.extend(invalidity.problems if path.exists() else _meant(path, beneath, invalidity.problems))
+            found.extend(invalidity.problems if path.exists() else _explain_absence(path, base, invalidity.problems))
             continue
         kind = next((kind for kind in _KINDS if kind in document.mapping), "config")
         if kind == "ensemble":
@@ -156,17 +153,17 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing
         elif kind == "config":
             findings = _check_configuration(load_configuration(path, workspace=settings.workspace), importing)
             found.extend(findings.problems)
-            count += findings.ensembles
+            number += findings.ensembles
         else:
-            found.extend(_check_document(kind, document, beneath.registry))
+            found.extend(_check_document(kind, document, base.registry))
     read = load_ensembles([Layer(name="caller", paths=tuple(ensembles))])
-    subject = Subject(loaded=beneath, descriptors=tuple(read.ensembles.values()))
+    subject = Subject(loaded=base, descriptors=tuple(read.ensembles.values()))
     found += (*read.problems, *_find(OF_ENSEMBLES, subject, importing))
-    return Findings(problems=_sorted(found), ensembles=len(subject.descriptors) + count)
+    return Findings(problems=_sorted(found), ensembles=len(subject.descriptors) + number)
 
 
-def _meant(path: pathlib.Path, loaded: LoadedConfiguration, problems: Sequence[Problem]) -> Iterator[Problem]:
-    """The problems of a file that is not there, with the command that checks the ensemble of its name."""
+def _explain_absence(path: pathlib.Path, loaded: LoadedConfiguration, problems: Sequence[Problem]) -> Iterator[Problem]:
+    """The problems of a missing file, with the command that checks the ensemble of its name."""
     name, _, tool = path.name.partition(".")
     descriptor = loaded.known.get(name)
     if descriptor is None or tool == "toml":
@@ -178,7 +175,7 @@ def _meant(path: pathlib.Path, loaded: LoadedConfiguration, problems: Sequence[P
 
 
 def _files(paths: Iterable[pathlib.Path], found: list[Problem]) -> Iterator[pathlib.Path]:
-    """The files to check: those that are named, and in folders all TOML files, beside data folders' own."""
+    """The files to check: those that are named, and all TOML files in named folders and their data folders."""
     for path in paths:
         if not path.is_dir():
             yield path.absolute()
@@ -193,7 +190,7 @@ def _check_document(kind: str, document: Document, registry: Registry) -> Sequen
     match kind:
         case "provider":
             descriptor, found = read_provider(document.mapping, document.source)
-            return found if descriptor is None else [*found, *locate(doubt_rows(descriptor))]
+            return found if descriptor is None else [*found, *locate(check_rows(descriptor))]
         case "profile":
             return read_profile(document.mapping, document.source)[1]
         case "score":
@@ -207,7 +204,7 @@ def _check_document(kind: str, document: Document, registry: Registry) -> Sequen
 
 
 def _check_invoker(document: Document, registry: Registry) -> Sequence[Problem]:
-    """The file of an invoker without its ensemble: its keys, and those of its origin."""
+    """Checks an invoker file without its ensemble: its keys, and those of its origin."""
     problems = Problems(document.source)
     read = FILES["invoker"].read(document.mapping, (), problems)
     if read is not INVALID and "invocable" in read:
@@ -221,6 +218,6 @@ def _check_invoker(document: Document, registry: Registry) -> Sequence[Problem]:
 
 
 def _sorted(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each problem once, errors first, then by place."""
+    """Each problem once: errors first, then by place."""
     unique = dict.fromkeys(problems)
     return tuple(sorted(unique, key=lambda one: (one.severity != "error", one.file or "", one.line or 0)))

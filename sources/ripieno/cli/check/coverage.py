@@ -1,4 +1,4 @@
-"""``ripieno check --profile`` and ``--for``: what an environment covers, as tables or JSON, and as an exit code."""
+"""``ripieno check --profile`` and ``--for``: the coverage of an environment, as tables or JSON, and as an exit code."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,9 +16,9 @@ from ripieno.exceptions import NameAbsence
 
 
 def check_environment(settings: Settings, wanted: Sequence[str], output: Format, *, strict: bool) -> None:
-    """Prints what is covered, and ends with an exit code: 1 where something is missing.
+    """Prints the coverage, and exits with 1 if something is missing; if ``strict``, also for a single tool.
 
-    ``wanted`` are languages and kinds of tasks. A single tool that cannot be called counts when ``strict``.
+    ``wanted`` are languages and kinds of tasks.
     """
     languages, kinds = _sort(wanted)
     loaded = load_layers(settings, quiet=output == "json")
@@ -32,13 +32,12 @@ def check_environment(settings: Settings, wanted: Sequence[str], output: Format,
 
 
 def split_words(values: Iterable[str]) -> tuple[str, ...]:
-    """The words of options that may hold several, separated by commas; each once."""
+    """The unique, comma-separated words of options."""
     words = (word.strip() for value in values for word in value.split(","))
     return tuple(dict.fromkeys(word for word in words if word))
 
 
 def _sort(wanted: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Languages, and kinds of tasks. Errors: ``NameAbsence``."""
     manifest = read_manifest()
     known = (*manifest.languages, *manifest.kinds)
     names = list(wanted)
@@ -59,13 +58,13 @@ def _print(coverage: Coverage) -> None:
     lost = [(one.name, one.reason) for one in coverage.ensembles if one.reason is not None]
     if lost:
         click.echo()
-        print_table(("ENSEMBLE THAT IS MISSING", "WHY"), lost)
-    _print_tools("TOOL THAT IS MISSING", coverage.missing_tools)
+        print_table(("MISSING ENSEMBLE", "WHY"), lost)
+    _print_tools("MISSING TOOL", coverage.missing_tools)
     if coverage.task is not None:
         _print_task(coverage.task)
     if coverage.configurable:
         names = ", ".join(coverage.configurable)
-        click.echo(clean(f"\nConfigurable: {names}. They play where include under [ensembles] names them."))
+        click.echo(clean(f"\nConfigurable: {names}. To enable one, add it to include under [ensembles]."))
     click.echo(clean(f"\n{coverage.summary()}"))
 
 
@@ -78,25 +77,24 @@ def _matrix_row(coverage: Coverage) -> tuple[str, ...]:
 
 
 def _print_tools(title: str, tools: Sequence[ToolStatus]) -> None:
-    """A row for the tools that are missing for the same reason, and have the same instead."""
     rows: dict[tuple[str, str], list[str]] = {}
     for tool in tools:
         rows.setdefault((tool.reason or "", ", ".join(tool.fallback) or "nothing"), []).append(tool.name)
     if rows:
         click.echo()
-        print_table((title, "WHY", "CAN BE USED INSTEAD"), [(", ".join(names), *row) for row, names in rows.items()])
+        print_table((title, "WHY", "ALTERNATIVE"), [(", ".join(names), *row) for row, names in rows.items()])
 
 
 def _print_task(task: TaskStatus) -> None:
     click.echo()
     rows = [(one.name, "ensemble", "yes" if one.reason is None else "missing") for one in task.ensembles]
     rows += [(one.name, "tool", "yes" if one.callable else "missing") for one in task.tools]
-    print_table((f"FOR {', '.join(task.names).upper()}", "IS", "STATE"), rows)
+    print_table((f"FOR {', '.join(task.names).upper()}", "KIND", "STATE"), rows)
     lost = [(one.name, one.reason) for one in task.ensembles if one.reason is not None]
     if lost:
         click.echo()
-        print_table(("ENSEMBLE THAT IT LACKS", "WHY"), lost)
-    _print_tools("TOOL THAT IT LACKS", [tool for tool in task.tools if not tool.callable])
+        print_table(("MISSING ENSEMBLE", "WHY"), lost)
+    _print_tools("MISSING TOOL", [tool for tool in task.tools if not tool.callable])
     if task.included:
         names = ", ".join(f'"{name}"' for name in task.included)
-        click.echo(clean(f"\nLooked at as if your configuration said, under [ensembles]: include = [{names}]"))
+        click.echo(clean(f"\nAssumed for this validation, under [ensembles]: include = [{names}]"))

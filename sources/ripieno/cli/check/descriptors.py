@@ -1,4 +1,4 @@
-"""What is allowed in a descriptor and still makes a tool worse for a model or a person: warnings of ``check``."""
+"""Warnings about valid descriptors that are hard to use for a model or a person."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,27 +13,27 @@ from ripieno.exceptions import ConfigurationInvalidity, Problem
 from ripieno.jsonvalues import is_table
 from ripieno.toolset import DATA
 
-#: A verb and what it is done to, in lower case: ``read_file``.
+#: A verb and its object, in lower case: ``read_file``.
 _VERB_NOUN = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+\Z")
 
 
 def check_descriptors(subject: Subject) -> Iterator[Problem]:
-    """The warnings about ensembles."""
+    """Warnings about names, descriptions and effects."""
     for descriptor in subject.descriptors:
         yield from _lint_ensemble(descriptor)
 
 
 def _lint_ensemble(descriptor: EnsembleDescriptor) -> Iterator[Problem]:
     file = _mapping(descriptor.file)
-    # What comes with the package has the names that agents know already.
+    # Bundled tools keep the names that models already know.
     ours = descriptor.file is not None and FilePath(descriptor.file).resolve().is_relative_to(DATA.resolve())
     if not descriptor.description:
-        hint = "Say in a line what it is for: description = ..."
+        hint = "Describe its purpose in one line: description = ..."
         yield finding(descriptor.file, ("ensemble",), f"the ensemble {descriptor.name!r} has no description", hint)
     for invoker, body in descriptor.located():
         header = body or ("invoker",)
         if not ours and not _VERB_NOUN.match(invoker.name):
-            hint = "Models choose better between names such as read_file: a verb, and what it is done to."
+            hint = "Models choose better between names of a verb and its object, such as read_file."
             yield finding(invoker.file, (*header, "name"), f"the name {invoker.name!r} is not verb_noun", hint)
         yield from _lint_parameters(invoker, body)
         if not _declares_effect(file, invoker, body):
@@ -49,16 +49,16 @@ def _lint_parameters(invoker: InvokerDescriptor, body: Path) -> Iterator[Problem
         if name not in invoker.policy.presets and not _described(schema):
             at = (*body, "arguments", "properties", name)
             message = f"the parameter {name!r} of {invoker.name!r} has no description"
-            yield finding(invoker.file, at, message, 'Add description = "...": what it means, in which unit.')
+            yield finding(invoker.file, at, message, 'Add description = "..." with its meaning and unit.')
 
 
 def _described(schema: Any) -> bool:
-    # What a reference names may describe itself.
+    # The target of a reference may have a description.
     return is_table(schema) and bool(schema.get("description") or "$ref" in schema)
 
 
 def _declares_effect(file: Mapping[str, Any], invoker: InvokerDescriptor, body: Path) -> bool:
-    """Whether some file says what it does to the world; the descriptor itself has the default all the same."""
+    """Whether a file declares the effect. The descriptor itself always has one, the default."""
     if invoker.policy.effect != "write" or "effect" in file.get("defaults", {}):
         return True
     if not body:
@@ -68,7 +68,7 @@ def _declares_effect(file: Mapping[str, Any], invoker: InvokerDescriptor, body: 
 
 
 def _mapping(file: str | None) -> Mapping[str, Any]:
-    """What a file says, or nothing where there is none (an ensemble that stands in a configuration)."""
+    """The content of a file; empty for an ensemble within a configuration."""
     try:
         return {} if file is None else read_toml(FilePath(file)).mapping
     except ConfigurationInvalidity:

@@ -1,4 +1,4 @@
-"""Python functions that descriptors name: whether they can be imported, and which line of the user's code raised."""
+"""Checks that Python functions in descriptors can be imported, and finds the line of user code that raised an error."""
 
 import contextlib
 import inspect
@@ -18,14 +18,14 @@ from ripieno.origins.python import Reference, read_function
 
 _OWN = pathlib.Path(__file__).parents[2]
 _PACKAGES = tuple({pathlib.Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")})
-#: Where code stands that its user did not write.
+#: Folders with code that the user did not write.
 _LIBRARIES = (*_PACKAGES, *{pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")})
 
 
 def place_of_error(error: BaseException) -> str | None:
-    """The innermost ``file:line`` of the user's own code; without any, the outermost of an installed package.
+    """The innermost ``file:line`` of the user's own code, or else the outermost of an installed package.
 
-    None when no code but ours was running: then the error is about how a function is named or called.
+    None if only our code was running: then the name or the call of a function is wrong.
     """
     if isinstance(error, SyntaxError) and error.filename and pathlib.Path(error.filename).is_file():
         return f"{error.filename}:{error.lineno}"
@@ -45,20 +45,20 @@ def _is_in(path: pathlib.Path, folders: Iterable[pathlib.Path]) -> bool:
 
 
 def place_of_function(function: Callable[..., Any]) -> str | None:
-    """The ``file:line`` at which a Python function is defined; None for what is written in C."""
+    """The ``file:line`` that defines a Python function; None for one written in C."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def check_functions(subject: Subject) -> Iterable[Problem]:
-    """What is wrong with the Python functions that ensembles name. Their modules are imported."""
+    """Errors in the Python functions of ensembles. Imports their modules."""
     return resolve_functions(subject.descriptors)
 
 
 def resolve_functions(descriptors: Iterable[EnsembleDescriptor], *, only: str | None = None) -> tuple[Problem, ...]:
-    """The same of some ensembles, or of their invokers named ``only``, with lines.
+    """Errors, with lines, in the Python functions of these ensembles, or of their invokers named ``only``.
 
-    What modules print goes to standard error.
+    Output of the modules goes to standard error.
     """
     with contextlib.redirect_stdout(sys.stderr):
         return locate(problem for descriptor in descriptors for problem in _resolve(descriptor, only))
@@ -70,21 +70,21 @@ def _resolve(descriptor: EnsembleDescriptor, only: str | None) -> Iterator[Probl
             continue
         path = (*body, "invocable")
         reference = read_function(descriptor, invoker, path, Problems(Source()))
-        # A reference that cannot be read is the origin's to complain about.
+        # The origin reports a reference that cannot be read.
         reason = None if reference is None else _try(reference)
         if reason is not None:
             where = path if "function" in invoker.invocable.settings else body or ("invoker",)
             message = f"the function of {invoker.name!r} cannot be used: {reason}"
-            hint = "This file says which function it is: correct the file, or the function."
+            hint = "Fix the reference in this file, or the function."
             yield finding(invoker.file, where, message, hint, "error")
 
 
 def _try(reference: Reference) -> str | None:
-    """Why a function cannot be used, or None. Whatever its module raises, an exit included, is a reason."""
+    """The reason why a function cannot be used, or None. Any exception of its module, even an exit, is a reason."""
     try:
         function = reference.load()
     except InputError as error:
-        # Its own frames are ours alone: it is the reference that is wrong.
+        # If all frames are ours, the reference is wrong.
         own = place_of_error(error)
         return f"{error}{_file_of(reference) if own is None else f' It was raised at {own}.'}"
     except KeyboardInterrupt:
@@ -98,12 +98,12 @@ def _try(reference: Reference) -> str | None:
         at = place_of_function(function)
         return f"it must take two arguments: (context, arguments){f', at {at}' if at else ''}"
     except ValueError:
-        # Some functions written in C tell nobody what they take.
+        # Some functions written in C have no signature.
         return None
     return None
 
 
 def _file_of(reference: Reference) -> str:
-    """Which file that is, for a reference to a file that is there."""
+    """The path of an existing file that a reference names, as a sentence."""
     path = pathlib.Path(reference.folder or "", reference.place)
     return f" The file is {path}." if reference.place.startswith("./") and path.is_file() else ""

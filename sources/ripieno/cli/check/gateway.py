@@ -1,4 +1,4 @@
-"""What of the table [gateway] only the whole configuration can tell: ensembles, tools, its variable."""
+"""Checks of the table [gateway] that need the whole configuration: ensembles, tools and its variable."""
 
 from collections.abc import Iterator
 
@@ -16,29 +16,29 @@ from ripieno.origins.settings import advise_setting
 
 
 def check_gateway(subject: Subject) -> Iterator[Problem]:
-    """What `ripieno serve responses` would refuse; a variable may still be set where it is served."""
+    """Problems that `ripieno serve responses` refuses. The variable may still be set before serving."""
     if not subject.loaded.failures:
-        yield from _strange_ensembles(subject.loaded)
-        yield from _strange_tools(subject.loaded)
-        yield from _absent_secret(subject.loaded, subject.surroundings)
+        yield from _unknown_ensembles(subject.loaded)
+        yield from _unknown_tools(subject.loaded)
+        yield from _missing_secret(subject.loaded, subject.surroundings)
 
 
-def _strange_ensembles(loaded: LoadedConfiguration) -> Iterator[Problem]:
+def _unknown_ensembles(loaded: LoadedConfiguration) -> Iterator[Problem]:
     gateway = loaded.configuration.gateway
     named: list[tuple[Path, str]] = []
     for key, names in (("ensembles", gateway.ensembles), ("mcp", gateway.mcp)):
         named += [(("gateway", key, index), name) for index, name in enumerate(names)]
     named += [(("gateway", "hosted", kind), split(identity)[0]) for kind, identity in gateway.hosted.items()]
-    playing = [descriptor.name for descriptor in loaded.ensembles]
+    enabled = [descriptor.name for descriptor in loaded.ensembles]
     for path, name in named:
-        if name not in playing:
-            message = f"{dotted(path)} names the ensemble {name!r}, and none of that name plays"
-            hint = absence(loaded, name) or spelling(name, loaded.known) or "`ripieno tools` lists what plays."
+        if name not in enabled:
+            message = f"{dotted(path)} names the ensemble {name!r}, which is not enabled"
+            hint = absence(loaded, name) or spelling(name, loaded.known) or "To list the ensembles: ripieno ensembles"
             yield _problem(loaded, path, message, hint)
 
 
-def _strange_tools(loaded: LoadedConfiguration) -> Iterator[Problem]:
-    """Tools that an ensemble lacks. What a connection offers is known only when it is connected."""
+def _unknown_tools(loaded: LoadedConfiguration) -> Iterator[Problem]:
+    """Errors for tools that an ensemble lacks. The tools of a connection are unknown until it is connected."""
     descriptors = {descriptor.name: descriptor for descriptor in loaded.ensembles}
     for kind, identity in loaded.configuration.gateway.hosted.items():
         ensemble, tool = split(identity)
@@ -48,16 +48,16 @@ def _strange_tools(loaded: LoadedConfiguration) -> Iterator[Problem]:
         tools = [invoker.name for invoker in descriptor.invokers if invoker.enabled]
         if tool not in tools:
             path: Path = ("gateway", "hosted", kind)
-            message = f"{dotted(path)} names the tool {tool!r}, and {ensemble!r} has none of that name"
+            message = f"{dotted(path)} names the tool {tool!r}, which {ensemble!r} does not have"
             near = spelling(identity, [f"{ensemble}.{one}" for one in tools])
-            yield _problem(loaded, path, message, near or f"They are listed by: ripieno tools --ensemble {ensemble}")
+            yield _problem(loaded, path, message, near or f"To list its tools: ripieno tools --ensemble {ensemble}")
 
 
-def _absent_secret(loaded: LoadedConfiguration, surroundings: Surroundings) -> Iterator[Problem]:
+def _missing_secret(loaded: LoadedConfiguration, surroundings: Surroundings) -> Iterator[Problem]:
     path: Path = ("gateway", "secret")
     for name in variables_in(loaded.configuration.gateway.secret):
         if not surroundings.secrets.get(name):
-            message = f"the variable {name} is not set, and {dotted(path)} cannot do without"
+            message = f"the variable {name} is not set, and is needed by {dotted(path)}"
             yield _problem(loaded, path, message, advise_setting([name], surroundings), "warning")
 
 

@@ -1,4 +1,4 @@
-"""What of models and providers cannot be meant, though it starts: warnings of ``check``."""
+"""Warnings about settings of models and providers that have no effect."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,7 +15,7 @@ from ripieno.jsonvalues import EMPTY
 
 
 def check_models(subject: Subject) -> Iterator[Problem]:
-    """Rows that never hold, carriers that carry nothing, and fallbacks that are no help."""
+    """Warnings about model rows and carriers without effect, and about fallbacks that cannot help."""
     loaded = subject.loaded
     if loaded.failures:
         return
@@ -26,11 +26,11 @@ def check_models(subject: Subject) -> Iterator[Problem]:
             patterns = [row["match"] for row in keys.get("models", ())]
             yield from _idle_rows(patterns, part.file, ("providers", name, "models"))
     for descriptor in load_providers(loaded.layers).providers.values():
-        yield from doubt_rows(descriptor)
+        yield from check_rows(descriptor)
 
 
-def doubt_rows(descriptor: ProviderDescriptor) -> Iterator[Problem]:
-    """Rows of a provider's own file that never hold."""
+def check_rows(descriptor: ProviderDescriptor) -> Iterator[Problem]:
+    """Warnings about rows in a provider's own file that never match."""
     yield from _idle_rows([row.match for row in descriptor.models], descriptor.file, ("models",))
 
 
@@ -39,8 +39,8 @@ def _idle_rows(patterns: Sequence[str], file: str | None, at: Path) -> Iterator[
         yield finding(
             file,
             (*at, index, "match"),
-            f'the row of "{patterns[index]}" never holds: "{patterns[earlier]}" matches whatever it does, and is first',
-            f'Put it before the row of "{patterns[earlier]}", or delete it.',
+            f'the row for "{patterns[index]}" is never used: the earlier "{patterns[earlier]}" matches the same models',
+            f'Move it before the row for "{patterns[earlier]}", or delete it.',
         )
 
 
@@ -52,13 +52,13 @@ def _idle_carriers(loaded: LoadedConfiguration) -> Iterator[Problem]:
             yield finding(
                 file or descriptor.file,
                 ("provider", "carrier") if file is None else at,
-                f'carrier counts for protocol = "prompted" only, and {descriptor.name!r} speaks {descriptor.protocol}',
+                f'carrier applies only to protocol = "prompted", and {descriptor.name!r} uses {descriptor.protocol}',
                 f'Delete it, or write protocol = "prompted", carrier = "{descriptor.carrier}".',
             )
 
 
 def _idle_fallbacks(loaded: LoadedConfiguration, variables: Mapping[str, str]) -> Iterator[Problem]:
-    """Fallbacks that are the model itself, or that have no key."""
+    """Warnings about fallbacks that are the model itself, or that have no key."""
     configuration = loaded.configuration
     for path, model in models_of(configuration):
         if "fallback" not in path:
@@ -67,15 +67,14 @@ def _idle_fallbacks(loaded: LoadedConfiguration, variables: Mapping[str, str]) -
         if path[0] == "agents":
             own = configuration.agents[str(path[1])].model or own
         if model == own:
-            message = f"{dotted(path)} is {model!r}, which has just been asked when a fallback is"
+            message = f"{dotted(path)} is {model!r}, the model itself, which has already failed then"
             yield finding(file_of(loaded.parts, path), path, message, "Delete it, or name another model.")
         elif lacking := _lacking(loaded.providers.get(model.partition("/")[0]), variables):
-            message = f"{model} is no fallback as long as its provider lacks {' and '.join(lacking)}"
-            yield finding(file_of(loaded.parts, path), path, message, "Set it (export NAME=…), or delete it here.")
+            message = f"the fallback {model} cannot be used: its provider lacks {' and '.join(lacking)}"
+            yield finding(file_of(loaded.parts, path), path, message, "Set it (export NAME=…), or delete the fallback.")
 
 
 def _lacking(provider: ProviderDescriptor | None, variables: Mapping[str, str]) -> list[str]:
-    """The needs that no alternative meets."""
     needs = () if provider is None else provider.needs
     return [
         "the variable " + " or ".join(" and ".join(one) for one in need)

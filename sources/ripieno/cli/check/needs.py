@@ -1,15 +1,16 @@
-"""Variables and programs that ensembles need and that are not there; their origins name them."""
+"""Missing variables and programs that the origins of ensembles need."""
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from ripieno.assembly.plugins import Registry
 from ripieno.cli.common.assembly import find_origins
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.reader.positions import Path
-from ripieno.ensembles import Surroundings
+from ripieno.ensembles import Origin, Surroundings
 from ripieno.ensembles.opener import needed_origins
 from ripieno.ensembles.origin import NeededProgram, NeededVariable, needed_programs, needed_variables
 from ripieno.ensembles.requirements import programs_of
@@ -17,72 +18,70 @@ from ripieno.exceptions import Problem
 from ripieno.origins.settings import advise_setting, locate_program
 from ripieno.sandbox.processes import clean_environment
 
+_Need = TypeVar("_Need", NeededVariable, NeededProgram)
+
 
 def absent_variables(descriptor: EnsembleDescriptor, registry: Registry, surroundings: Surroundings) -> list[str]:
-    """The variables that an ensemble needs and that are not there."""
-    return sorted({need.name for need in _variables(descriptor, registry)} - surroundings.secrets.keys())
+    """The missing variables that an ensemble needs."""
+    return sorted({need.name for need in _needs(needed_variables, descriptor, registry)} - surroundings.secrets.keys())
 
 
 def check_variables(subject: Subject) -> Iterator[Problem]:
-    """A warning for each variable that some of the ensembles need and that is not there, at its first place."""
+    """A warning for each missing variable that enabled ensembles need, at its first place."""
     places: dict[str, tuple[str | None, Path]] = {}
     users: dict[str, dict[str, None]] = {}
     for descriptor in subject.descriptors:
-        for need in _variables(descriptor, subject.loaded.registry) if descriptor.enabled else ():
+        for need in _needs(needed_variables, descriptor, subject.loaded.registry) if descriptor.enabled else ():
             if need.name not in subject.surroundings.secrets:
                 places.setdefault(need.name, _place(descriptor, need))
                 users.setdefault(need.name, {})[descriptor.name] = None
     for name, place in places.items():
-        message = f"the variable {name} is not set, and {' and '.join(map(repr, users[name]))} cannot do without"
+        message = f"the variable {name} is not set, and is needed by {' and '.join(map(repr, users[name]))}"
         yield finding(*place, message, advise_setting([name], subject.surroundings))
 
 
 def check_programs(subject: Subject) -> Iterator[Problem]:
-    """A warning for each program that would not be found now.
+    """A warning for each program that is not found.
 
-    What says that it requires its program is left out without it, with the reason, and needs no warning.
+    There is no warning for a program under ``requires``: without it the tool is left out, with the reason.
     """
     for descriptor in subject.descriptors:
-        for need in _programs(descriptor, subject.loaded.registry) if descriptor.enabled else ():
+        for need in _needs(needed_programs, descriptor, subject.loaded.registry) if descriptor.enabled else ():
             required = [*descriptor.requires, *(() if need.invoker is None else need.invoker.policy.requires)]
-            found = None if need.replaced or need.argv[0] in programs_of(required) else _look(descriptor, need)
+            found = None if need.replaced or need.argv[0] in programs_of(required) else _diagnose(descriptor, need)
             if found is not None:
                 yield finding(*_place(descriptor, need), *found)
 
 
-def _variables(descriptor: EnsembleDescriptor, registry: Registry) -> Iterator[NeededVariable]:
+def _needs(
+    list_needs: Callable[[Origin, EnsembleDescriptor], Iterable[_Need]],
+    descriptor: EnsembleDescriptor,
+    registry: Registry,
+) -> Iterator[_Need]:
     for origin in find_origins(needed_origins(descriptor), registry):
-        for need in needed_variables(origin, descriptor):
+        for need in list_needs(origin, descriptor):
             if need.invoker is None or need.invoker.enabled:
                 yield need
 
 
-def _programs(descriptor: EnsembleDescriptor, registry: Registry) -> Iterator[NeededProgram]:
-    for origin in find_origins(needed_origins(descriptor), registry):
-        for need in needed_programs(origin, descriptor):
-            if need.invoker is None or need.invoker.enabled:
-                yield need
-
-
-def _look(descriptor: EnsembleDescriptor, need: NeededProgram) -> tuple[str, str] | None:
-    """Why a program would not be found, and what to do; None where it would be."""
+def _diagnose(descriptor: EnsembleDescriptor, need: NeededProgram) -> tuple[str, str] | None:
+    """Why a program is not found, and what to do; None if it is found."""
     program = need.argv[0]
     if "/" not in program:
-        # What a PATH of its own says is known only when it starts.
+        # Its own PATH is known only when it starts.
         if "PATH" in need.environment or shutil.which(program, path=clean_environment()["PATH"]):
             return None
-        hint = "Install it, add its folder to PATH, or name it by its whole path."
-        return f"there is no program {program!r} in any folder of PATH", hint
+        hint = "Install it, add its folder to PATH, or write its full path."
+        return f"the program {program!r} is not in PATH", hint
     if not program.startswith("/") and descriptor.folder is None:
-        return None  # Its origin complains.
+        return None  # Its origin reports it.
     path = os.path.normpath(locate_program(program, descriptor.folder))
     if not os.path.isfile(path):
-        return f"there is no program {path}", "Correct the path, or put the program there."
-    return None if os.access(path, os.X_OK) else (f"{path} may not be executed", f"Allow it: chmod +x {path}")
+        return f"there is no program {path}", "Fix the path, or install the program there."
+    return None if os.access(path, os.X_OK) else (f"{path} is not executable", f"Make it executable: chmod +x {path}")
 
 
 def _place(descriptor: EnsembleDescriptor, need: NeededVariable | NeededProgram) -> tuple[str | None, Path]:
-    """The file and the key at which something is needed."""
     for invoker, path in descriptor.located():
         if invoker is need.invoker:
             return invoker.file, (*path, "invocable", *need.key)

@@ -1,4 +1,4 @@
-"""What of the tools' schemas the configured providers would not be told: warnings of ``check``."""
+"""Warnings about schema keywords that a configured provider cannot express."""
 
 import shlex
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from ripieno.schemas.lowering import PLAIN, Dialect, lower
 
 
 def check_schemas(subject: Subject) -> Iterator[Problem]:
-    """One warning for each declared tool and protocol that would leave out a part of the tool's schema."""
+    """A warning for each declared tool and protocol that omits a part of the tool's schema."""
     for (protocol, strict), dialect in _dialects(subject.loaded).items():
         for descriptor in subject.loaded.ensembles:
             for invoker, body in descriptor.located():
@@ -21,12 +21,12 @@ def check_schemas(subject: Subject) -> Iterator[Problem]:
                 message = _explain_loss(identity, invoker, protocol, dialect) if invoker.enabled else None
                 if message is not None:
                     options = ["--protocol", protocol, *(["--strict"] if strict else [])]
-                    hint = f"See which: {shlex.join(['ripieno', 'explain', identity, *options])}"
+                    hint = f"To list them: {shlex.join(['ripieno', 'explain', identity, *options])}"
                     yield finding(invoker.file, (*body, "arguments"), message, hint)
 
 
 def _dialects(loaded: LoadedConfiguration) -> dict[tuple[str, bool], Dialect]:
-    """What the configured models are spoken to in, by protocol and whether it is strict."""
+    """The dialects of the configured models, by protocol and strictness."""
     configuration = loaded.configuration
     agents = configuration.agents.values()
     asked = [(name, configuration.controls.strict) for name in (configuration.model, *configuration.fallback)]
@@ -39,22 +39,20 @@ def _dialects(loaded: LoadedConfiguration) -> dict[tuple[str, bool], Dialect]:
         try:
             protocol: Protocol = loaded.registry.resolve("protocols", provider.protocol)
         except RipienoError:
-            continue  # Others say so.
+            continue  # Another check reports it.
         words = protocol.invocations
         found[provider.protocol, bool(wanted)] = (words.strict_dialect if wanted else None) or words.dialect
     return {key: dialect for key, dialect in found.items() if dialect is not PLAIN}
 
 
 def _explain_loss(identity: str, invoker: InvokerDescriptor, protocol: str, dialect: Dialect) -> str | None:
-    """What a protocol leaves out of the schema of a tool, or None."""
+    """The message about what a protocol omits from a tool's schema, or None."""
     try:
         schema = Schema.of(invoker.arguments).without(invoker.policy.presets)
     except RipienoError:
-        return None  # Others say so.
+        return None  # Another check reports it.
     lowered = lower(schema, dialect)
     if lowered.reason:
         return f"{identity} cannot be strict for {protocol}: {lowered.reason}"
     lost = sum(one.matters for one in lowered.losses)
-    return (
-        f"{lost} keyword{'s' * (lost > 1)} of the schema of {identity} cannot be said to {protocol}" if lost else None
-    )
+    return f"{protocol} cannot express {lost} keyword{'s' * (lost > 1)} of the schema of {identity}" if lost else None

@@ -1,7 +1,4 @@
-"""What commands share when they need files or ensembles: layers with the project's, notes of what was left out.
-
-A sign of life while servers take their time to start: who sits at a terminal is told which ones.
-"""
+"""Loading of layers and creation of assemblies for all commands, with reports of what was left out."""
 
 import asyncio
 import contextlib
@@ -9,7 +6,7 @@ import dataclasses
 import fnmatch
 import pathlib
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import click
 
@@ -23,38 +20,17 @@ from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings
 from ripieno.conducting import Watcher
 from ripieno.ensembles import Origin
-from ripieno.exceptions import NameAbsence, Problem, RipienoError
+from ripieno.exceptions import AssemblyFailure, NameAbsence, Problem, RipienoError
 from ripieno.models import Protocol
 
 #: Seconds in which most servers have started.
-PATIENCE = 2.0
-
-
-@contextlib.asynccontextmanager
-async def telling(connecting: Callable[[], Iterable[str]], *, patience: float = PATIENCE) -> AsyncGenerator[None, None]:
-    """Says once, where standard error is a terminal, which ensembles are still connecting after a while."""
-    if not sys.stderr.isatty():
-        yield
-        return
-
-    async def tell() -> None:
-        await asyncio.sleep(patience)
-        names = ", ".join(connecting())
-        if names:
-            say(f"Still connecting: {names} ...")
-
-    task = asyncio.create_task(tell(), name="sign of life")
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait((task,))
+_USUAL_START = 2.0
 
 
 def load_layers(settings: Settings, *, quiet: bool = False) -> LoadedConfiguration:
-    """All layers, the project's own files among them as far as they are trusted; what was left out is said.
+    """All layers, the project's own files included if they are trusted. Reports what was left out, unless ``quiet``.
 
-    Errors: ``InputError`` for a store of trust that cannot be read, ``NameAbsence`` for an unknown ``--profile``.
+    Errors: ``InputError`` for an unreadable trust store, ``NameAbsence`` for an unknown ``--profile``.
     """
     project = project_of(settings)
     loaded = load_configuration(settings.config, workspace=settings.workspace, project=project)
@@ -66,19 +42,19 @@ def load_layers(settings: Settings, *, quiet: bool = False) -> LoadedConfigurati
         for line in left_out_lines(loaded):
             say(line)
         if project_warnings(project):
-            say("Left out: parts of the project's configuration that cannot be read; see: ripieno check")
+            say("Left out: unreadable parts of the project's configuration. To see them: ripieno check")
     return loaded
 
 
 def project_warnings(project: Project | None) -> tuple[Problem, ...]:
-    """What is wrong in the project's configuration, as long as it does not count; once it counts, those are errors."""
+    """The problems in an untrusted project's configuration, as warnings. In a trusted one they are errors."""
     if project is None or project.part is None or TrustStore(Places.of_user().state).trusts(project):
         return ()
     return tuple(dataclasses.replace(problem, severity="warning") for problem in project.part.problems)
 
 
 def project_of(settings: Settings) -> Project | None:
-    """What the workspace brings along. A file of it that ``--config`` names is the caller's, not the project's."""
+    """The project in the workspace. Its configuration file counts as the caller's if ``--config`` names it."""
     project = find_project(settings.folder)
     if project is None or project.part is None or settings.config is None:
         return project
@@ -88,7 +64,7 @@ def project_of(settings: Settings) -> Project | None:
 
 
 def left_out_lines(loaded: LoadedConfiguration) -> list[str]:
-    """One line for each thing that was read and does not count."""
+    """One line for each file that was read but is not used."""
     return [f"Left out: {one.name} ({one.file}): {one.reason}." for one in loaded.left_out]
 
 
@@ -98,9 +74,9 @@ def left_out_mappings(loaded: LoadedConfiguration) -> list[dict[str, str | None]
 
 
 def only(loaded: LoadedConfiguration, patterns: Sequence[str]) -> LoadedConfiguration:
-    """The same with those ensembles alone that patterns over ``ensemble.tool`` can mean: no others are connected.
+    """The configuration with only the ensembles that match patterns over ``ensemble.tool``; no others are connected.
 
-    When a pattern means no ensemble, all stay, so that whoever looks tools up can say which there are.
+    If a pattern matches no ensemble, all stay, so that the later error can list them.
     """
     halves = [pattern.partition(".")[0] for pattern in patterns]
     names = [descriptor.name for descriptor in loaded.ensembles]
@@ -115,47 +91,85 @@ def only(loaded: LoadedConfiguration, patterns: Sequence[str]) -> LoadedConfigur
 
 
 def require_ensembles(loaded: LoadedConfiguration, names: Iterable[str]) -> None:
-    """Errors: ``NameAbsence`` for an ensemble that does not play, with the reason where it is known."""
-    playing = [descriptor.name for descriptor in loaded.ensembles]
+    """Errors: ``NameAbsence``, with the reason if known, for an ensemble that is not enabled."""
+    enabled = [descriptor.name for descriptor in loaded.ensembles]
     for name in names:
-        if name not in playing:
-            raise NameAbsence("ensemble", name, playing, hint=absence(loaded, name))
+        if name not in enabled:
+            raise NameAbsence("ensemble", name, enabled, hint=absence(loaded, name))
 
 
 def resolve_wire(loaded: LoadedConfiguration, protocol: str | None, *, strict: bool) -> Protocol:
-    """The wire format of this name. Errors: ``UsageError`` for none, and for one that cannot be ``strict``."""
+    """The named wire format. Errors: ``UsageError`` without a name, and for one that does not support ``strict``."""
     if not protocol:
         choices = ", ".join(sorted(loaded.registry.protocols))
-        raise click.UsageError(f"Say with --protocol over which wire it is sent. There are: {choices}.")
+        raise click.UsageError(f"Name the wire format with --protocol. Available: {choices}.")
     wire: Protocol = loaded.registry.resolve("protocols", protocol)
     if strict and wire.invocations.strict_dialect is None:
-        raise click.UsageError(f"The protocol {protocol!r} cannot hold arguments to their schemas: leave out --strict.")
+        raise click.UsageError(f"The protocol {protocol!r} has no strict mode: leave out --strict.")
     return wire
 
 
 def find_origins(names: Iterable[str], registry: Registry) -> Iterator[Origin]:
-    """The origins of these names. What cannot be loaded is left out: ``check`` and every start report it."""
+    """The named origins. Skips those that cannot be loaded: ``check`` and every start report them."""
     for name in names:
         with contextlib.suppress(RipienoError):
             yield registry.resolve("origins", name)
 
 
 def absence(loaded: LoadedConfiguration, name: str) -> str:
-    """Why an ensemble does not play, and what to do; empty for one that nobody knows."""
+    """The reason why an ensemble is not enabled, and how to enable it. Empty for an unknown one."""
     if name in loaded.known:
         if not loaded.known.outlines[name].enabled:
-            return f"It is disabled (enabled = false, {loaded.known.outlines[name].file})."
-        return f'It is known, and not selected: add "{name}" to enabled under [ensembles].'
+            return f"Disabled: enabled = false in {loaded.known.outlines[name].file}."
+        return f'Available, not enabled. To add it: include = ["{name}"] under [ensembles].'
     reasons = [one.reason for one in loaded.left_out if one.name == name]
-    return f"It was left out: {reasons[0]}." if reasons else ""
+    return f"Not loaded: {reasons[0]}." if reasons else ""
 
 
-class ToldAssembly(Assembly):
-    """Tells whoever waits for it at a terminal what it waits for."""
+def owner_of(loaded: LoadedConfiguration, name: str) -> str | None:
+    """The owner of an ensemble that is not the user's: the package or a plugin; None otherwise."""
+    holder = loaded.known.outlines.get(name)
+    if holder is None or not (holder.layer == "package" or holder.layer.startswith("plugin ")):
+        return None
+    return "a bundled ensemble" if holder.layer == "package" else f"an ensemble of the {holder.layer}"
+
+
+def select_ensembles(loaded: LoadedConfiguration, names: Sequence[str]) -> LoadedConfiguration:
+    """The configuration with only these ensembles; unchanged without names, or with failures.
+
+    Errors: ``NameAbsence`` for one that is not enabled.
+    """
+    if not names or loaded.failures:
+        return loaded
+    require_ensembles(loaded, names)
+    return only(loaded, names)
+
+
+def load_valid_layers(settings: Settings) -> LoadedConfiguration:
+    """All layers. Errors: ``AssemblyFailure`` with everything that prevents a start."""
+    loaded = load_layers(settings)
+    if loaded.failures:
+        raise AssemblyFailure("Start-up would fail:", loaded.failures)
+    return loaded
+
+
+class ReportingAssembly(Assembly):
+    """An assembly that reports once, on a terminal, which ensembles are slow to connect."""
 
     async def __aenter__(self) -> Assembly:
-        async with telling(lambda: self.connecting):
+        if not sys.stderr.isatty():
             return await super().__aenter__()
+        task = asyncio.create_task(self._report_slow(), name="report of slow servers")
+        try:
+            return await super().__aenter__()
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+
+    async def _report_slow(self) -> None:
+        await asyncio.sleep(_USUAL_START)
+        if names := ", ".join(self.connecting):
+            say(f"Still connecting: {names} ...")
 
 
 def make_assembly(
@@ -165,10 +179,12 @@ def make_assembly(
     alert: Callable[[Alert], None] | None = None,
     watchers: Sequence[Watcher] = (),
 ) -> Assembly:
-    """The assembly, to be entered; alerts are said on standard error unless somebody else wants them."""
-    return ToldAssembly(loaded, confirmer=confirmer, alert=say_alert if alert is None else alert, watchers=watchers)
+    """The assembly, not entered yet. By default its alerts go to standard error."""
+    return ReportingAssembly(
+        loaded, confirmer=confirmer, alert=say_alert if alert is None else alert, watchers=watchers
+    )
 
 
 def say_alert(alert: Alert) -> None:
-    """An alert, as a line on standard error."""
+    """Writes an alert as a line on standard error."""
     say(f"! {f'{alert.tool}: ' if alert.tool else ''}{alert.message}")

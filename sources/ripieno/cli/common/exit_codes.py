@@ -1,10 +1,10 @@
-"""Exit codes of the command line, and what ``ripieno --help`` says of them."""
+"""Exit codes of the command line, and their description in ``ripieno --help``."""
 
 #: Everything went well.
 GOOD = 0
-#: The tool or the model said no: the result is an error, or the run ended without an answer.
+#: The result of the tool is an error, or the run ended without an answer.
 REFUSED = 1
-#: A mistake in what was typed or configured; nothing was done.
+#: A mistake in the command line or the configuration; nothing was done.
 INPUT = 2
 #: A model's endpoint could not be reached, or answered with an error.
 PROVIDER = 3
@@ -14,5 +14,5 @@ INTERNAL = 70
 SIGNAL = 128
 
 HELP = """\
-Exit codes: 0 good · 1 the tool or the model said no · 2 a mistake in what was typed or configured ·
-3 the model's endpoint failed · 70 a bug in ripieno · 130 interrupted (128 and the number of the signal)."""
+Exit codes: 0 success · 1 the tool or the run failed · 2 a mistake in the command line or configuration ·
+3 the model's endpoint failed · 70 a bug in ripieno · 130 interrupted (128 + the number of the signal)."""

@@ -1,4 +1,4 @@
-"""What the checks of ``check`` and ``doctor`` look at, and what they find: problems, each with its next step."""
+"""The input and output of the checks that ``check`` and ``doctor`` run."""
 
 import dataclasses
 import functools
@@ -17,14 +17,14 @@ from ripieno.exceptions import Problem
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What is checked: ensembles, and the configuration with which they are loaded."""
+    """The ensembles to check, and the configuration that loads them."""
 
     loaded: LoadedConfiguration
     descriptors: tuple[EnsembleDescriptor, ...]
 
     @functools.cached_property
     def surroundings(self) -> Surroundings:
-        """What an assembly of the configuration would lend."""
+        """The surroundings that an assembly of the configuration would have."""
         return make_assembly(self.loaded, alert=say_alert).surroundings
 
 
@@ -33,10 +33,10 @@ Check: TypeAlias = Callable[[Subject], Iterable[Problem]]
 
 
 def find_problems(checks: Iterable[Check], subject: Subject) -> tuple[Problem, ...]:
-    """What the checks find, with lines."""
+    """The problems that the checks find, with line numbers."""
     return locate(problem for check in checks for problem in check(subject))
 
 
 def finding(file: str | None, path: Path, message: str, hint: str, severity: str = "warning") -> Problem:
-    """What a check found at a key: what is wrong, and what to do."""
+    """A problem at a key: a message, and a hint with the next step."""
     return Problem(message=message, file=file, key=dotted(path), hint=hint, severity=severity)

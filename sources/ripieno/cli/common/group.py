@@ -1,4 +1,4 @@
-"""The group of all commands: built-in ones by a table, those of allowed plugins behind it, each imported when named."""
+"""The group of all commands: built-in ones from a table, then those of allowed plugins. Each is imported when named."""
 
 import importlib
 from collections.abc import Mapping
@@ -9,62 +9,41 @@ import click
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.options import Settings, common
 
-#: Each command: the module and name of it, and what ``ripieno --help`` says, so that help imports none of them.
+#: Each command: its module and name, and its line in ``ripieno --help``, so that help imports none of them.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("ripieno.cli.demo.command:demo", "Watch a scripted model call real tools over real wires; no key needed."),
-    "ensembles": ("ripieno.cli.tools.list:ensembles", "List the ensembles: which play, which do not, and why."),
-    "tools": ("ripieno.cli.tools.list:tools", "List the tools that a model is offered."),
-    "explain": (
-        "ripieno.cli.tools.schemas:explain",
-        "Show what a model is sent of one tool, and what of its schema is lost.",
-    ),
+    "ensembles": ("ripieno.cli.tools.list:ensembles", "List the ensembles: which are enabled, which are not, and why."),
+    "tools": ("ripieno.cli.tools.list:tools", "List the tools that are offered to a model."),
+    "explain": ("ripieno.cli.tools.schemas:explain", "Show the definition of one tool as a wire format sends it."),
     "invoke": ("ripieno.cli.tools.invoke:invoke", "Call one tool yourself."),
-    "check": (
-        "ripieno.cli.check.command:check",
-        "Check descriptors and configuration, and say everything that is wrong.",
-    ),
-    "undo": (
-        "ripieno.cli.undo:undo",
-        "Take back the last N changes that tools made in the workspace.",
-    ),
-    "new": ("ripieno.cli.tools.new:new", "Make something new that works already: an ensemble."),
-    "import": ("ripieno.cli.importing.command:import_", "Make ensembles of what other programs were configured with."),
-    "trust": ("ripieno.cli.trust.command:trust", "Agree to the files that a folder brings along, as they are now."),
-    "lock": ("ripieno.cli.trust.pins:lock", "Record what foreign tools are, and see what has changed."),
-    "login": ("ripieno.cli.trust.login:login", "Sign in at a server behind a URL."),
-    "logout": ("ripieno.cli.trust.login:logout", "Forget a sign-in."),
-    "doctor": ("ripieno.cli.doctor.command:doctor", "Show what plays, what does not, and why."),
+    "check": ("ripieno.cli.check.command:check", "Check descriptors and configuration."),
+    "undo": ("ripieno.cli.undo:undo", "Undo the last N changes that tools made in the workspace."),
+    "new": ("ripieno.cli.tools.new:new", "Create a small ensemble that works."),
+    "import": ("ripieno.cli.importing.command:import_", "Import MCP servers from another client's configuration."),
+    "trust": ("ripieno.cli.trust.command:trust", "Trust the configuration and ensembles of a folder, as they are now."),
+    "lock": ("ripieno.cli.trust.pins:lock", "Pin the definitions of third-party tools, and show what has changed."),
+    "login": ("ripieno.cli.trust.login:login", "Sign in to an MCP server."),
+    "logout": ("ripieno.cli.trust.login:logout", "Sign out of an MCP server."),
+    "doctor": ("ripieno.cli.doctor.command:doctor", "Show the state of everything that is configured."),
     "schema": ("ripieno.cli.tools.json_schema:schema", "Print the JSON Schema of a kind of file, for editors."),
-    "providers": (
-        "ripieno.cli.providers:providers",
-        "List the providers of models, and what each can do as far as its data says.",
-    ),
-    "probe": (
-        "ripieno.cli.providers:probe",
-        "Find out what a model can do, by asking it ten small questions; each may cost up to 300 tokens.",
-    ),
-    "ask": ("ripieno.cli.conversations.ask:ask", "Ask a model, which may call the tools."),
-    "chat": ("ripieno.cli.conversations.chat:chat", "Talk with a model, which may call the tools."),
-    "journal": (
-        "ripieno.cli.journal.command:journal",
-        "Find, show, check, fork and delete what was said and done in conversations.",
-    ),
-    "stats": (
-        "ripieno.cli.journal.stats:stats",
-        "Show what conversations took: tokens, calls, errors and time by tool.",
-    ),
+    "providers": ("ripieno.cli.providers:providers", "List the model providers and their capabilities."),
+    "probe": ("ripieno.cli.providers:probe", "Test the capabilities of a model with ten small requests."),
+    "ask": ("ripieno.cli.conversations.ask:ask", "Send one prompt to a model, which may call tools."),
+    "chat": ("ripieno.cli.conversations.chat:chat", "Chat with a model, which may call tools."),
+    "journal": ("ripieno.cli.journal.command:journal", "List, show, search, verify, fork and delete conversations."),
+    "stats": ("ripieno.cli.journal.stats:stats", "Show the tokens, calls, errors and times of conversations."),
     "resume": (
         "ripieno.cli.conversations.resume:resume",
-        "Go on with a CONVERSATION that waits for a person, or that was interrupted.",
+        "Continue a CONVERSATION that waits for a person, or that was interrupted.",
     ),
-    "approvals": ("ripieno.cli.conversations.approvals:approvals", "Answer calls that wait for a person."),
+    "approvals": ("ripieno.cli.conversations.approvals:approvals", "Approve or deny calls that wait for a person."),
     "rehearse": ("ripieno.cli.demo.rehearse:rehearse", "Serve a score as a model, over real wire formats."),
-    "serve": ("ripieno.cli.serve.command:serve", "Serve ensembles, and models, to other programs."),
+    "serve": ("ripieno.cli.serve.command:serve", "Serve tools and models to other programs."),
 }
 
 
 class Commands(click.Group):
-    """Commands that are imported when they are named."""
+    """A group that imports each command when it is named."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         plugins = _plugin_commands(ctx)
@@ -92,7 +71,7 @@ class Commands(click.Group):
 
 
 def _plugin_commands(ctx: click.Context) -> Mapping[str, str]:
-    """The commands of plugins that the user's configuration, or the named one, allows, with their dotted paths."""
+    """The dotted paths of the commands of plugins that the user's or the named configuration allows."""
     found: dict[str, Mapping[str, str]] = ctx.meta
     if "ripieno.commands" not in found:
         found["ripieno.commands"] = _discover(ctx.ensure_object(Settings))
@@ -108,7 +87,7 @@ def _discover(settings: Settings) -> Mapping[str, str]:
 
 
 def _foreign(name: str, path: str) -> click.Command:
-    """A plugin's command. Errors: ``PluginFailure`` when it cannot be imported, or is no command."""
+    """A plugin's command. Errors: ``PluginFailure`` if it cannot be imported, or is not a click command."""
     from ripieno.assembly.plugins import resolve
     from ripieno.exceptions import PluginFailure
 
@@ -125,7 +104,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
 
 
 def version() -> str:
-    """The version that is installed."""
+    """The installed version."""
     from importlib import metadata
 
     try:
@@ -149,7 +128,7 @@ def version() -> str:
 )
 @common
 def GROUP() -> None:
-    """Ripieno lets a language model play every tool that you declare.
+    """Let a language model call every tool that you declare.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""Runs a command: errors become one message and an exit code here, and signals end what is under way."""
+"""Execution of a command: errors become one message and an exit code, and signals cancel it."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
-    """A signal ended the command; everything it had started has ended too."""
+    """A signal ended the command, and everything that it had started has ended."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -31,7 +31,7 @@ class Interrupted(BaseException):
 
 
 def launch(arguments: Sequence[str] | None) -> int:
-    """Runs the command that the arguments name, and gives its exit code. No error leaves here."""
+    """Runs the command that the arguments name, and returns its exit code. Raises no error."""
     for stream in (sys.stdout, sys.stderr):
         _tolerate(stream)
     given = sys.argv[1:] if arguments is None else list(arguments)
@@ -48,7 +48,7 @@ def launch(arguments: Sequence[str] | None) -> int:
 
 
 def _invoke(arguments: list[str], settings: Settings) -> None:
-    """Runs the command. What click's own ``main`` would make of errors is made of them here, for all of them alike."""
+    """Runs the command. Replaces click's own ``main``, so that all errors are handled in one place."""
     from ripieno.cli.common.group import GROUP
 
     if "_RIPIENO_COMPLETE" in os.environ:
@@ -58,16 +58,15 @@ def _invoke(arguments: list[str], settings: Settings) -> None:
 
 
 def _tolerate(stream: TextIO) -> None:
-    """Characters that a stream cannot write are written as escapes, instead of raising."""
+    """Makes a stream write unencodable characters as escapes, instead of raising."""
     reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
 
 
 def _explain(error: BaseException, settings: Settings) -> int:
-    """Says what went wrong, on standard error, and gives the exit code for it."""
     if isinstance(error, BrokenPipeError):
-        # Whoever read our output has gone. What is still buffered must not complain at the end.
+        # The reader of our output has gone. The flush of the buffer at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.SIGNAL + signal.SIGPIPE
     if isinstance(error, SystemExit):
@@ -81,50 +80,50 @@ def _explain(error: BaseException, settings: Settings) -> int:
     if isinstance(error, click.ClickException):
         error.show()
         return exit_codes.INPUT
-    code, message = judge(error)
+    code, message = classify(error)
     say(message)
     return code
 
 
-def judge(error: BaseException) -> tuple[int, str]:
-    """The exit code and the message of an error."""
+def classify(error: BaseException) -> tuple[int, str]:
+    """The exit code and the message for an error."""
     if isinstance(error, ProviderFailure):
         return exit_codes.PROVIDER, f"Error: {error}"
     if isinstance(error, ToolFault | ToolExecutionFailure):
         return exit_codes.REFUSED, f"Error: {error}"
     if isinstance(error, RipienoError):
         text = error.text if isinstance(error, AssemblyFailure) else str(error)
-        # A list of problems says for each line that it is an error.
+        # Each line of a list of problems has its own "error: ".
         return exit_codes.INPUT, text if "error: " in text else f"Error: {text}"
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename is not None else ""
         return exit_codes.INPUT, f"Error: {where}{error.strerror or error}"
     kind = type(error).__name__
-    return exit_codes.INTERNAL, f"Bug in ripieno: {kind}: {error}\nRun it again with --debug for the traceback."
+    return exit_codes.INTERNAL, f"Bug in ripieno: {kind}: {error}\nFor the traceback, run it again with --debug."
 
 
 def _write(text: str) -> None:
-    # In one write: several workers say theirs on the same pipe.
+    # In one write: several workers share the pipe.
     sys.stderr.write(f"{clean(text)}\n")
     sys.stderr.flush()
 
 
-_VOICE: contextvars.ContextVar[Callable[[str], None]] = contextvars.ContextVar("voice of the command", default=_write)
+_WRITER: contextvars.ContextVar[Callable[[str], None]] = contextvars.ContextVar("writer of messages", default=_write)
 
 
 def say(text: str) -> None:
-    """A line for the person, on standard error, in which nothing can act on the terminal."""
-    _VOICE.get()(text)
+    """Writes a line to standard error, with control characters escaped."""
+    _WRITER.get()(text)
 
 
 @contextlib.contextmanager
-def voiced(voice: Callable[[str], None]) -> Generator[None, None, None]:
-    """Gives what is said to somebody else, for as long as it is entered."""
-    token = _VOICE.set(voice)
+def messages_to(writer: Callable[[str], None]) -> Generator[None, None, None]:
+    """Passes all messages of ``say`` to ``writer`` inside the block."""
+    token = _WRITER.set(writer)
     try:
         yield
     finally:
-        _VOICE.reset(token)
+        _WRITER.reset(token)
 
 
 def run_async(
@@ -133,9 +132,9 @@ def run_async(
     wake: Callable[[], None] | None = None,
     again: Callable[[int], None] | None = None,
 ) -> Value:
-    """Runs a command's coroutine. A signal cancels it and calls ``wake``; a second ends at once, or calls ``again``.
+    """Runs a coroutine. A signal cancels it and calls ``wake``; a second signal calls ``again``, or ends the process.
 
-    Errors: ``Interrupted`` when it was cancelled by a signal; whatever the coroutine raises.
+    Errors: ``Interrupted`` if a signal cancelled it; the errors of the coroutine.
     """
     return asyncio.run(_supervise(main, wake, again))
 

@@ -1,4 +1,4 @@
-"""Which model a command asks, and, when none is configured, how to configure one."""
+"""The model that a command asks, and help for configuring one."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ _VARIABLES_ONLY = re.compile(r"(?:\{env:[^{}]*\}|:)*")
 
 
 def require_model(assembly: Assembly, model: str | None, agent: str | None) -> None:
-    """Makes sure that there is a model to ask, before anything is connected.
+    """Checks that a model is configured, before anything is connected.
 
-    Errors: ``InputError`` that says how to configure one; those of ``Assembly.access_model`` and ``access_agent``.
+    Errors: ``InputError`` that explains how to configure one; those of ``Assembly.access_model`` and ``access_agent``.
     """
     if assembly.loaded.failures:
-        return  # Entering the assembly says all of them, and without them names would be missing.
+        return  # Entering the assembly reports them.
     chosen = model or (assembly.access_agent(agent).model if agent is not None else None)
     chosen = chosen or assembly.configuration.model
     if chosen is None:
@@ -30,18 +30,18 @@ def require_model(assembly: Assembly, model: str | None, agent: str | None) -> N
     assembly.access_model(chosen)
 
 
-def at_home(provider: ProviderDescriptor) -> bool:
-    """Whether it is in a cloud that has its own credentials, since no key is given."""
+def has_cloud_credentials(provider: ProviderDescriptor) -> bool:
+    """Whether its cloud supplies the credentials, because no key is configured."""
     return provider.cloud in HOMES and provider.api_key is None
 
 
 def variables_of(provider: ProviderDescriptor) -> tuple[str, ...]:
-    """The environment variables that a provider's address, key and headers may be made of."""
+    """The environment variables in a provider's address, key and headers."""
     return tuple(dict.fromkeys(name for need in provider.needs for variables in need for name in variables))
 
 
 def show_address(url: str) -> str:
-    """An address as it may be shown: names of variables stay, what is written for user, password and query does not."""
+    """An address with literal user, password and query values hidden. Names of variables stay."""
     scheme = _SCHEME.match(url)
     head = scheme[0] if scheme is not None else ""
     user, at, place = url.removeprefix(head).rpartition("@")
@@ -52,12 +52,12 @@ def show_address(url: str) -> str:
 
 
 def _covered(text: str) -> str:
-    """The text where it has variables only, and ``[hidden]`` for anything else."""
+    """The text if it consists of variables, otherwise ``[hidden]``."""
     return text if _VARIABLES_ONLY.fullmatch(text) else HIDDEN
 
 
 def show_needs(provider: ProviderDescriptor, known: Mapping[str, bool] = _NONE) -> str:
-    """The same for people, with a star behind those that are ``known``: ``A* or B, C``. Empty where it needs none."""
+    """The needed variables as text, with a star behind those that are ``known``: ``A* or B, C``. Empty if none."""
     shown: list[str] = []
     for need in provider.needs:
         named = [" and ".join(f"{name}{'*' * known.get(name, False)}" for name in one) for one in need if one]
@@ -66,17 +66,19 @@ def show_needs(provider: ProviderDescriptor, known: Mapping[str, bool] = _NONE) 
 
 
 def examples(providers: Mapping[str, ProviderDescriptor], prompt: str = "...") -> list[str]:
-    """A line for each provider: how to ask it, and what it wants in the environment."""
+    """A command for each provider, with what it needs in the environment."""
     lines: list[str] = []
     for name, descriptor in providers.items():
-        needs = ", ".join(filter(None, (show_needs(descriptor), _CREDENTIALS if at_home(descriptor) else "")))
+        needs = ", ".join(
+            filter(None, (show_needs(descriptor), _CREDENTIALS if has_cloud_credentials(descriptor) else ""))
+        )
         wants = f"   # needs {needs or 'no key'}"
         lines.append(f'ripieno ask -m {name}/MODEL "{prompt}"{wants}')
     return lines
 
 
 def bundled_examples(prompt: str) -> list[str]:
-    """The same for the providers that everybody has."""
+    """The commands for the bundled providers."""
     return examples(load_configuration({}).providers, prompt)
 
 
@@ -87,13 +89,13 @@ def _how_to_configure(loaded: LoadedConfiguration) -> str:
     lines = [
         "No model is configured. Name one with -m:",
         *(f"  {line}" for line in examples(loaded.providers)),
-        f"or for good, in {file}:",
+        f"or permanently, in {file}:",
         "  [model]",
         f'  default = "{first}/MODEL"',
-        "A server of your own is a table more there (protocols: " + ", ".join(protocols) + "):",
+        "For a server of your own, add a table there (protocols: " + ", ".join(protocols) + "):",
         "  [providers.mine]",
         f'  protocol = "{protocols[-1] if protocols else "NAME"}"',
         '  base_url = "http://localhost:8000/v1"',
-        '  api_key = "{env:MINE_KEY}"          # leave it out when it wants none',
+        '  api_key = "{env:MINE_KEY}"          # leave it out if it needs no key',
     ]
     return "\n".join(lines)

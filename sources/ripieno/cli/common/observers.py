@@ -1,4 +1,4 @@
-"""Who watches the runs of a command: OpenTelemetry where it is configured, and a log where one is wanted."""
+"""Observers of a command's runs: OpenTelemetry if it is configured, and a log if requested."""
 
 import contextlib
 import logging
@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 import click
 
-from ripieno.cli.common.main import voiced
+from ripieno.cli.common.main import messages_to
 from ripieno.conducting import Watcher
 from ripieno.conducting.observers.console import clean
 
@@ -17,31 +17,31 @@ _logger = logging.getLogger("ripieno.cli")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 LogFormat = Literal["text", "json"]
-#: How lines begin that warn a person.
+#: The prefix of warnings.
 _WARNS = "! "
-#: What only an environment that OpenTelemetry is configured in has.
+#: The prefix of OpenTelemetry's environment variables.
 _PREFIX = "OTEL_"
 
 
 def logged(command: Command) -> Command:
-    """Adds ``--log-format``; the command gets it as ``log``."""
+    """Adds ``--log-format``; the command receives it as ``log``."""
     return click.option(
         "--log-format",
         "log",
         type=click.Choice(("text", "json")),
-        help="Log each answer, call and end on standard error, in lines that programs read.",
+        help="Log answers, calls and ends on standard error, one line each.",
     )(command)
 
 
 @contextlib.contextmanager
 def observed(log: LogFormat | None, *, debug: bool = False) -> Generator[tuple[Watcher, ...], None, None]:
-    """The watchers of a command, for as long as it is entered; ``debug`` logs also what starts."""
+    """The watchers of a command, for the duration of the block; ``debug`` also logs what starts."""
     with contextlib.nullcontext() if log is None else _logging(log, debug=debug):
         yield watchers_for(log)
 
 
 def watchers_for(log: LogFormat | None) -> tuple[Watcher, ...]:
-    """Those that write a log, and those that make spans."""
+    """The watchers that write a log and that make spans."""
     watchers: list[Watcher] = []
     if log is not None:
         from ripieno.conducting.observers.logs import log_runs
@@ -59,11 +59,11 @@ def watchers_for(log: LogFormat | None) -> tuple[Watcher, ...]:
 
 @contextlib.contextmanager
 def log_everything(log: LogFormat, *, debug: bool = False) -> Generator[None, None, None]:
-    """What a person would be told, and what libraries warn of, is in the log as well, for commands that nobody watches.
+    """Logs also the messages for people and the warnings of libraries, for servers.
 
-    So programs can read all that goes to standard error.
+    Programs can then parse all of standard error.
     """
-    with _logging(log, debug=debug) as handler, voiced(_log):
+    with _logging(log, debug=debug) as handler, messages_to(_log):
         root = logging.getLogger()
         root.addHandler(handler)
         try:
@@ -78,7 +78,7 @@ def _log(text: str) -> None:
 
 
 class _Plain(logging.Formatter):
-    """A line for people, in which nothing can act on a terminal, and only a traceback begins another one."""
+    """A line for people, with control characters escaped; only a traceback adds lines."""
 
     def __init__(self, fields: Callable[[], Mapping[str, str]]) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
@@ -91,7 +91,7 @@ class _Plain(logging.Formatter):
         return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
 
     def formatException(self, ei: Any) -> str:
-        # No line of it begins as one of a record does, whatever an error says.
+        # Indented, so that no line looks like the start of a record.
         return "".join(f"  {line}\n" for line in super().formatException(ei).splitlines()).rstrip("\n")
 
     def format(self, record: logging.LogRecord) -> str:
@@ -105,14 +105,14 @@ def _logging(log: LogFormat, *, debug: bool) -> Generator[logging.Handler, None,
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log == "json" else _Plain(FIELDS.get))
     logger = logging.getLogger("ripieno")
-    level_before, told_before = logger.level, logger.propagate
+    level_before, propagate_before = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if debug else logging.INFO)
-    # Whoever says what libraries log would say all of it again.
+    # Otherwise the root logger's handlers would repeat it.
     logger.propagate = False
     try:
         yield handler
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level_before)
-        logger.propagate = told_before
+        logger.propagate = propagate_before

@@ -1,4 +1,4 @@
-"""What applies to every command: --config, --profile, --workspace, --debug; and --format, wherever a table is shown."""
+"""Options of every command (--config, --profile, --workspace, --debug), and --format for tables."""
 
 import dataclasses
 import pathlib
@@ -13,7 +13,7 @@ Format = Literal["table", "json"]
 
 @dataclasses.dataclass(slots=True)
 class Settings:
-    """The common options, wherever on the line they stood. ``workspace`` is absolute."""
+    """The values of the common options. ``workspace`` is absolute."""
 
     config: pathlib.Path | None = None
     profile: str | None = None
@@ -22,19 +22,19 @@ class Settings:
 
     @property
     def folder(self) -> pathlib.Path:
-        """The folder whose own files are looked for."""
+        """The folder in which project files are searched."""
         return self.workspace or pathlib.Path.cwd()
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Keeps an option that was given; the other place of the line must not take it back."""
+    """Stores an option that was given, before or after the command's name."""
     if value is not None and value is not False:
         name: str = parameter.name or ""
         setattr(context.ensure_object(Settings), name, value.absolute() if isinstance(value, pathlib.Path) else value)
 
 
 def common(command: Command) -> Command:
-    """Adds the options that every command has."""
+    """Adds the common options."""
     options = (
         click.option(
             "--config",
@@ -42,15 +42,15 @@ def common(command: Command) -> Command:
             type=click.Path(path_type=pathlib.Path),
             callback=_keep,
             expose_value=False,
-            help="A configuration file over the user's own. Naming it is consent to all it says.",
+            help="A configuration file that overrides your own. Naming it means that you trust it.",
         ),
         click.option(
             "--profile",
             metavar="NAME",
             callback=_keep,
             expose_value=False,
-            help="Play the ensembles of this profile, whatever the configuration selects: minimal, standard, full, "
-            "swe-agent, openhands, or one of your own.",
+            help="Enable the ensembles of this profile instead of the configured ones: minimal, standard, full, "
+            "swe-agent, openhands, or your own.",
         ),
         click.option(
             "--workspace",
@@ -58,7 +58,7 @@ def common(command: Command) -> Command:
             type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path),
             callback=_keep,
             expose_value=False,
-            help="The folder that tools work in, instead of the current one.",
+            help="The folder in which tools work, instead of the current one.",
         ),
         click.option(
             "--debug",
@@ -74,14 +74,14 @@ def common(command: Command) -> Command:
 
 
 def formats(command: Command) -> Command:
-    """Adds ``--format``; the command gets it as ``output``."""
+    """Adds ``--format``; the command receives it as ``output``."""
     return click.option(
         "--format",
         "output",
         type=click.Choice(("table", "json")),
         default="table",
         show_default=True,
-        help="How to print it.",
+        help="The output format.",
     )(command)
 
 

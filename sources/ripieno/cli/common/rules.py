@@ -1,4 +1,4 @@
-"""What only the whole configuration can tell: tools of one name, rules that fit no tool, replaced ensembles."""
+"""Checks that need the whole configuration: duplicate tool names, approval rules without a tool, replaced ensembles."""
 
 import os
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from ripieno.jsonvalues import EMPTY
 
 
 def exposed_names(descriptor: EnsembleDescriptor) -> Iterator[tuple[Path, InvokerDescriptor, str]]:
-    """The declared tools that play, each with its place and the name that a model sees."""
+    """The enabled, declared tools: the place in the file, the invoker, and the name for the model."""
     for invoker, path in descriptor.located():
         if invoker.enabled:
             yield path, invoker, expose(invoker.name, prefix_of(descriptor))
 
 
 def check_names(subject: Subject) -> Iterator[Problem]:
-    """Tools that two ensembles would offer under one name. What a connection offers is known only when connected."""
+    """Errors for tools that two ensembles would offer under one name. Connections are not considered."""
     holders: dict[str, str] = {}
     for descriptor in subject.loaded.ensembles:
         for body, invoker, name in exposed_names(descriptor):
@@ -39,13 +39,13 @@ def check_names(subject: Subject) -> Iterator[Problem]:
 
 
 def check_rules(subject: Subject) -> Iterator[Problem]:
-    """Patterns under [confirmation] that fit no tool; those of ensembles that do not play now may still be meant."""
+    """Warnings about patterns under [confirmation] that match no tool, of disabled ensembles either."""
     loaded = subject.loaded
     if loaded.failures:
         return  # A rule may fit tools of a file that could not be read.
     known = loaded.known.values()
     identities = [f"{one.name}.{invoker.name}" for one in known for invoker in one.invokers]
-    # What a connection offers is known only when it is connected: any name may be one of its tools.
+    # The tools of a connection are unknown until it is connected: any name may match.
     identities += [f"{one.name}.{name}" for one in known for name in one.overrides]
     open_ended = [one.name for one in known if one.connection is not None]
     likely = [*identities, *loaded.known, *(f"{name}.*" for name in loaded.known)]
@@ -57,17 +57,12 @@ def check_rules(subject: Subject) -> Iterator[Problem]:
             if any(matches(tool, one) for one in identities) or any(matches(half, f"{one}.") for one in open_ended):
                 continue
             near = nearest(tool, likely)
-            hint = (
-                f"Did you mean {' or '.join(map(repr, near))}?"
-                if near
-                else "`ripieno tools` lists the tools that play."
-            )
+            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "To list the tools: ripieno tools"
             place = _place_of(loaded, key, pattern)
-            yield finding(*place, f"{pattern!r}, which [confirmation] {key} has, fits no tool", hint)
+            yield finding(*place, f"the pattern {pattern!r} in [confirmation] {key} matches no tool", hint)
 
 
 def _place_of(loaded: LoadedConfiguration, key: str, pattern: str) -> tuple[str | None, Path]:
-    """The first file that has a pattern under [confirmation], and where."""
     for part in loaded.parts:
         patterns = part.parts.get("confirmation", EMPTY).get(key, ())
         if pattern in patterns:
@@ -76,7 +71,7 @@ def _place_of(loaded: LoadedConfiguration, key: str, pattern: str) -> tuple[str 
 
 
 def check_replaced(subject: Subject) -> Iterator[Problem]:
-    """Warnings about ensembles that take the place of a bundled one; disabling one so is no accident."""
+    """Warnings about ensembles that replace a bundled one. Disabling a bundled one this way is intended."""
     bundled = load_ensembles([layer for layer in subject.loaded.layers if layer.name == "package"]).ensembles
     for descriptor in subject.descriptors:
         earlier = bundled.outlines.get(descriptor.name)
@@ -85,7 +80,7 @@ def check_replaced(subject: Subject) -> Iterator[Problem]:
         here = descriptor.file or "one in the configuration"
         message = f"the ensemble {descriptor.name!r} ({here}) replaces the bundled one ({earlier.file})"
         lost = ", ".join(one.name for one in bundled[earlier.name].invokers)
-        hint = f"Its tools are gone: {lost}. To have both, give yours another name."
+        hint = f"These tools are no longer available: {lost}. To have both, rename yours."
         yield finding(descriptor.file, ("ensemble", "name"), message, hint)
 
 

@@ -1,4 +1,4 @@
-"""Prints tables and JSON: plain columns for programs and files, drawn by rich on a terminal."""
+"""Output of tables and JSON: plain columns for programs and files, drawn by rich on a terminal."""
 
 import json
 import sys
@@ -10,13 +10,13 @@ from ripieno.jsonvalues import thaw
 
 
 def print_json(value: Any) -> None:
-    """A JSON value, indented, in which what could act on a terminal is escaped; mappings may be frozen."""
+    """Prints an indented JSON value with terminal control characters escaped. Mappings may be frozen."""
     text = json.dumps(thaw(value), indent=2, ensure_ascii=False)
     print(DANGEROUS.sub(lambda found: json.dumps(found[0])[1:-1], text))
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows of texts, under headers if there are any; on a terminal long texts are wrapped, elsewhere they never are."""
+    """Prints rows under optional headers. Long texts are wrapped on a terminal only."""
     cells = [[clean(cell).replace("\n", " ") for cell in row] for row in rows]
     if sys.stdout.isatty():
         _draw(headers, cells)
@@ -27,8 +27,13 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
+def count(number: int, thing: str) -> str:
+    """``1 call``, ``2 calls``."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def described(text: str) -> str:
-    """A description for a cell: its beginning on a terminal; all of it, on one line, for whatever reads a pipe."""
+    """A description for a table cell: shortened on a terminal, otherwise whole, on one line."""
     return brief(text) if sys.stdout.isatty() else " ".join(text.split())
 
 

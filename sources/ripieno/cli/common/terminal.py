@@ -1,4 +1,4 @@
-"""The person at the terminal: asked for approvals in a way that a signal can end."""
+"""Approval questions at the terminal, which a signal can end."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ _LINE_BYTES = 4096
 
 
 class Terminal:
-    """Reads lines from the controlling terminal, which tools that inherit standard input cannot answer on."""
+    """Reads lines from the controlling terminal. Tools inherit only standard input, so they cannot answer."""
 
     def __init__(self) -> None:
         self._woken, self._waker = os.pipe()
@@ -33,10 +33,10 @@ class Terminal:
         os.close(self._waker)
 
     def read(self, prompt: str) -> str:
-        """The line that is typed after the prompt. Errors: ``EOFError``, also after ``interrupt``; ``OSError``."""
+        """The line typed after the prompt. Errors: ``EOFError``, also after ``interrupt``; ``OSError``."""
         device = os.open(_DEVICE, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
         try:
-            # What was typed before the question is no answer to it.
+            # Discard what was typed before the question.
             termios.tcflush(device, termios.TCIFLUSH)
             sys.stderr.write(prompt)
             sys.stderr.flush()
@@ -49,19 +49,19 @@ class Terminal:
         return line.decode("utf-8", "replace")
 
     def interrupt(self) -> None:
-        """Ends whatever is being read, and all that would be read until ``resume``."""
+        """Ends the current read, and all reads until ``resume``."""
         with contextlib.suppress(BlockingIOError):
             os.write(self._waker, b"!")
 
     def resume(self) -> None:
-        """Lets lines be read again."""
+        """Allows reads again."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._woken, _LINE_BYTES):
                 pass
 
 
 def is_attended() -> bool:
-    """Whether somebody can be asked: there is a controlling terminal, and what we say is shown on one."""
+    """Whether a person can be asked: a controlling terminal exists, and standard error is a terminal."""
     if not sys.stderr.isatty():
         return False
     try:
@@ -72,28 +72,28 @@ def is_attended() -> bool:
 
 
 class YesConfirmer:
-    """Somebody has said yes already, on the command line."""
+    """Approves every call, for ``--yes``."""
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """Approves."""
+        """An approval."""
         del request
         return Approve()
 
 
 class ShownConfirmer:
-    """Asks when everything that came before the question has been shown; otherwise the two would mix."""
+    """Waits with each question until the earlier output has been shown, so that the two do not mix."""
 
     def __init__(self, inner: Confirmer) -> None:
         self._inner = inner
         self._shown: dict[str, asyncio.Event] = {}
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """The answer to the question behind this one."""
+        """The inner confirmer's answer."""
         await self._event(request.invocation).wait()
         return await self._inner.confirm(request)
 
     def shown(self, invocation: str) -> None:
-        """The event that announces this question has been shown."""
+        """Marks the event that announces this question as shown."""
         self._event(invocation).set()
 
     def _event(self, invocation: str) -> asyncio.Event:
@@ -101,14 +101,14 @@ class ShownConfirmer:
 
 
 def make_confirmer(terminal: Terminal, *, yes: bool = False) -> Confirmer:
-    """Who answers for this command: the command line itself, the person at the terminal, or only the rules."""
+    """The confirmer of a command: ``--yes``, the person at the terminal, or the rules alone."""
     if yes:
         return YesConfirmer()
     return TerminalConfirmer(terminal.read, edit=editor()) if is_attended() else RulesConfirmer()
 
 
 def editor() -> Callable[[str], str | None] | None:
-    """What edits a text in the user's own editor, if VISUAL or EDITOR names one. The text is in a file meanwhile."""
+    """A function that edits a text in a temporary file with the editor in VISUAL or EDITOR, if one is set."""
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
         return None
 

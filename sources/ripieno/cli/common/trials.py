@@ -1,4 +1,4 @@
-"""Connects ensembles to see whether they would: each by itself, so that one that fails hides no other."""
+"""Trial connections of ensembles, each on its own, so that a failure hides no other."""
 
 import asyncio
 import dataclasses
@@ -15,10 +15,10 @@ from ripieno.jsonvalues import EMPTY
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What became of one ensemble. ``reason`` says why it does not play; ``fatal``: nothing starts because of it.
+    """The outcome for one ensemble. ``reason``: why it could not start. ``fatal``: it prevents every start.
 
-    ``names`` are the identities of its tools by the names that a model would see, ``policies`` what applies to them by
-    identity, ``left_out`` the reasons by tool.
+    ``names`` maps the exposed names of its tools to identities, ``policies`` identities to policies, ``left_out`` tools
+    to reasons.
     """
 
     names: Mapping[str, str] = EMPTY
@@ -27,19 +27,21 @@ class Trial:
     reason: str | None = None
     fatal: bool = False
     alerts: tuple[str, ...] = ()
-    #: Seconds that connecting took; and what a connection that has ``facts()`` tells of itself.
+    #: Seconds that connecting took; and the ``facts()`` of the connection, if it has any.
     seconds: float | None = None
     facts: Mapping[str, object] = EMPTY
 
 
 async def try_ensembles(loaded: LoadedConfiguration) -> dict[str, Trial]:
-    """Connects all ensembles that play, at once, and disconnects them; by name."""
+    """Connects all enabled ensembles at once, and disconnects them. Returns the trials by name."""
     outcomes = await asyncio.gather(*(_try(loaded, descriptor) for descriptor in loaded.ensembles))
     trials: dict[str, Trial] = {}
     taken: dict[str, str] = {}
     for descriptor, trial in zip(loaded.ensembles, outcomes, strict=True):
         clashes = [
-            f"{one} and {taken[name]} have one name, {name!r}" for name, one in trial.names.items() if name in taken
+            f"{one} and {taken[name]} have the same name, {name!r}"
+            for name, one in trial.names.items()
+            if name in taken
         ]
         taken = {**trial.names, **taken}
         trials[descriptor.name] = (
@@ -68,12 +70,11 @@ async def _try(loaded: LoadedConfiguration, descriptor: EnsembleDescriptor) -> T
         return Trial(reason="; ".join(reasons), fatal=descriptor.required)
     except RipienoError as error:
         return Trial(reason=str(error), fatal=descriptor.required)
-    told = tuple(f"{alert.tool}: {alert.message}" if alert.tool else alert.message for alert in alerts)
     return Trial(
         names={one.exposed: one.identity for one in invokers},
         policies={one.identity: one.policy for one in invokers},
         left_out=left_out,
-        alerts=told,
+        alerts=tuple(f"{alert.tool}: {alert.message}" if alert.tool else alert.message for alert in alerts),
         seconds=seconds,
         facts=facts[0] if facts else EMPTY,
     )

@@ -1,1 +1,1 @@
-"""Commands that talk with a model: ask, chat, resume, approvals."""
+"""Commands for conversations with a model: ask, chat, resume, approvals."""

@@ -1,4 +1,4 @@
-"""``ripieno approvals``: looks at calls that wait for a person, and answers them, from another process."""
+"""``ripieno approvals``: lists calls that wait for a person, and answers them from another process."""
 
 import pathlib
 import shlex
@@ -25,10 +25,10 @@ from ripieno.jsonvalues import thaw
 @click.group()
 @common
 def approvals() -> None:
-    """Answer calls that wait for a person.
+    """Approve or deny calls that wait for a person.
 
-    A conversation that was begun with --defer ends where it needs somebody's consent, and is kept. Look at what it
-    wants to do, answer, and go on with: ripieno resume
+    A conversation started with --defer pauses when a call needs approval, and is saved. Look at its calls, answer them,
+    and continue with: ripieno resume
 
     \b
     Example:
@@ -44,7 +44,7 @@ def approvals() -> None:
 @formats
 @common
 def list_(output: Format) -> None:
-    """List the conversations that wait, and for what.
+    """List the conversations that wait, and their calls.
 
     \b
     Example:
@@ -56,7 +56,7 @@ def list_(output: Format) -> None:
         print_json([_mapping(one) for one in waiting])
         return
     if not waiting:
-        click.echo("No conversation waits for anybody.")
+        click.echo("No conversation waits for an answer.")
         return
     callers = any(one.caller for one in waiting)
     rows = [
@@ -82,9 +82,9 @@ def list_(output: Format) -> None:
 @formats
 @common
 def show(conversation: str, call: str, output: Format) -> None:
-    """Show all of the calls of a CONVERSATION that wait, or of one CALL: nothing is left out.
+    """Show the waiting calls of a CONVERSATION, or one CALL, in full.
 
-    A beginning of the identifier is enough; without one it is the only conversation that waits.
+    The beginning of the identifier is enough. Without it, shows the only conversation that waits.
 
     \b
     Example:
@@ -92,7 +92,7 @@ def show(conversation: str, call: str, output: Format) -> None:
       ripieno approvals show 3f9a call_2
     """
     paused = _store().find(conversation)
-    chosen = _chosen(paused, call, paused.conversation.waiting)
+    chosen = _choose(paused, call, paused.conversation.waiting)
     if output == "json":
         print_json({**_mapping(paused), "waiting": [_waiting(paused, one) for one in chosen]})
         return
@@ -108,10 +108,10 @@ def show(conversation: str, call: str, output: Format) -> None:
 @click.argument("calls", nargs=-1)
 @common
 def approve(conversation: str, calls: tuple[str, ...]) -> None:
-    """Allow calls of a CONVERSATION, each once, exactly as it is shown; without CALLS all that wait.
+    """Approve calls of a CONVERSATION, each once, exactly as shown. Without CALLS, approves all that wait.
 
-    An approval is good for seven days, and for nothing else than what was shown: where the tool, its arguments or the
-    rules have changed meanwhile, it does not count.
+    An approval is valid for seven days, and only for what was shown: it expires if the tool, its arguments or the rules
+    change.
 
     \b
     Example:
@@ -124,40 +124,39 @@ def approve(conversation: str, calls: tuple[str, ...]) -> None:
 @approvals.command()
 @click.argument("conversation", default="")
 @click.argument("calls", nargs=-1)
-@click.option("--advice", default="", metavar="TEXT", help="What the model is told: what to do instead.")
+@click.option("--advice", default="", metavar="TEXT", help="Advice for the model: what to do instead.")
 @common
 def deny(conversation: str, calls: tuple[str, ...], advice: str) -> None:
-    """Refuse calls of a CONVERSATION; without CALLS all that wait.
+    """Deny calls of a CONVERSATION. Without CALLS, denies all that wait.
 
     \b
     Example:
       ripieno approvals deny 3f9a
       ripieno approvals deny 3f9a call_2 --advice "Only in docs/, please."
     """
-    said = f"The user said no, and adds: {advice}" if advice else "The user said no."
-    _answer(conversation, calls, Deny(said))
+    reason = f"The user denied this call. Advice: {advice}" if advice else "The user denied this call."
+    _answer(conversation, calls, Deny(reason))
 
 
 def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:
     store = _store()
     paused = store.find(conversation)
-    wanted = [one for call in calls for one in _chosen(paused, call, paused.unanswered)] or list(paused.unanswered)
+    wanted = [one for call in calls for one in _choose(paused, call, paused.unanswered)] or list(paused.unanswered)
     if not wanted:
-        raise InputError(f"No call of {paused.identifier} waits for an answer. Go on with: ripieno resume")
+        raise InputError(f"No call of {paused.identifier} waits for an answer. Continue with: ripieno resume")
     changed = store.answer(paused.identifier, {one.invocation: answer for one in wanted})
     done = "Approved" if isinstance(answer, Approve) else "Denied"
     for one in wanted:
         click.echo(f"{done}: {clean(one.tool)} ({clean(one.invocation)})")
     if left := len(changed.unanswered):
-        click.echo(f"{left} more to answer.")
+        click.echo(f"Calls left to answer: {left}")
         return
-    click.echo(clean(f"Go on with: {_resume(paused)}"))
+    click.echo(clean(f"Continue with: {_resume(paused)}"))
     if paused.caller:
-        click.echo("Or: a client of the Responses API by asking again.")
+        click.echo("A client of the Responses API can also continue it with a new request.")
 
 
 def _resume(paused: Paused) -> str:
-    """The command that goes on with it from here: its tools work in the folder that they had."""
     command = ["ripieno", "resume", paused.short]
     if pathlib.Path(paused.workspace).resolve() != pathlib.Path.cwd():
         command += ["--workspace", paused.workspace]
@@ -165,10 +164,9 @@ def _resume(paused: Paused) -> str:
 
 
 def _introduction(paused: Paused) -> str:
-    """Which conversation it is, whose, since when it waits, and what it began with."""
     caller = f" of {paused.caller}" if paused.caller else ""
     began = first_words(paused.conversation)
-    return f"{paused.short}{caller} waits since {_since(paused)}" + (f" and began with: {began}" if began else ".")
+    return f"{paused.short}{caller} has waited since {_since(paused)}" + (f". It began with: {began}" if began else ".")
 
 
 def _since(paused: Paused) -> str:
@@ -179,12 +177,11 @@ def _store() -> PausedStore:
     return PausedStore(Places.of_user().state)
 
 
-def _chosen(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting]:
-    """The calls that are meant. Errors: ``InputError``."""
+def _choose(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting]:
     found = [one for one in among if not call or one.invocation == call]
     if call and not found:
         names = ", ".join(one.invocation for one in paused.conversation.waiting) or "none"
-        raise InputError(f"No call {call!r} waits for an answer in {paused.identifier}; there are: {names}.")
+        raise InputError(f"No call {call!r} waits for an answer in {paused.identifier}. Waiting calls: {names}.")
     return found
 
 
@@ -197,7 +194,6 @@ def _state(paused: Paused, one: Waiting) -> str:
 
 
 def _presentation(one: Waiting) -> Presentation:
-    """What the person is shown, as it was made when the call was asked about."""
     stored: dict[str, Any] = thaw(one.request)
     shown: dict[str, Any] = stored["presentation"]
     claim = shown["claim"]

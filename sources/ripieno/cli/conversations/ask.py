@@ -1,4 +1,4 @@
-"""``ripieno ask``: one prompt to a model, which may call the tools; the answer streams as it comes."""
+"""``ripieno ask``: one prompt to a model, which may call tools. The answer streams."""
 
 import sys
 
@@ -12,27 +12,27 @@ from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal
 from ripieno.cli.conversations.cassettes import begin
-from ripieno.cli.conversations.conversation import Wanted, asking, follow
-from ripieno.cli.conversations.persistence import Keeper, keeping
+from ripieno.cli.conversations.conversation import Wanted, follow, run_options
+from ripieno.cli.conversations.persistence import Keeper, open_keeper
 from ripieno.exceptions import InputError
 from ripieno.testing.cassettes import Replay
 
-#: Ends of a run that are answers.
+#: The finishes of a run that has an answer.
 ANSWERED = ("stop", "terminal")
 
 
 @click.command()
 @click.argument("prompt", required=False)
-@asking
+@run_options
 @common
 @pass_settings
 def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
-    """Ask a model, which may call the tools.
+    """Send one prompt to a model, which may call tools.
 
-    The answer goes to standard output, lines about tools to standard error. A PROMPT of - is read from standard
-    input. Calls that change something ask at the terminal first; with --defer they wait for somebody, and with
-    --autonomous nobody is asked. The exit code is 1 when the run ends without an answer, and 3 when the model's
-    endpoint fails. What happens is written down: see ripieno journal, and ripieno resume where it was interrupted.
+    The answer goes to standard output, lines about tools to standard error. The PROMPT - is read from standard input.
+    Calls that change something ask at the terminal first; with --defer they wait for an answer, and with --autonomous
+    no one is asked. The exit code is 1 if the run ends without an answer, and 3 if the model's endpoint fails. The
+    journal records everything (ripieno journal), and an interrupted run can be continued (ripieno resume).
 
     \b
     Example:
@@ -49,18 +49,18 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
         raise InputError("The prompt is empty.")
     loaded = load_layers(settings)
     conversation = Conversation.of(text) if text is not None else begin(wanted.cassette)
-    with Terminal() as terminal, keeping(loaded) as keeper, keeper.conducting(conversation.identifier):
+    with Terminal() as terminal, open_keeper(loaded) as keeper, keeper.conducting(conversation.identifier):
         ended = run_async(_ask(loaded, wanted, conversation, terminal, keeper), wake=terminal.interrupt)
     raise click.exceptions.Exit(exit_codes.GOOD if ended.finish in ANSWERED else exit_codes.REFUSED)
 
 
 async def _ask(
-    loaded: LoadedConfiguration, wanted: Wanted, what: Conversation, terminal: Terminal, keeper: Keeper
+    loaded: LoadedConfiguration, wanted: Wanted, conversation: Conversation, terminal: Terminal, keeper: Keeper
 ) -> Conversation:
     confirmer = ShownConfirmer(wanted.confirmer(terminal))
     renderer = wanted.renderer()
     async with wanted.assembly(loaded, confirmer, renderer, keeper) as assembly:
-        run = wanted.conduct(assembly, what)
+        run = wanted.conduct(assembly, conversation)
         try:
             return await follow(run, assembly, renderer, confirmer)
         finally:

@@ -1,4 +1,4 @@
-"""``--record``, ``--replay`` and ``--fork``: runs that are written into a cassette, and those that come from one."""
+"""``--record``, ``--replay`` and ``--fork``: runs that are recorded in a cassette, or replayed from one."""
 
 import contextlib
 import pathlib
@@ -12,7 +12,7 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters import Conversation, UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import ToldAssembly
+from ripieno.cli.common.assembly import ReportingAssembly
 from ripieno.cli.common.main import run_async, say
 from ripieno.conducting.observers.console import Renderer
 from ripieno.testing.cassettes import Recorder, Replay
@@ -23,42 +23,42 @@ _FILE = click.Path(path_type=pathlib.Path, dir_okay=False)
 #: The parameters that the options give to a command.
 NAMES = ("record", "replay", "fork", "speed", "lenient")
 _OPTIONS = (
-    click.option("--record", metavar="FILE", type=_FILE, help="Write all that happens into a new cassette."),
-    click.option("--replay", metavar="FILE", type=_FILE, help="Play a cassette: no key, no network, no tool."),
-    click.option("--fork", metavar="N", type=click.IntRange(0), help="Replay N answers, then go on live."),
+    click.option("--record", metavar="FILE", type=_FILE, help="Record everything in a new cassette."),
+    click.option("--replay", metavar="FILE", type=_FILE, help="Replay a cassette, without key, network or tools."),
+    click.option("--fork", metavar="N", type=click.IntRange(0), help="Replay N answers, then continue live."),
     click.option("--speed", metavar="X", type=float, help="Replay with the recorded timing, X times as fast."),
-    click.option("--lenient", is_flag=True, help="Replay although requests are not as they were recorded."),
+    click.option("--lenient", is_flag=True, help="Replay even if requests differ from the recorded ones."),
 )
 
 
-def taping(command: Callable[..., Any], *, forks: bool = True) -> Callable[..., Any]:
-    """Adds the options."""
+def cassette_options(command: Callable[..., Any], *, forks: bool = True) -> Callable[..., Any]:
+    """Adds the options of cassettes."""
     for option in reversed(_OPTIONS):
         if forks or option is not _OPTIONS[2]:
             command = option(command)
     return command
 
 
-class _TapedAssembly(ToldAssembly, CassetteAssembly):
+class _CassetteAssembly(ReportingAssembly, CassetteAssembly):
     """An assembly with a cassette."""
 
 
-def assemble_taped(loaded: LoadedConfiguration, cassette: Cassette | None, **settings: Any) -> Assembly:
-    """The assembly, to be entered, with a cassette where there is one; ``settings`` are those of ``Assembly``."""
+def make_cassette_assembly(loaded: LoadedConfiguration, cassette: Cassette | None, **settings: Any) -> Assembly:
+    """An assembly, not entered yet, with the cassette, if any; ``settings`` are those of ``Assembly``."""
     if cassette is None:
-        return ToldAssembly(loaded, **settings)
-    return _TapedAssembly(loaded, cassette=cassette, **settings)
+        return ReportingAssembly(loaded, **settings)
+    return _CassetteAssembly(loaded, cassette=cassette, **settings)
 
 
 @contextlib.contextmanager
 def open_cassette(given: Mapping[str, Any]) -> Generator[Cassette | None, None, None]:
-    """The cassette that was asked for, if any. Errors: ``click.UsageError``, ``InputError``."""
+    """The cassette that the options name, if any. Errors: ``click.UsageError``, ``InputError``."""
     record, replay, fork = given.get("record"), given.get("replay"), given.get("fork")
     if record is not None and replay is not None:
-        raise click.UsageError("Give --record or --replay; not both.")
-    lacking = [name for name in ("fork", "speed", "lenient") if given.get(name) not in (None, False)]
-    if lacking and replay is None:
-        raise click.UsageError(f"--{lacking[0]} says how a cassette is replayed: give --replay FILE, too.")
+        raise click.UsageError("Give either --record or --replay.")
+    dependent = [name for name in ("fork", "speed", "lenient") if given.get(name) not in (None, False)]
+    if dependent and replay is None:
+        raise click.UsageError(f"--{dependent[0]} needs --replay FILE.")
     if record is not None:
         with Recorder(record) as recording:
             yield recording
@@ -66,36 +66,36 @@ def open_cassette(given: Mapping[str, Any]) -> Generator[Cassette | None, None, 
     if replay is None:
         yield None
         return
-    played = Replay(replay, speed=given.get("speed"), lenient=bool(given.get("lenient")))
-    yield played if fork is None else played.fork(fork)
+    replayed = Replay(replay, speed=given.get("speed"), lenient=bool(given.get("lenient")))
+    yield replayed if fork is None else replayed.fork(fork)
 
 
 def begin(cassette: Cassette | None, before: Conversation | None = None) -> Conversation:
-    """What the next run of a cassette begins with, as a conversation of its own, which goes on from one ``before``."""
+    """The conversation with which the next run of a cassette starts. It continues ``before`` where possible."""
     if not isinstance(cassette, Replay):
         return Conversation()
-    said = cassette.said()
-    if before is None or said.canisters[: len(before.canisters)] != before.canisters:
-        return Conversation(canisters=said.canisters)
-    return before.replace(canisters=said.canisters, finish=None, submission=None)
+    canisters = cassette.said().canisters
+    if before is None or canisters[: len(before.canisters)] != before.canisters:
+        return Conversation(canisters=canisters)
+    return before.replace(canisters=canisters, finish=None, submission=None)
 
 
-def play_runs(replay: Replay, renderer: Renderer, what: str | None = None) -> None:
-    """Shows all runs of a cassette, the first of which begins with ``what``. Raises click's ``Exit``."""
-    ended = run_async(_play(replay, renderer, what))
+def replay_runs(replay: Replay, renderer: Renderer, prompt: str | None = None) -> None:
+    """Shows all runs of a cassette; ``prompt`` is checked against the first. Raises click's ``Exit``."""
+    ended = run_async(_replay(replay, renderer, prompt))
     if not replay.whole:
-        say(f"The recording in {replay.path} was not ended in order.")
+        say(f"The recording in {replay.path} is incomplete: it was interrupted.")
     raise click.exceptions.Exit(exit_codes.GOOD if ended.finish in ("stop", "terminal") else exit_codes.REFUSED)
 
 
-async def _play(replay: Replay, renderer: Renderer, what: str | None) -> Conversation:
+async def _replay(replay: Replay, renderer: Renderer, prompt: str | None) -> Conversation:
     several = replay.left > 1
     while True:
-        said = [one for one in replay.said().canisters if isinstance(one, UserCanister)]
-        if several and said:
-            say(f"you: {text_of(said[-1].content)}")
-        run = replay.conduct(None, what)
-        what = None
+        prompts = [one for one in replay.said().canisters if isinstance(one, UserCanister)]
+        if several and prompts:
+            say(f"you: {text_of(prompts[-1].content)}")
+        run = replay.conduct(None, prompt)
+        prompt = None
         try:
             async for event in run:
                 renderer.show(event)

@@ -1,7 +1,6 @@
 """``ripieno chat``: a conversation at the terminal.
 
-The event loop has a thread of its own, so that connections live on while somebody types, and the line that is typed
-is edited as lines are everywhere.
+The event loop has its own thread, so that connections stay alive while the user types, and line editing works.
 """
 
 import asyncio
@@ -20,12 +19,12 @@ import click
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation
 from ripieno.cli.common.assembly import load_layers
-from ripieno.cli.common.main import Interrupted, judge, say
+from ripieno.cli.common.main import Interrupted, classify, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal
 from ripieno.cli.conversations.cassettes import begin
-from ripieno.cli.conversations.conversation import Wanted, asking, follow
-from ripieno.cli.conversations.persistence import Keeper, keeping
+from ripieno.cli.conversations.conversation import Wanted, follow, run_options
+from ripieno.cli.conversations.persistence import Keeper, open_keeper
 from ripieno.cli.conversations.recall import find, recall
 from ripieno.conducting import Run
 from ripieno.conducting.observers.console import brief
@@ -35,20 +34,20 @@ from ripieno.testing.cassettes import Replay
 
 Value = TypeVar("Value")
 
-#: Seconds after which a signal is handled at the latest.
-_HEEDED = 0.2
+#: Seconds until a signal is handled, at most.
+_POLL = 0.2
 
 _HELP = """\
-/help    this
-/tools   the tools that the model is offered
-/new     begin again, with nothing said
-/go      go on with calls that waited for somebody
-/exit    end; so does Ctrl-D
-Ctrl-C stops an answer; what was said stays. Anything else is said to the model."""
+/help    show this help
+/tools   list the tools that are offered to the model
+/new     start a new conversation
+/go      continue with calls that waited for an answer
+/exit    end the chat; so does Ctrl-D
+Ctrl-C stops an answer and keeps the conversation. Any other line is sent to the model."""
 
 
 class Loop:
-    """An event loop in a thread of its own. Whoever waits for it in the main thread can be interrupted."""
+    """An event loop in its own thread. The main thread can be interrupted while it waits."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -56,14 +55,14 @@ class Loop:
         self._thread.start()
 
     def start(self, main: Coroutine[Any, Any, Value]) -> concurrent.futures.Future[Value]:
-        """Starts a coroutine there."""
+        """Starts a coroutine in the loop."""
         return asyncio.run_coroutine_threadsafe(main, self._loop)
 
     def call(self, main: Coroutine[Any, Any, Value]) -> Value:
-        """What a coroutine gives; an interruption cancels it, and is raised when it has ended."""
+        """The result of a coroutine. An interruption cancels it, and is raised when it has ended."""
         tasks: list[asyncio.Task[Any]] = []
 
-        async def noted() -> Value:
+        async def record_task() -> Value:
             task = asyncio.current_task()
             assert task is not None
             tasks.append(task)
@@ -76,13 +75,13 @@ class Loop:
 
         try:
             # An interruption may come before this thread has the future, and after the coroutine has begun.
-            future = self.start(noted())
+            future = self.start(record_task())
             while not future.done():
-                # A signal that comes just before the wait is handled after it: the wait must not be long.
-                concurrent.futures.wait((future,), timeout=_HEEDED)
+                # A signal just before the wait is handled after it, so each wait is short.
+                concurrent.futures.wait((future,), timeout=_POLL)
             return future.result()
         except (KeyboardInterrupt, Interrupted):
-            # A second interruption does not wait.
+            # A second interruption ends the wait.
             self.start(end()).result()
             raise
 
@@ -94,14 +93,16 @@ class Loop:
 
 
 @click.command()
-@click.option("--resume", "before", metavar="ID", help="Go on with a conversation of the journal; see: journal list.")
-@asking
+@click.option(
+    "--resume", "before", metavar="ID", help="Continue a conversation of the journal (see: ripieno journal list)."
+)
+@run_options
 @common
 @pass_settings
 def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
-    """Talk with a model, which may call the tools.
+    """Chat with a model, which may call tools.
 
-    Lines are read from standard input. /help says what else can be typed.
+    Lines are read from standard input. To list the commands, type /help.
 
     \b
     Example:
@@ -109,7 +110,7 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
       ripieno chat --resume 3f9a
     """
     loaded = load_layers(settings)
-    with _terminated_in_order(), Terminal() as terminal, keeping(loaded) as keeper:
+    with _terminated_in_order(), Terminal() as terminal, open_keeper(loaded) as keeper:
         conversation = Conversation()
         if before is not None:
             found = find(keeper, before)
@@ -118,12 +119,12 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
         confirmer = ShownConfirmer(wanted.confirmer(terminal))
         renderer = wanted.renderer()
         assembly = wanted.assembly(loaded, confirmer, renderer, keeper)
-        talking = Chat(wanted, assembly, terminal, keeper, lambda run: follow(run, assembly, renderer, confirmer))
-        talking.talk(conversation)
+        talk = Chat(wanted, assembly, terminal, keeper, lambda run: follow(run, assembly, renderer, confirmer))
+        talk.run(conversation)
 
 
 class Chat:
-    """One conversation with whoever types."""
+    """One conversation with the person at the terminal."""
 
     def __init__(
         self,
@@ -141,8 +142,8 @@ class Chat:
         self._conversation = Conversation()
         self._loop = Loop()
 
-    def talk(self, conversation: Conversation) -> None:
-        """Reads lines until they end, and goes on with a conversation. Errors: those of start-up."""
+    def run(self, conversation: Conversation) -> None:
+        """Continues a conversation with lines from the terminal until they end. Errors: those of start-up."""
         self._conversation = conversation
         loop, assembly = self._loop, self._assembly
         try:
@@ -150,28 +151,28 @@ class Chat:
             try:
                 if conversation.open:
                     self._answer(None)
-                self._begin()
+                self._replay()
                 while (line := self._read()) is not None:
-                    if not self._obey(line):
+                    if not self._handle(line):
                         break
             finally:
                 loop.call(assembly.__aexit__(None, None, None))
         finally:
             loop.close()
 
-    def _begin(self) -> None:
-        """Says what a cassette has, as far as it is replayed."""
+    def _replay(self) -> None:
+        """Shows the runs of a cassette that is replayed."""
         cassette = self._wanted.cassette
         while isinstance(cassette, Replay) and cassette.left:
             self._conversation = begin(cassette, self._conversation)
             self._answer(None)
 
     def _read(self) -> str | None:
-        """The next line, or None at the end of input. Ctrl-C takes back what was typed."""
+        """The next line, or None at the end of input. Ctrl-C discards the typed text."""
         attended = sys.stdin.isatty()
         if attended:
             with contextlib.suppress(ImportError):
-                # Importing it is what gives input() its editing.
+                # Its import enables line editing in input().
                 importlib.import_module("readline")
         while True:
             try:
@@ -179,10 +180,10 @@ class Chat:
             except EOFError:
                 return None
             except KeyboardInterrupt:
-                say("\n(/exit or Ctrl-D ends)")
+                say("\n(to end: /exit or Ctrl-D)")
 
-    def _obey(self, line: str) -> bool:
-        """Does what a line says; whether to go on."""
+    def _handle(self, line: str) -> bool:
+        """Handles a line. Returns whether to continue."""
         match line:
             case "":
                 pass
@@ -199,33 +200,33 @@ class Chat:
                 for invoker in Offer.of(self._assembly.ensembles, tools=patterns).invokers:
                     say(f"{invoker.identity} ({invoker.policy.effect}): {brief(invoker.description)}")
             case command if command.startswith("/"):
-                say(f"There is no command {command.split()[0]}.\n{_HELP}")
+                say(f"Unknown command {command.split()[0]}.\n{_HELP}")
             case _:
                 self._answer(line)
         return True
 
     def _answer(self, line: str | None) -> None:
-        """Conducts one line, or what waits. What goes wrong is said, and it goes on from where it stood."""
+        """Conducts one line, or the waiting calls. After an error, which is reported, the chat continues."""
         self._terminal.resume()
         try:
             run = self._loop.call(self._conduct(line))
         except RipienoError as error:
-            say(judge(error)[1])
+            say(classify(error)[1])
             return
-        said = len(run.conversation.canisters)
+        count = len(run.conversation.canisters)
         with self._keeper.conducting(run.conversation.identifier):
-            self._attend(run, said)
+            self._show(run, count)
         self._keeper.keep(run.conversation, run.model.identity, self._wanted.tools)
 
-    def _attend(self, run: Run, said: int) -> None:
-        """Shows a run until it ends; ``said`` canisters were there before."""
+    def _show(self, run: Run, count: int) -> None:
+        """Shows a run until it ends; ``count`` is the number of earlier canisters."""
         future = self._loop.start(self._follow(run))
         try:
             self._conversation = future.result()
         except RipienoError as error:
-            say(judge(error)[1])
-            # What was never answered is said again by whoever wants it.
-            if len(run.conversation.canisters) > said:
+            say(classify(error)[1])
+            # Without any answer, the prompt is dropped; the user can type it again.
+            if len(run.conversation.canisters) > count:
                 self._conversation = run.conversation
         except (KeyboardInterrupt, Interrupted) as interruption:
             self._terminal.interrupt()
@@ -251,14 +252,14 @@ async def _cancel(run: Run) -> None:
 
 @contextlib.contextmanager
 def _terminated_in_order() -> Generator[None]:
-    """Makes SIGTERM and SIGHUP end the command as Ctrl-C would: with everything that it started."""
+    """Makes SIGTERM and SIGHUP end the command as Ctrl-C does."""
 
     def interrupt(number: int, _: FrameType | None) -> None:
         raise Interrupted(number)
 
-    # What the caller ignores (nohup) stays ignored.
-    heeded = (one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN)
-    before = {one: signal.signal(one, interrupt) for one in heeded}
+    # Signals that the caller ignores (nohup) stay ignored.
+    handled = (one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN)
+    before = {one: signal.signal(one, interrupt) for one in handled}
     try:
         yield
     finally:

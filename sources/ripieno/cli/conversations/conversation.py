@@ -1,4 +1,4 @@
-"""What ``ask``, ``chat`` and ``resume`` share: which model, agent and tools are wanted, and how a run is shown."""
+"""The options and the output of runs, shared by ``ask``, ``chat`` and ``resume``."""
 
 import dataclasses
 import functools
@@ -18,7 +18,14 @@ from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import logged, observed
 from ripieno.cli.common.options import Settings
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
-from ripieno.cli.conversations.cassettes import NAMES, Cassette, assemble_taped, open_cassette, play_runs, taping
+from ripieno.cli.conversations.cassettes import (
+    NAMES,
+    Cassette,
+    cassette_options,
+    make_cassette_assembly,
+    open_cassette,
+    replay_runs,
+)
 from ripieno.cli.conversations.persistence import Keeper
 from ripieno.conducting import Run, Watcher
 from ripieno.conducting.observers.console import Renderer
@@ -29,9 +36,9 @@ Consent: TypeAlias = Literal["terminal", "deferred", "autonomous"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What was asked for on the command line. ``tools`` are patterns; None is whatever is offered.
+    """The options of a run. ``tools`` are patterns; None means all offered tools.
 
-    ``consent`` says who is asked for it: the person at the terminal, somebody later, or nobody.
+    ``consent``: whether approval is requested at the terminal, later, or not at all.
     """
 
     model: str | None
@@ -53,40 +60,40 @@ class Wanted:
         autonomous: bool,
         defer: bool,
     ) -> "Wanted":
-        """The options as click gives them. Errors: ``click.UsageError`` for those that contradict each other."""
+        """The options from click. Errors: ``click.UsageError`` for contradictory options."""
         if agent is not None and tools:
-            raise click.UsageError("Give --agent, which has its own tools, or --tools; not both.")
+            raise click.UsageError("Give either --agent, which has its own tools, or --tools.")
         if autonomous and defer:
-            raise click.UsageError("Give --autonomous, where nobody is asked, or --defer; not both.")
+            raise click.UsageError("Give either --autonomous or --defer.")
         consent: Consent = "autonomous" if autonomous else "deferred" if defer else "terminal"
         return cls(model=model, agent=agent, tools=tools or None, quiet=quiet, consent=consent)
 
     def like(self, model: str | None, tools: tuple[str, ...] | None) -> "Wanted":
-        """The same, with what a conversation had before in place of what was not asked for."""
+        """These options, completed with the model and tools that the conversation had before."""
         if self.agent is not None:
             return self
         return dataclasses.replace(self, model=self.model or model, tools=self.tools or tools)
 
-    def confirmer(self, terminal: Terminal, *, patient: bool = False) -> Confirmer:
-        """Who is asked for consent. Where nobody is there a ``patient`` command lets calls wait, and others deny."""
+    def confirmer(self, terminal: Terminal, *, can_wait: bool = False) -> Confirmer:
+        """The confirmer. Without a terminal, calls wait if the command ``can_wait``, and are denied otherwise."""
         if self.consent == "autonomous":
             return AutonomousConfirmer()
-        if self.consent == "deferred" or (patient and not is_attended()):
+        if self.consent == "deferred" or (can_wait and not is_attended()):
             return DeferredConfirmer()
         return make_confirmer(terminal)
 
     def patterns(self, loaded: LoadedConfiguration) -> Sequence[str] | None:
-        """The tools that are offered, by patterns; None is all."""
+        """The patterns of the offered tools; None means all."""
         agents = loaded.configuration.agents
         return agents[self.agent].tools if self.agent is not None and self.agent in agents else self.tools
 
     def assembly(
         self, loaded: LoadedConfiguration, confirmer: ShownConfirmer, renderer: Renderer, keeper: Keeper
     ) -> Assembly:
-        """An assembly of the ensembles that are wanted, whose model is known to be there. Errors: those of both."""
+        """An assembly of the ensembles with offered tools. Checks its model. Errors: those of both."""
         patterns = self.patterns(loaded)
         chosen = loaded if patterns is None else only(loaded, patterns)
-        assembly = assemble_taped(
+        assembly = make_cassette_assembly(
             chosen,
             self.cassette,
             confirmer=confirmer,
@@ -99,34 +106,44 @@ class Wanted:
         return assembly
 
     def renderer(self) -> Renderer:
-        """What shows runs: their text on standard output, everything else on standard error."""
+        """A renderer with text on standard output and everything else on standard error."""
         return Renderer(sys.stdout, sys.stderr, quiet=self.quiet)
 
     def conduct(
-        self, assembly: Assembly, what: Conversation, *, answers: Mapping[str, Given] | None = None, caller: str = ""
+        self,
+        assembly: Assembly,
+        conversation: Conversation,
+        *,
+        answers: Mapping[str, Given] | None = None,
+        caller: str = "",
     ) -> Run:
-        """A run over what is said. Errors: ``InputError`` for names that fit nothing.
+        """A run over a conversation. Errors: ``InputError`` for names that match nothing.
 
-        ``caller`` is the client of a server for which it runs; tools know it as their ``auxdata``.
+        ``caller`` is the gateway client that requested it; tools receive it as ``auxdata``.
         """
         return assembly.conduct(
-            what, model=self.model, agent=self.agent, tools=self.tools, answers=answers, auxdata=caller or None
+            conversation,
+            model=self.model,
+            agent=self.agent,
+            tools=self.tools,
+            answers=answers,
+            auxdata=caller or None,
         )
 
 
-def asking(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of ``Wanted``; the command gets it as ``wanted``."""
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of ``Wanted``; the command receives it as ``wanted``."""
     options = (
         click.option("-m", "--model", metavar="PROVIDER/MODEL", help="The model, instead of the configured one."),
-        click.option("--agent", metavar="A", help="An agent of the configuration: its model, instructions and tools."),
-        click.option("--tools", metavar="PATTERN", multiple=True, help="Only these tools, such as 'io.read_*'."),
-        click.option("--quiet", "-q", is_flag=True, help="Only the text; no lines about tools."),
+        click.option("--agent", metavar="A", help="A configured agent: its model, instructions and tools."),
+        click.option("--tools", metavar="PATTERN", multiple=True, help="Offer only these tools, such as 'io.read_*'."),
+        click.option("--quiet", "-q", is_flag=True, help="Show only the answer, without lines about tools."),
         click.option(
             "--autonomous",
             is_flag=True,
-            help="Ask nobody: what no rule denies may run. What can destroy needs a rule with its name.",
+            help="Run calls without approval unless a rule denies them. Destructive tools need a rule with their name.",
         ),
-        click.option("--defer", is_flag=True, help="Ask nobody now: calls that need consent wait (ripieno approvals)."),
+        click.option("--defer", is_flag=True, help="Let calls that need approval wait for: ripieno approvals"),
     )
 
     @functools.wraps(command)
@@ -138,30 +155,30 @@ def asking(command: Callable[..., Any]) -> Callable[..., Any]:
         with open_cassette(taped) as cassette, observed(given.pop("log"), debug=debug) as watchers:
             if isinstance(cassette, Replay) and not cassette.forks:
                 prompt = given.get("prompt")
-                return play_runs(cassette, wanted.renderer(), None if prompt == "-" else prompt)
+                return replay_runs(cassette, wanted.renderer(), None if prompt == "-" else prompt)
             return command(
                 *arguments, wanted=dataclasses.replace(wanted, cassette=cassette, watchers=watchers), **given
             )
 
-    made: Callable[..., Any] = logged(taping(wrapped))
+    made: Callable[..., Any] = logged(cassette_options(wrapped))
     for option in reversed(options):
         made = option(made)
     return made
 
 
 async def follow(run: Run, assembly: Assembly, renderer: Renderer, confirmer: ShownConfirmer) -> Conversation:
-    """Shows a run until it ends, and gives its conversation. Errors: those of the run."""
+    """Shows a run until it ends. Returns its conversation. Errors: those of the run."""
     attended = is_attended()
     try:
         async for event in run:
             if isinstance(event, ConfirmationRequested):
                 renderer.end_line()
-                # At a terminal the question itself says everything.
+                # At a terminal, the question itself is shown.
                 if not attended:
                     renderer.show(event)
                 confirmer.shown(event.invocation.identifier)
             elif not any(event is alert for alert in assembly.alerts):
-                # Those alerts have been shown, when they came to the assembly.
+                # Alerts of the assembly have been shown already.
                 renderer.show(event)
         return await run
     finally:

@@ -1,4 +1,4 @@
-"""What commands keep of a conversation: its journal, the claim that one process conducts it, and what is left open."""
+"""The state of a conversation on disk: its journal, its claim by one process, and its waiting calls."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from ripieno.storage.journal import NAME, Journal
 
 
 class Keeper:
-    """Keeps the conversations of one command. ``journal`` is None where the configuration wants none."""
+    """Saves the conversations of one command. ``journal`` is None if the configuration disables it."""
 
     def __init__(self, loaded: LoadedConfiguration, *, journal: Journal | None) -> None:
         self.journal = journal
@@ -24,22 +24,22 @@ class Keeper:
 
     @contextlib.contextmanager
     def conducting(self, identifier: str) -> Generator[None, None, None]:
-        """Claims a conversation for this process. Errors: ``InputError`` when another one conducts it."""
+        """Claims a conversation for this process. Errors: ``InputError`` if another process conducts it."""
         with self.store.claimed(identifier):
             yield
 
     def answers(self, conversation: Conversation) -> Mapping[str, Given]:
-        """What was answered meanwhile to calls that wait."""
+        """The answers to waiting calls."""
         kept = self.store.load(conversation.identifier)
         return {} if kept is None else kept.answers
 
     def caller(self, conversation: Conversation) -> str:
-        """The client of a server that asked for it; empty where nobody did."""
+        """The gateway client that requested the conversation, or an empty string."""
         kept = self.store.load(conversation.identifier)
         return "" if kept is None else kept.caller
 
     def keep(self, conversation: Conversation, model: str, tools: tuple[str, ...] | None) -> None:
-        """Saves a conversation that waits for somebody, and says what to do; forgets one that waits no more."""
+        """Saves a conversation with waiting calls and reports the next commands; deletes any other."""
         if conversation.finish != "open":
             self.store.forget(conversation.identifier)
             return
@@ -54,23 +54,23 @@ class Keeper:
         )
         short = conversation.identifier[:8]
         for one in conversation.waiting:
-            say(f"Open: {one.tool} ({one.invocation}): {_WHY[one.why]}")
+            say(f"Waiting: {one.tool} ({one.invocation}): {_WHY[one.why]}")
         if any(one.why == "approval" for one in conversation.waiting):
-            say(f"Look at it:    ripieno approvals show {short}")
-            say(f"Allow it:      ripieno approvals approve {short}    (or: deny)")
-        say(f"Then go on:    ripieno resume {short}")
+            say(f"To see it:      ripieno approvals show {short}")
+            say(f"To approve it:  ripieno approvals approve {short}    (or: deny)")
+        say(f"To continue:    ripieno resume {short}")
 
 
 _WHY = {
-    "approval": "it waits for a person.",
-    "behind": "it waits for a call before it.",
-    "caller": "whoever embeds ripieno has to run it.",
-    "interrupted": "it did not begin.",
+    "approval": "it needs the approval of a person.",
+    "behind": "it waits for an earlier call.",
+    "caller": "the application that embeds ripieno must run it.",
+    "interrupted": "it did not start.",
 }
 
 
 @contextlib.contextmanager
-def keeping(loaded: LoadedConfiguration) -> Generator[Keeper, None, None]:
+def open_keeper(loaded: LoadedConfiguration) -> Generator[Keeper, None, None]:
     """A keeper with the user's journal, unless ``[journal] enabled`` is false. Errors: ``InputError``."""
     state = loaded.state or Places.of_user().state
     if loaded.configuration.journal is False:
@@ -82,7 +82,6 @@ def keeping(loaded: LoadedConfiguration) -> Generator[Keeper, None, None]:
 
 
 def first_words(conversation: Conversation) -> str:
-    """What the user said first, shortened."""
-    said = (one for one in conversation.canisters if isinstance(one, UserCanister))
-    contents = next((one.content for one in said), ())
+    """The user's first message, shortened."""
+    contents = next((one.content for one in conversation.canisters if isinstance(one, UserCanister)), ())
     return brief(" ".join(one.text for one in contents if isinstance(one, TextualContent)))

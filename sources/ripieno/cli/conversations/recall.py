@@ -1,4 +1,4 @@
-"""Finds a conversation that waits or was interrupted, and how it was conducted before."""
+"""The search for a conversation to continue, and the settings that it had."""
 
 import dataclasses
 import pathlib
@@ -14,7 +14,7 @@ from ripieno.exceptions import InputError, NameAbsence
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FoundConversation:
-    """A conversation, what is kept of it where it waits, and the model, tools and folder that it had."""
+    """A conversation with its saved state, if it waits, and its earlier model, tools and workspace."""
 
     identifier: str
     paused: Paused | None = None
@@ -23,19 +23,19 @@ class FoundConversation:
     workspace: str | None = None
 
     def check(self, loaded: LoadedConfiguration) -> None:
-        """Errors: ``InputError`` where tools would work in another folder than before."""
+        """Errors: ``InputError`` if the workspace is another one than before."""
         here = loaded.workspace.resolve()
         if self.workspace is not None and pathlib.Path(self.workspace).resolve() != here:
             raise InputError(
-                f"The conversation worked in {self.workspace}, and this is {here}. "
-                f"Go there, or add: --workspace {self.workspace}"
+                f"The workspace of the conversation is {self.workspace}, not {here}. "
+                f"Change to that folder, or add: --workspace {self.workspace}"
             )
 
 
 def find(keeper: Keeper, beginning: str) -> FoundConversation:
-    """The conversation whose identifier begins so; for an empty text the only one that waits, or else the latest.
+    """The conversation whose identifier has this beginning. Without one: the only one that waits, or else the latest.
 
-    Errors: ``NameAbsence``; ``InputError`` where several are meant.
+    Errors: ``NameAbsence``; ``InputError`` if several match.
     """
     journal = keeper.journal
     try:
@@ -55,7 +55,7 @@ def find(keeper: Keeper, beginning: str) -> FoundConversation:
     assert journal is not None
     summary = journal.find(beginning) if beginning else next(iter(journal.conversations(limit=1)), None)
     if summary is None:
-        raise InputError("There is no conversation to go on with. Begin one with: ripieno ask")
+        raise InputError("There is no conversation to continue. To start one: ripieno ask")
     began = [line.record for line in journal.lines(summary.identifier, stage="began")]
     latest = began[-1] if began else None
     details: Mapping[str, Any] = {} if latest is None else latest.details
@@ -69,9 +69,9 @@ def find(keeper: Keeper, beginning: str) -> FoundConversation:
 
 
 def recall(keeper: Keeper, found: FoundConversation) -> Resumable:
-    """What to go on with. Errors: ``InputError`` where there is nothing."""
+    """The conversation to continue, and its answers. Errors: ``InputError`` if there is nothing to continue."""
     if keeper.journal is not None:
         return resumable(keeper.journal, found.identifier, found.paused)
     if found.paused is None:
-        raise InputError("There is no journal here ([journal] enabled = false), and no conversation that waits.")
+        raise InputError("No conversation waits, and the journal is disabled ([journal] enabled = false).")
     return Resumable(conversation=found.paused.conversation, answers=found.paused.answers)

@@ -1,1 +1,1 @@
-"""Commands that play scores: demo and rehearse."""
+"""Commands that use scores: demo and rehearse."""

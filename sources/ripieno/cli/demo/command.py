@@ -1,4 +1,4 @@
-"""``ripieno demo``: a scripted model calls real tools over real wires; the end is compared with what is expected."""
+"""``ripieno demo``: a scripted model calls real tools over real wires, and the result is compared with the score."""
 
 import pathlib
 import tempfile
@@ -15,9 +15,9 @@ from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.models import bundled_examples
 from ripieno.cli.common.options import Settings, common, pass_settings
-from ripieno.cli.conversations.cassettes import open_cassette, taping
+from ripieno.cli.conversations.cassettes import cassette_options, open_cassette
 from ripieno.cli.demo.scores import ENSEMBLES, find_score
-from ripieno.cli.demo.stage import DemoStage, encore
+from ripieno.cli.demo.stage import DemoStage, replay_demo
 from ripieno.cli.demo.workspace import examine, interpreter_in_path, prepare
 from ripieno.exceptions import UsageError
 from ripieno.jsonvalues import merge
@@ -27,36 +27,41 @@ from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
 
 _INTRODUCTION = """\
-The model in this demo is scripted: it needs no key, and costs nothing. Everything else is real:
-the HTTP, the wire formats, the tools, the files, and every result it quotes."""
+The model in this demo is scripted: it needs no key and costs nothing. Everything else is real:
+HTTP, wire formats, tools, files, and every result that the model quotes."""
 
 
 @click.command()
 @click.option(
-    "--score", "name", metavar="SCORE", default="demo", show_default=True, help="A bundled score, or a file's path."
+    "--score",
+    "name",
+    metavar="SCORE",
+    default="demo",
+    show_default=True,
+    help="The name of a bundled score, or the path of a file.",
 )
-@click.option("--protocol", metavar="P", help="Only over this wire format; over each by default.")
+@click.option("--protocol", metavar="P", help="Use only this wire format; all by default.")
 @click.option(
     "--sandbox",
     "tier",
     metavar="TIER",
     type=click.IntRange(1, 2),
-    help="Run the programs of tools in this tier, 1 (the kernel's own) or 2 (bubblewrap); the highest by default.",
+    help="The sandbox tier for programs: 1 (kernel) or 2 (bubblewrap). Default: the highest available.",
 )
-@taping
+@cassette_options
 @common
 @pass_settings
 def demo(settings: Settings, /, *, name: str, protocol: str | None, tier: int | None, **given: Any) -> None:
     """Watch a scripted model call real tools over real wires; no key needed.
 
-    The model's words come from a score. Its requests travel over real HTTP in each provider's own format, the
-    tools are real, and the answer quotes what they returned. Nothing outside of a temporary folder is changed.
+    The model's words come from a score. Its requests travel over real HTTP in each provider's own format, the tools are
+    real, and the answer quotes their results. Only a temporary folder is changed.
 
-    The score "demo" reads a file, runs a program, asks an MCP server and writes a note. The score "repair" is an agent
+    The score "demo" reads a file, runs a program, calls an MCP server and writes a note. The score "repair" is an agent
     at work: it clones a repository, finds a bug with search, fixes it, runs the tests, commits and submits. At the end
-    the workspace is compared with what the score expects; the exit code is 1 when something differs.
+    the workspace is compared with what the score expects; the exit code is 1 if something differs.
 
-    A score of your own may name programs under [setup] and [expect]. They run with your rights, outside of the sandbox.
+    Your own score may name programs under [setup] and [expect]. They run with your rights, outside the sandbox.
 
     \b
     Example:
@@ -67,12 +72,12 @@ def demo(settings: Settings, /, *, name: str, protocol: str | None, tier: int | 
       ripieno demo --replay demo.jsonl
     """
     if settings.config is not None or settings.workspace is not None:
-        raise UsageError("The demo has a configuration and a workspace of its own: leave out --config and --workspace.")
+        raise UsageError("The demo has its own configuration and workspace: leave out --config and --workspace.")
     score = find_score(name)
     with open_cassette(given) as cassette:
         stage = DemoStage(cassette)
         if stage.replay is not None:
-            good = run_async(encore(stage, stage.replay))
+            good = run_async(replay_demo(stage, stage.replay))
         else:
             with tempfile.TemporaryDirectory(prefix="ripieno-demo-") as temporary:
                 folder = pathlib.Path(temporary)
@@ -82,7 +87,7 @@ def demo(settings: Settings, /, *, name: str, protocol: str | None, tier: int | 
 
 
 class _Demonstration:
-    """Conversations of one score, each over another wire, in a folder without the user's configuration."""
+    """Conversations of one score, one per wire, in a folder without the user's configuration."""
 
     def __init__(self, score: Score, stage: DemoStage, folder: pathlib.Path, tier: int | None) -> None:
         self._score = score
@@ -92,9 +97,9 @@ class _Demonstration:
         self._workspace = folder / "workspace"
 
     async def run(self, only: str | None) -> bool:
-        """Conducts the score over each protocol, or one. Returns whether all of it went as expected."""
+        """Conducts the score over each protocol, or one. Returns whether every conversation ended as expected."""
         registry = load_configuration(places=self._places).registry
-        # One without a wire of its own is carried by another one, whichever that is.
+        # A protocol without its own wire is carried by the first one that has a wire.
         known: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
         protocols = known if only is None else [registry.resolve("protocols", only)]
         carrier = next(protocol for protocol in known if protocol.routes)
@@ -109,10 +114,9 @@ class _Demonstration:
             make = assemble if self._stage.cassette is None else self._stage.cassette.assemble
             async with make(configuration, workspace=self._workspace, places=self._places) as assembly:
                 self._introduce(assembly, began)
-                return self._holds(assembly) and await self._converse_over(urls, assembly)
+                return self._has_sandbox(assembly) and await self._converse_over(urls, assembly)
 
     def _configuration(self, urls: Mapping[str, str], carrier: str) -> Mapping[str, Any]:
-        """The score's own, with a provider for each protocol at its URL."""
         providers = {
             f"rehearsed-{name}": {"protocol": name, "base_url": url, "carrier": carrier} for name, url in urls.items()
         }
@@ -124,20 +128,20 @@ class _Demonstration:
         count = sum(len(ensemble.invokers) for ensemble in assembly.ensembles)
         names = ", ".join(ensemble.name for ensemble in assembly.ensembles)
         ensembles = f"{count} tools of {len(assembly.ensembles)} ensembles ({names})"
-        self._stage.say(f"{ensembles} are connected, in {_since(began)}.")
+        self._stage.say(f"Connected {ensembles} in {_since(began)}.")
         for absence in assembly.absences:
             reason = absence.reason.rpartition("could not be started: ")[2].partition(" (")[0]
-            self._stage.say(f"Left out, since it is optional: {absence.name}. {reason}.")
+            self._stage.say(f"Optional ensemble not started: {absence.name}. {reason}.")
 
-    def _holds(self, assembly: Assembly) -> bool:
-        """Whether there is the sandbox that the score or the user configures. Reports it, or why there is none."""
+    def _has_sandbox(self, assembly: Assembly) -> bool:
+        """Whether the configured sandbox is available. Reports it, or why it is missing."""
         sandbox = assembly.surroundings.sandbox
         if sandbox is None or (self._tier is None and "sandbox" not in self._score.setup.configuration):
             return True
         if sandbox.missing is not None:
             self._stage.say(f"No sandbox is available here, so the demo does not run: {sandbox.reason}", error=True)
             return False
-        self._stage.say(f"The programs of tools run under {sandbox.name}.")
+        self._stage.say(f"Programs run in the sandbox: {sandbox.name}.")
         if sandbox.reason is not None and self._tier is None:
             self._stage.say(f"No higher tier is available: {sandbox.reason}")
         return True
@@ -160,12 +164,12 @@ class _Demonstration:
             lines, faults = await examine(self._score, self._workspace, conversation)
             good += not faults
             for fault in faults:
-                say(f"Not as expected: {fault}", error=True)
+                say(f"Unexpected: {fault}", error=True)
         if self._stage.forks:
             return True
         say("\n  ".join(["\nThe workspace at the end:", *lines]))
-        say(f"\nWith a real model, in a folder of yours:\n  {bundled_examples('What is in this folder?')[0]}")
-        say("All providers, and the keys that they need: ripieno providers\n")
+        say(f"\nWith a real model, in your own folder:\n  {bundled_examples('What is in this folder?')[0]}")
+        say("To list all providers and the keys that they need: ripieno providers\n")
         say(f"{good} of {len(urls)} conversations ended as the score {self._score.name!r} expects.")
         return good == len(urls)
 
@@ -178,8 +182,8 @@ def _summary(events: Sequence[Event], duration: str) -> str:
     sandboxes = dict.fromkeys(filter(None, (result.report.sandbox for result in results)))
     return (
         f"--- {turns} turns, {len(results)} calls, {failed} failed, {duration}\n"
-        f"    Started early, while the model still spoke: {', '.join(early) or 'none'}."
-        + (f"\n    Programs ran under {' and '.join(sandboxes)}." if sandboxes else "")
+        f"    Calls started before the model had finished: {', '.join(early) or 'none'}."
+        + (f"\n    Sandbox of the programs: {' and '.join(sandboxes)}." if sandboxes else "")
     )
 
 

@@ -1,4 +1,4 @@
-"""Finds the score that a command names, and the ensembles whose tools it calls."""
+"""The score that a command names, and the ensembles whose tools it calls."""
 
 import dataclasses
 import pathlib
@@ -12,26 +12,26 @@ from ripieno.testing.scores import Score
 from ripieno.toolset import DATA
 
 FOLDER = DATA / "scores"
-#: The ensembles that bundled scores want beside those that everybody has.
+#: The ensembles that bundled scores need in addition to the bundled ones.
 ENSEMBLES = DATA / "demo" / "ensembles"
 
 
 def find_score(name: str) -> Score:
-    """The score. What has a slash or ends in .toml is a path.
+    """The score with this name, or at this path if the name has a slash or ends in .toml.
 
-    Errors: ``NameAbsence`` for a bundled one that is not there; ``ConfigurationInvalidity`` for a file.
+    Errors: ``NameAbsence`` for an unknown bundled score; ``ConfigurationInvalidity`` for a file.
     """
     if "/" in name or name.endswith(".toml"):
         return Score.read(pathlib.Path(name))
     known = [path.stem for path in sorted(FOLDER.glob("*.toml"))]
     if name not in known:
-        raise NameAbsence("score", name, known, hint="A file is named by its path, such as ./mine.toml.")
+        raise NameAbsence("score", name, known, hint="For a file, write its path, such as ./mine.toml.")
     return Score.read(FOLDER / f"{name}.toml")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WantedEnsemble:
-    """Tools that a score calls, and whose they are. ``folder`` is what a configuration must name to have them."""
+    """An ensemble, and the tools that a score calls in it. ``folder`` must be configured to have them."""
 
     name: str
     tools: tuple[str, ...]
@@ -40,7 +40,7 @@ class WantedEnsemble:
 
 
 def wanted_ensembles(score: Score, loaded: LoadedConfiguration) -> tuple[WantedEnsemble, ...]:
-    """The ensembles that the score calls, those that play first, then the demo's; "?" has tools that nobody knows."""
+    """The ensembles that the score calls: enabled ones, then the demo's. "?" holds the unknown tools."""
     demo = load_ensembles([Layer(name="demo", paths=(ENSEMBLES,))]).ensembles
     wanted: list[WantedEnsemble] = []
     left = dict.fromkeys(score.tools)

@@ -1,4 +1,4 @@
-"""What the demo shows: lines and runs, written into a cassette that records, so that a replay shows the same."""
+"""The output of the demo, which a cassette records, so that a replay shows the same."""
 
 import sys
 
@@ -9,21 +9,21 @@ from ripieno.conducting import Run
 from ripieno.conducting.observers.console import Renderer
 from ripieno.testing.cassettes import Recorder, Replay
 
-#: The name of notes in the cassette.
+#: The name of the notes in the cassette.
 _STAGE = "stage"
 
 
 class DemoStage:
-    """Prints lines and shows runs, and notes both in a cassette that records."""
+    """Prints lines and shows runs, and records both in a cassette."""
 
     def __init__(self, cassette: Cassette | None) -> None:
         self.cassette = cassette
         self.forks = isinstance(cassette, Replay) and cassette.forks
         self.replay = cassette if isinstance(cassette, Replay) and not cassette.forks else None
 
-    def _note(self, **what: object) -> None:
+    def _note(self, **values: object) -> None:
         if isinstance(self.cassette, Recorder):
-            self.cassette.note(_STAGE, what)
+            self.cassette.note(_STAGE, values)
 
     def say(self, text: str, *, error: bool = False) -> None:
         """Prints a line."""
@@ -44,12 +44,12 @@ class DemoStage:
         return await run, events
 
     def end(self, *, good: bool) -> bool:
-        """Notes the end."""
+        """Records the end."""
         self._note(end=good)
         return good
 
 
-async def encore(stage: DemoStage, replay: Replay) -> bool:
+async def replay_demo(stage: DemoStage, replay: Replay) -> bool:
     """Shows a recording, and returns whether it ended well. Errors: ``ReplayDivergence``."""
     while True:
         match replay.note(_STAGE):

@@ -1,4 +1,4 @@
-"""The workspace of a score: prepared as ``[setup]`` says, and compared with ``[expect]`` at the end."""
+"""The workspace of a score: prepared according to ``[setup]``, and compared with ``[expect]`` at the end."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ _SHOWN = 8
 
 @contextlib.contextmanager
 def interpreter_in_path(folder: pathlib.Path) -> Generator[None]:
-    """Makes ``python`` and ``python3`` the interpreter that runs this; ``folder`` gets a script for the first."""
+    """Makes ``python`` and ``python3`` this interpreter. Writes a script for the first into ``folder``."""
     script = folder / "python"
     modules = os.environ.get("PYTHONPATH")
     path = f"export PYTHONPATH={shlex.quote(modules)}\n" if modules else ""
@@ -37,7 +37,7 @@ def interpreter_in_path(folder: pathlib.Path) -> Generator[None]:
 
 
 async def prepare(score: Score, workspace: pathlib.Path) -> None:
-    """Empties the workspace and fills it again. Errors: ``InputError`` when a program is missing, or fails."""
+    """Empties and refills the workspace. Errors: ``InputError`` if a program is missing or fails."""
     _fill(workspace, score.setup.files)
     for program in score.setup.programs:
         try:
@@ -58,7 +58,7 @@ def _fill(workspace: pathlib.Path, files: Mapping[str, str]) -> None:
 
 
 async def examine(score: Score, workspace: pathlib.Path, conversation: Conversation) -> tuple[list[str], list[str]]:
-    """What a workspace has at the end, in lines to show, and what is not as the score expects."""
+    """The final state of a workspace as lines to show, and the differences from what the score expects."""
     expect, results = score.expect, score.results(conversation.canisters)
     lines: list[str] = []
     faults: list[str] = []
@@ -99,7 +99,7 @@ async def examine(score: Score, workspace: pathlib.Path, conversation: Conversat
 
 
 async def _run(program: Program, workspace: pathlib.Path) -> Completed:
-    # With a home of its own: a user's settings of git change nothing.
+    # With its own home, so that the user's git settings have no effect.
     environment = clean_environment({"HOME": str(workspace.parent), "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C.UTF-8"})
     directory = workspace / program.directory
     return await collect(await LocalSpawner().start(program.argv, environment, directory, ProcessLimits()))
@@ -111,6 +111,6 @@ def _shown(program: Program) -> str:
 
 
 def _end(done: Completed) -> list[str]:
-    """The last lines of what a program wrote, without rules."""
+    """The last two lines of a program's output that have letters or digits."""
     lines = (done.stdout.text or done.stderr.text).splitlines()
     return [f"  {line}" for line in lines if any(map(str.isalnum, line))][-2:]

@@ -1,4 +1,4 @@
-"""``ripieno doctor``: everything that decides what plays, in one place: layers, trust, plugins, providers, absences."""
+"""``ripieno doctor``: layers, trust, plugins, providers, ensembles and their failures in one place."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, project_of
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
-from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.common.tables import count, print_json, print_table
 from ripieno.cli.common.trials import Trial, try_ensembles
 from ripieno.cli.doctor.facts import collect_facts, policy_facts
 from ripieno.cli.trust.login import print_sign_ins, sign_in_facts
@@ -20,18 +20,16 @@ from ripieno.models.transport.clouds import HOMES
 
 
 @click.command()
-@click.option(
-    "--connect/--no-connect", default=True, show_default=True, help="Try to connect each ensemble that plays."
-)
-@click.option("--policy", is_flag=True, help="Only what applies to each tool: whether it runs, asks or is denied.")
+@click.option("--connect/--no-connect", default=True, show_default=True, help="Try to connect each enabled ensemble.")
+@click.option("--policy", is_flag=True, help="Show only the policy of each tool: whether it runs, asks or is denied.")
 @formats
 @common
 @pass_settings
 def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> None:
-    """Show what plays, what does not, and why.
+    """Show the state of everything that is configured.
 
-    Ensembles are connected for it, all at once, and disconnected at the end; no model is asked. The exit code is
-    2 when a start would fail. With --policy, CALLS says "depends" where the arguments of a call decide.
+    Connects all ensembles at once, and disconnects them at the end; no model is asked. The exit code is 2 if a start
+    would fail. With --policy, CALLS is "depends" if the arguments of a call decide.
 
     \b
     Example:
@@ -56,7 +54,7 @@ def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> N
 
 def _show_policy(loaded: LoadedConfiguration, trials: Mapping[str, Trial], output: Format) -> None:
     if loaded.failures:
-        # Rules that cannot be read say nothing of any tool.
+        # Unreadable rules apply to no tool.
         raise AssemblyFailure("Start-up would fail:", loaded.failures)
     facts = policy_facts(loaded, trials)
     if output == "json":
@@ -66,48 +64,46 @@ def _show_policy(loaded: LoadedConfiguration, trials: Mapping[str, Trial], outpu
 
 
 def _print(facts: Mapping[str, Any]) -> None:
-    """The facts for people: sections, each a table or a list."""
     ensembles: Sequence[Mapping[str, Any]] = facts["ensembles"]
     for title in ("versions", "places"):
         _table(title.capitalize(), (), list(facts[title].items()))
     _print_layers(facts)
     _table("Sandbox", (), [] if facts["sandbox"] is None else _sandbox_rows(facts["sandbox"]))
     providers = [
-        (one["name"], one["protocol"], _keys(one), one["base_url"] or _home(one)) for one in facts["providers"]
+        (one["name"], one["protocol"], _keys(one), one["base_url"] or _cloud_address(one)) for one in facts["providers"]
     ]
     _table("Providers", ("NAME", "PROTOCOL", "KEY", "BASE URL"), providers)
-    _table("Ensembles", ("NAME", "PLAYS", "TOOLS", "LAYER", "WHY"), [_ensemble(one) for one in ensembles])
+    _table("Ensembles", ("NAME", "READY", "TOOLS", "LAYER", "WHY"), [_ensemble(one) for one in ensembles])
     for one in ensembles:
-        # The table has the first line only; that of a required one stands at the end.
+        # The table has the first line only. Failures of required ensembles are at the end.
         lines = (one["reason"] or "").splitlines() if one["failed"] and not one["required"] else []
         _list(f"Why {one['name']} does not start", lines if len(lines) > 1 else [])
     absent = [f"{name}, for {one['name']}" for one in ensembles for name in one["absent_variables"]]
-    _list("Variables that are named, and not set", absent)
+    _list("Variables that are not set", absent)
     left_out = [f"{one['name']}.{tool}: {why}." for one in ensembles for tool, why in one["left_out"].items()]
-    _list("Tools that are left out", left_out)
+    _list("Unavailable tools", left_out)
     connected = [one for one in ensembles if one["connection"] is not None]
     headers = ("NAME", "TRANSPORT", "PROTOCOL", "ERA", "SERVER", "SECONDS")
     _table("Connections", headers, [_connection(one["name"], one["connection"], one["seconds"]) for one in connected])
     for one in connected:
         _list(f"Last lines of the standard error of {one['name']}", one["connection"].get("complaints", ()))
     pins = [_pin(one["name"], one["pins"]) for one in ensembles if one["pins"] is not None]
-    _table("Pins", ("NAME", "PIN", "STATE", "RECORD WHAT IS THERE"), pins)
+    _table("Pins", ("NAME", "PIN", "STATE", "NEXT COMMAND"), pins)
     print_sign_ins(facts["sign_ins"])
     plugins = [(one["name"], f"{one['distribution']} {one['version']}", one["state"]) for one in facts["plugins"]]
     _table("Plugins", ("NAME", "DISTRIBUTION", "STATE"), plugins)
-    _list("Left out", [f"{one['name']} ({one['file']}): {one['reason']}" for one in facts["left_out"]])
+    _list("Not loaded", [f"{one['name']} ({one['file']}): {one['reason']}" for one in facts["left_out"]])
     _list("Replaced", [f"{one['name']} ({one['file']}) by {one['by']}" for one in facts["replaced"]])
     _list("Warnings", facts["warnings"])
-    _list("A start would fail", facts["failures"])
+    _list("Failures that prevent a start", facts["failures"])
     if not facts["failures"]:
         click.echo(clean(f"\n{_summary([one['name'] for one in ensembles if one['failed']])}"))
 
 
 def _summary(lost: Sequence[str]) -> str:
     if not lost:
-        return "All of it can start."
-    does = "does" if len(lost) == 1 else "do"
-    return f"What is required can start; {len(lost)} optional {does} not: {', '.join(lost)}."
+        return "Everything can start."
+    return f"Everything required can start. Optional ensembles that cannot: {', '.join(lost)}."
 
 
 def _print_layers(facts: Mapping[str, Any]) -> None:
@@ -115,7 +111,7 @@ def _print_layers(facts: Mapping[str, Any]) -> None:
         (one["name"] + ("" if one["trusted"] else " (not trusted)"), str(len(one["files"])), ", ".join(one["folders"]))
         for one in facts["layers"]
     ]
-    _table("Layers, each over the one before it", ("LAYER", "FILES", "FOLDERS"), layers)
+    _table("Layers (each overrides the one before it)", ("LAYER", "FILES", "FOLDERS"), layers)
     configuration, project = facts["configuration"], facts["project"]
     click.echo(clean(f"Configuration: {', '.join(configuration['files']) or 'none'}"))
     click.echo(clean(f"Model: {configuration['model'] or 'none; set default under [model], or use -m'}"))
@@ -126,7 +122,7 @@ def _print_layers(facts: Mapping[str, Any]) -> None:
 def _ensemble(one: Mapping[str, Any]) -> Sequence[str]:
     why = "; ".join(text for text in (one["reason"], *one["alerts"]) if text)
     tools = "" if one["tools"] is None else str(one["tools"])
-    return one["name"], "yes" if one["plays"] else "no", tools, one["layer"], brief(why, 1000)
+    return one["name"], "yes" if one["ready"] else "no", tools, one["layer"], brief(why, 1000)
 
 
 def _keys(provider: Mapping[str, Any]) -> str:
@@ -134,18 +130,16 @@ def _keys(provider: Mapping[str, Any]) -> str:
     return ", ".join([*known, *(["credentials of its cloud"] if provider["credentials"] else [])]) or "none needed"
 
 
-def _home(provider: Mapping[str, Any]) -> str:
-    return f"that of {provider['cloud']}" if provider["cloud"] in HOMES else "missing"
+def _cloud_address(provider: Mapping[str, Any]) -> str:
+    return f"default of {provider['cloud']}" if provider["cloud"] in HOMES else "missing"
 
 
 def _connection(name: str, facts: Mapping[str, Any], seconds: float) -> Sequence[str]:
-    """How an ensemble is connected, as far as its origin says so."""
-    told = (str(facts.get(key, "")) for key in ("transport", "protocol", "era", "server"))
-    return name, *told, f"{seconds:.2f}"
+    shown = (str(facts.get(key, "")) for key in ("transport", "protocol", "era", "server"))
+    return name, *shown, f"{seconds:.2f}"
 
 
 def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A section with a table; nothing where that has no rows."""
     if rows:
         click.echo(f"\n{title}")
         print_table(headers, rows)
@@ -159,21 +153,20 @@ def _list(title: str, lines: Sequence[str]) -> None:
 
 
 def _sandbox_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The sandbox: the tier that holds, what is in it, and why it is no higher."""
-    rows = [("level", facts["level"]), ("holds", facts["name"])]
+    """The sandbox: its tier, the contents, and why no higher tier is available."""
+    rows = [("level", facts["level"]), ("tier", facts["name"])]
     if facts["reason"]:
-        rows.append(("no higher, because", facts["reason"]))
+        rows.append(("higher tier", facts["reason"]))
     if facts["missing"]:
-        rows.append(("tools that need one", f"are not offered: {facts['missing']}"))
+        rows.append(("tools that need a sandbox", f"not offered: {facts['missing']}"))
     rows.append(("network", facts["network"]))
     rows += [(name, ", ".join(facts[name])) for name in ("readable", "writable") if facts[name]]
     return rows + [("warning", text) for text in facts["warnings"]]
 
 
 def _pin(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
-    """Name, mode, how it stands, and what to do, for a table."""
     recorded = facts["recorded"]
-    pinned = "" if recorded is None else f"pinned {recorded} tool{'' if recorded == 1 else 's'}"
+    pinned = "" if recorded is None else f"pinned {count(recorded, 'tool')}"
     differences = [f"{kind}: {', '.join(facts[kind])}" for kind in ("changed", "new", "gone") if facts[kind]]
     if facts["command"] != "same":
         differences.insert(0, f"the command is {facts['command']}")
@@ -188,11 +181,10 @@ def _pin(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _print_policy(facts: Mapping[str, Any]) -> None:
-    """What applies to each tool."""
     rows = [(one["tool"], one["effect"], one["action"], one["reason"]) for one in facts["tools"]]
     print_table(("TOOL", "EFFECT", "CALLS", "WHY"), rows)
     lists: Mapping[str, Sequence[str]] = facts["confirmation"]
-    told = "; ".join(f"{name}: {', '.join(patterns)}" for name, patterns in lists.items() if patterns)
-    click.echo(clean(f"\n[confirmation] {told or 'has no rules'}"))
+    rules = "; ".join(f"{name}: {', '.join(patterns)}" for name, patterns in lists.items() if patterns)
+    click.echo(clean(f"\n[confirmation] {rules or 'has no rules'}"))
     for failure in facts["failures"]:
         click.echo(clean(f"Not connected: {failure}"))

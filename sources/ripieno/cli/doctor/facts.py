@@ -1,4 +1,4 @@
-"""What ``ripieno doctor`` knows, as JSON: what is loaded, enabled, connected, pinned and allowed, and what is not."""
+"""The facts of ``ripieno doctor`` as JSON: what is loaded, enabled, connected, pinned and allowed, and what is not."""
 
 import contextlib
 import dataclasses
@@ -18,7 +18,7 @@ from ripieno.cli.check.needs import absent_variables
 from ripieno.cli.common.assembly import absence, left_out_mappings
 from ripieno.cli.common.findings import Subject, find_problems
 from ripieno.cli.common.group import version
-from ripieno.cli.common.models import at_home, show_address, variables_of
+from ripieno.cli.common.models import has_cloud_credentials, show_address, variables_of
 from ripieno.cli.common.trials import Trial
 from ripieno.cli.trust.pins import is_foreign, pin_connection
 from ripieno.descriptors import EnsembleDescriptor, Policy
@@ -29,13 +29,13 @@ from ripieno.sandbox import Sandbox
 from ripieno.storage.pins import Comparison, PinRecord, compare
 
 _ROOT = (
-    "This program runs as root, and so do its tools. Landlock is weaker for root: what only root may read is hidden "
-    "from them beneath /etc, and nowhere else in the folders of the system. Run it as a user of its own."
+    "This program and its tools run as root. Landlock is weaker for root: files that only root may read are hidden "
+    "from tools beneath /etc, but nowhere else in system folders. Run it as a dedicated user."
 )
 
 
 def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: Mapping[str, Trial]) -> dict[str, Any]:
-    """Everything, as JSON. ``trials`` are empty when nothing was connected."""
+    """All facts, as JSON. ``trials`` is empty if nothing was connected."""
     places = Places.of_user()
     failures = [str(failure) for failure in loaded.failures]
     failures += [f"Ensemble {name!r}: {one.reason}" for name, one in trials.items() if one.fatal]
@@ -66,7 +66,7 @@ def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: 
 
 
 def _versions() -> dict[str, str]:
-    # Not ``platform.platform``, which starts a process to find out.
+    # Not ``platform.platform``, which starts a process.
     system = os.uname()
     versions = {
         "ripieno": version(),
@@ -118,9 +118,9 @@ def _plugin(status: PluginStatus) -> dict[str, Any]:
     if status.failure is not None:
         state = f"failed: {status.failure}"
     elif status.allowed:
-        state = "plays"
+        state = "enabled"
     else:
-        state = f'not allowed: add "{status.distribution}" to allow under [plugins] to load it'
+        state = f'not allowed; to load it, add "{status.distribution}" to allow under [plugins]'
     return {
         "name": status.name,
         "distribution": status.distribution,
@@ -138,16 +138,16 @@ def _provider(name: str, loaded: LoadedConfiguration, surroundings: Surroundings
         "protocol": descriptor.protocol,
         "base_url": descriptor.base_url and show_address(descriptor.base_url),
         "cloud": descriptor.cloud,
-        # Those of a cloud, which this program does not look for.
-        "credentials": at_home(descriptor),
+        # The credentials of a cloud, which are not looked up here.
+        "credentials": has_cloud_credentials(descriptor),
         "variables": keys,
         "ready": all(any(all(map(keys.__getitem__, one)) for one in need) for need in descriptor.needs),
     }
 
 
 def _names(loaded: LoadedConfiguration) -> list[str]:
-    playing = [descriptor.name for descriptor in loaded.ensembles]
-    return [*playing, *sorted(name for name in loaded.known if name not in playing)]
+    enabled = [descriptor.name for descriptor in loaded.ensembles]
+    return [*enabled, *sorted(name for name in loaded.known if name not in enabled)]
 
 
 def _ensemble(
@@ -156,14 +156,14 @@ def _ensemble(
     descriptor = loaded.known[name]
     selected = any(one.name == name for one in loaded.ensembles)
     trial = trials.get(name, Trial())
-    plays = selected and trial.reason is None
+    ready = selected and trial.reason is None
     return {
         "name": name,
         "layer": descriptor.layer,
         "file": descriptor.file,
-        "plays": plays,
+        "ready": ready,
         "reason": trial.reason if selected else absence(loaded, name),
-        "failed": selected and not plays,
+        "failed": selected and not ready,
         "required": descriptor.required,
         "tools": len(trial.names) if name in trials else None,
         "left_out": dict(trial.left_out),
@@ -171,12 +171,12 @@ def _ensemble(
         "seconds": None if trial.seconds is None else round(trial.seconds, 3),
         "connection": dict(trial.facts) or None,
         "absent_variables": absent_variables(descriptor, loaded.registry, surroundings) if selected else [],
-        "pins": _pins(descriptor, loaded, starts=plays) if selected else None,
+        "pins": _pins(descriptor, loaded, starts=ready) if selected else None,
     }
 
 
 def _sandbox(sandbox: Sandbox | None) -> dict[str, Any] | None:
-    """The facts, as JSON. Tries which tiers hold."""
+    """The facts about the sandbox, as JSON. Tries which tiers are available."""
     if sandbox is None:
         return None
     wishes = sandbox.wishes
@@ -186,7 +186,7 @@ def _sandbox(sandbox: Sandbox | None) -> dict[str, Any] | None:
         "name": sandbox.name,
         "reason": sandbox.reason,
         "missing": sandbox.missing,
-        "network": {None: "for tools that say so", True: "for all", False: "for none"}[wishes.network],
+        "network": {None: "for tools that declare it", True: "for all tools", False: "for no tools"}[wishes.network],
         "readable": list(wishes.readable),
         "writable": list(wishes.writable),
         "warnings": [_ROOT] if os.geteuid() == 0 and sandbox.tier in (1, 2) else [],
@@ -194,11 +194,11 @@ def _sandbox(sandbox: Sandbox | None) -> dict[str, Any] | None:
 
 
 def _pins(descriptor: EnsembleDescriptor, loaded: LoadedConfiguration, *, starts: bool) -> dict[str, Any] | None:
-    """What is pinned, and what is not as it was pinned; None for an ensemble of our own.
+    """The pins and the differences from them; None for an ensemble of our own.
 
-    ``state`` is ``off``, ``unreadable`` (``reason`` says why), ``not pinned``, ``same``, ``new``, ``changed``, or
-    ``not compared`` where it was not connected. Tools of an ensemble that is connected are compared by then; of one
-    that does not start, nothing is there to be recorded.
+    ``state`` is ``off``, ``unreadable`` (see ``reason``), ``not pinned``, ``same``, ``new``, ``changed``, or
+    ``not compared`` if it was not connected. Tools were compared when the ensemble was connected; one that does not
+    start has nothing to record.
     """
     if not is_foreign(descriptor):
         return None
@@ -210,10 +210,10 @@ def _pins(descriptor: EnsembleDescriptor, loaded: LoadedConfiguration, *, starts
         except InputError as error:
             facts |= {"state": "unreadable", "reason": str(error)}
         else:
-            comparison = _compared(descriptor, loaded, record)
+            comparison = _compare(descriptor, loaded, record)
             state = "not pinned" if record is None else _state(comparison)
             facts |= {"state": state, "recorded": None if record is None else len(record.tools)}
-            # A command may have to be approved before anything starts.
+            # A changed command must be approved before it starts.
             words = {"not pinned": "ripieno lock", "new": "ripieno lock --approve", "changed": "ripieno lock --approve"}
             if state in words and (starts or state == "changed"):
                 facts["advice"] = f"{words[state]} {descriptor.name}"
@@ -223,10 +223,10 @@ def _pins(descriptor: EnsembleDescriptor, loaded: LoadedConfiguration, *, starts
     return {**facts, "command": "same" if comparison is None else comparison.command}
 
 
-def _compared(
+def _compare(
     descriptor: EnsembleDescriptor, loaded: LoadedConfiguration, record: PinRecord | None
 ) -> Comparison | None:
-    """What differs from the record, as far as it is known; None where nothing was compared."""
+    """The known differences from the record; None if nothing was compared."""
     if loaded.pins is None or record is None:
         return None
     try:
@@ -249,7 +249,7 @@ def _state(comparison: Comparison | None) -> str:
 
 
 def policy_facts(loaded: LoadedConfiguration, trials: Mapping[str, Trial]) -> dict[str, Any]:
-    """What applies to each tool, as JSON. Of ensembles that were not connected, the tools that they declare."""
+    """The policy of each tool, as JSON. Unconnected ensembles have only their declared tools."""
     rules = loaded.configuration.confirmation
     read = CallRules.of(rules)
     tools: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""``ripieno import``: ensembles out of what other programs were configured with, secrets left where they are."""
+"""``ripieno import``: ensembles from another client's configuration, without its secrets."""
 
 import dataclasses
 import fnmatch
@@ -13,6 +13,7 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.cli.common import exit_codes
+from ripieno.cli.common.assembly import owner_of
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -24,20 +25,17 @@ from ripieno.exceptions import InputError, NameAbsence
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a file: ensembles with the files for them, and servers that were refused, with the reasons.
-
-    ``there`` are names of ensembles that are there already.
-    """
+    """The imported ensembles with their files, the refused servers with the reasons, and the existing ensembles."""
 
     made: tuple[tuple[pathlib.Path, Made], ...]
     refused: tuple[tuple[str, str], ...]
-    there: tuple[str, ...] = ()
+    existing: tuple[str, ...] = ()
 
 
 @click.group("import")
 @common
 def import_() -> None:
-    """Make ensembles of what other programs were configured with.
+    """Import MCP servers from another client's configuration.
 
     \b
     Example:
@@ -45,20 +43,20 @@ def import_() -> None:
     """
 
 
-@import_.command(short_help="Make an ensemble of each MCP server in a client's JSON.")
+@import_.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
 @click.option(
     "--into",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=pathlib.Path),
-    help="Where to write them, instead of your own folder of ensembles.",
+    help="The folder to write to, instead of your own ensembles folder.",
 )
-@click.option("--only", metavar="NAME", multiple=True, help="Only this server; may be given again.")
+@click.option("--only", metavar="NAME", multiple=True, help="Import only this server; may be repeated.")
 @click.option(
-    "--keep", metavar="NAME", multiple=True, help="Write this entry of env or headers as it is; may be given again."
+    "--keep", metavar="NAME", multiple=True, help="Write this entry of env or headers as it is; may be repeated."
 )
-@click.option("--force", is_flag=True, help="Replace ensembles that are there already.")
-@click.option("--dry-run", is_flag=True, help="Print the TOML, and write nothing.")
+@click.option("--force", is_flag=True, help="Replace existing ensembles.")
+@click.option("--dry-run", is_flag=True, help="Print the TOML, and write no file.")
 @formats
 @common
 @pass_settings
@@ -73,12 +71,11 @@ def mcp(
     dry_run: bool,
     output: Format,
 ) -> None:
-    """Import MCP servers from another client's configuration.
+    """Import the MCP servers in FILE, the JSON configuration of a client.
 
-    FILE is what an MCP client is configured with: mcpServers, servers or mcp.servers, with comments or without. Values
-    of env and headers, and arguments that may be secrets, are not written: each becomes a variable, and the command
-    prints which ones to set. FILE stays as it is. The exit code is 2 if a server is refused, or its ensemble exists;
-    the others are imported.
+    FILE has mcpServers, servers or mcp.servers; comments are allowed. Values of env and headers, and arguments that may
+    be secrets, are not written: each becomes a variable, and the command prints which ones to set. FILE stays as it is.
+    The exit code is 2 if a server is refused or its ensemble exists; the others are imported.
 
     \b
     Example:
@@ -104,7 +101,7 @@ def mcp(
         click.echo("\n".join(clean(f"# {path}\n{text}") for path, text in texts.items()), nl=False)
     else:
         _show(outcome)
-    # What is printed as TOML or JSON goes to programs; this is for people.
+    # Remarks are for people: not on standard output beside TOML or JSON.
     for line in _remarks(outcome, loaded, folder, named=into is not None, written=not dry_run):
         if output == "json" or dry_run:
             say(line)
@@ -112,10 +109,9 @@ def mcp(
             click.echo(clean(line))
     for name, reason in outcome.refused:
         say(f"Refused {name!r}: {reason}")
-    if outcome.there:
-        verb = "is" if len(outcome.there) == 1 else "are"
-        say(f"{len(outcome.there)} {verb} there already: {', '.join(outcome.there)}; --force replaces them.")
-    if outcome.refused or outcome.there:
+    if outcome.existing:
+        say(f"Already exists: {', '.join(outcome.existing)}. To replace, use --force.")
+    if outcome.refused or outcome.existing:
         raise click.exceptions.Exit(exit_codes.INPUT)
 
 
@@ -132,7 +128,6 @@ def _quoted(name: str) -> str:
 
 
 def _choose(entries: Sequence[ServerEntry], only: Sequence[str]) -> Sequence[ServerEntry]:
-    """Those that are wanted. Errors: ``NameAbsence`` for a name that no server has."""
     names = {entry.name for entry in entries}
     for name in only:
         if name not in names:
@@ -151,7 +146,7 @@ def _make_all(
 ) -> Outcome:
     made: dict[str, tuple[pathlib.Path, Made]] = {}
     refused: list[tuple[str, str]] = []
-    there: list[str] = []
+    existing: list[str] = []
     taken: dict[str, ServerEntry] = {}
     for entry in entries:
         try:
@@ -160,14 +155,14 @@ def _make_all(
             if same is not None:
                 if same in made:
                     path, one = made[same]
-                    twice = f"{entry.place}: it is the same server there, and written once"
+                    twice = f"{entry.place}: the same server again, written once"
                     made[same] = path, dataclasses.replace(one, notes=(*one.notes, twice))
                 continue
             name, remark = _name(propose_name(entry.name), taken, loaded)
             path = folder / f"{name}.toml"
             one = make(server, name, entry.inputs, variables)
             if path.exists() and not force:
-                there.append(name)
+                existing.append(name)
                 taken[name] = entry
                 continue
             _refuse_held(path, name, loaded, named=named)
@@ -177,7 +172,7 @@ def _make_all(
         taken[name] = entry
         made[name] = path, dataclasses.replace(one, notes=(*remark, *one.notes))
     variables.check()
-    return Outcome(made=tuple(made.values()), refused=tuple(refused), there=tuple(there))
+    return Outcome(made=tuple(made.values()), refused=tuple(refused), existing=tuple(existing))
 
 
 def _is_same(entry: ServerEntry, other: ServerEntry) -> bool:
@@ -185,25 +180,23 @@ def _is_same(entry: ServerEntry, other: ServerEntry) -> bool:
 
 
 def _name(proposed: str, taken: Mapping[str, ServerEntry], loaded: LoadedConfiguration) -> tuple[str, tuple[str, ...]]:
-    """The ensemble's name, and what is to be said of it where it is another one than proposed."""
+    """The ensemble's name, and a remark if it is not the proposed one."""
     name, why = proposed, ""
-    holder = loaded.known.outlines.get(name)
-    if holder is not None and (holder.layer == "package" or holder.layer.startswith("plugin ")):
-        name = f"my-{name}"
-        why = "a bundled ensemble" if holder.layer == "package" else f"an ensemble of the {holder.layer}"
+    if owner := owner_of(loaded, name):
+        name, why = f"my-{name}", owner
     number, base = 1, name
     while name in taken:
         number += 1
         name, why = f"{base}-{number}", "another server of this file"
-    return name, ((f"the name {proposed!r}: {why} has it, so this one is {name!r}",) if why else ())
+    return name, ((f"the name {proposed!r}: it belongs to {why}, so this one is {name!r}",) if why else ())
 
 
 def _refuse_held(path: pathlib.Path, name: str, loaded: LoadedConfiguration, *, named: bool) -> None:
-    """Errors: ``InputError`` for an ensemble that another file has already."""
+    """Errors: ``InputError`` for an ensemble that another file defines."""
     holder = loaded.known.outlines.get(name)
     if holder is not None and not named and holder.file != str(path):
         where = holder.file or "the configuration"
-        raise InputError(f"there is an ensemble {name!r} already, in {where}. Rename one of them.")
+        raise InputError(f"the ensemble {name!r} already exists, in {where}. Rename one of them.")
 
 
 def _write(path: pathlib.Path, text: str, *, force: bool) -> None:
@@ -230,7 +223,7 @@ def _mapping(outcome: Outcome, texts: Mapping[pathlib.Path, str], *, dry_run: bo
         for path, one in outcome.made
     ]
     refused = [{"server": name, "reason": reason} for name, reason in outcome.refused]
-    return {"written": not dry_run, "ensembles": ensembles, "refused": refused, "there": list(outcome.there)}
+    return {"written": not dry_run, "ensembles": ensembles, "refused": refused, "there": list(outcome.existing)}
 
 
 def _show(outcome: Outcome) -> None:
@@ -245,28 +238,27 @@ def _show(outcome: Outcome) -> None:
 def _remarks(
     outcome: Outcome, loaded: LoadedConfiguration, folder: pathlib.Path, *, named: bool, written: bool
 ) -> Iterator[str]:
-    """What was left out, what is to be set and approved, and what comes next."""
     made = [one for _, one in outcome.made]
     notes = [f"  {one.ensemble}: {note}" for one in made for note in one.notes]
     if notes:
-        yield "\nNot as it was, or left out:"
+        yield "\nChanged or left out:"
         yield from notes
     wanted: dict[str, list[str]] = {}
     for one in made:
         for name, what in one.variables.items():
             wanted.setdefault(name, []).append(one.ensemble if what == name else f"{one.ensemble} ({what})")
     if wanted:
-        yield "\nSet these variables, whose values are not written:"
+        yield "\nSet these variables; their values were not written:"
         yield from (f"  export {name}=   # for {', '.join(users)}" for name, users in wanted.items())
-        yield "To write a value that is no secret into the file instead, import again with --keep NAME."
+        yield "To write a value that is not secret to the file instead, import again with --keep NAME."
     allow = loaded.configuration.environment
     if allow is not None:
         lacking = [name for name in wanted if not any(fnmatch.fnmatchcase(name, pattern) for pattern in allow)]
         if lacking:
-            yield f"and add them to allow under [environment], which your configuration has: {', '.join(lacking)}"
+            yield f"Add these to allow under [environment], which your configuration sets: {', '.join(lacking)}"
     approve = [name for one in made for name in one.approve]
     if approve:
-        yield "\nThese were called without asking. If that is what you want, write into your configuration:"
+        yield "\nThe client called these without asking. To keep that, write in your configuration:"
         yield f"  [confirmation]\n  approve = {json.dumps(approve, ensure_ascii=False)}"
     if made and written:
         yield from _next([one.ensemble for one in made], loaded, folder, named=named)
@@ -275,8 +267,8 @@ def _remarks(
 def _next(names: Sequence[str], loaded: LoadedConfiguration, folder: pathlib.Path, *, named: bool) -> Iterator[str]:
     enabled = loaded.configuration.enabled
     if named:
-        yield f'\nTo play them, name their folder in a configuration: paths = ["{folder}"] under [ensembles].'
+        yield f'\nTo enable them, add their folder to a configuration: paths = ["{folder}"] under [ensembles].'
     elif enabled is not None and not set(names) <= set(enabled):
-        yield f"\nYour configuration names what plays: add {', '.join(names)} to enabled under [ensembles]."
+        yield f"\nTo enable them, add to enabled under [ensembles]: {', '.join(names)}"
     check = shlex.join(["ripieno", "check", str(folder)]) if named else "ripieno check"
     yield f"\nNow try: {check}\n         ripieno tools -e {names[0]}"

@@ -1,4 +1,4 @@
-"""The TOML of an ensemble for a server of some MCP client. Literal values become variables. Pure."""
+"""The TOML of an ensemble for a server of an MCP client. Literal values become variables. Pure."""
 
 import dataclasses
 import os
@@ -30,19 +30,19 @@ from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.mcp.settings import read_connection
 
-#: An ensemble's name has so many characters at most.
+#: The maximum length of an ensemble's name, in characters.
 _LENGTH = 64
-#: What a server has to start at most, and a call to run, in seconds.
+#: The maximum time for a server to start, and for a call, in seconds.
 _LONGEST_START, _LONGEST_CALL = OPEN_DEADLINE - 2, 86_400
-#: Variables that are set wherever there is a shell.
+#: Variables that every shell sets.
 _PRESENT = frozenset({HOME, "PATH"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """An ensemble's tables. ``variables`` are those to be set, with what each is for; ``notes`` what was left out.
+    """An ensemble's tables. ``variables`` maps variables to set to their purposes; ``notes`` lists omissions.
 
-    ``comments`` say what the timeout of a table is about, by the table's name.
+    ``comments`` explain the timeout of a table, by the table's name.
     """
 
     server: str
@@ -56,7 +56,7 @@ class Made:
 
     @property
     def text(self) -> str:
-        """The tables as TOML, with the comments before the timeouts."""
+        """The tables as TOML, with comments before the timeouts."""
         lines: list[str] = []
         table = ""
         for line in tomli_w.dumps(self.tables).splitlines(keepends=True):
@@ -69,33 +69,33 @@ class Made:
 
 
 class Variables:
-    """The names of variables that are in use: two values never share one.
+    """The names of variables in use: two values never share one.
 
-    ``keep`` names entries whose values stay in the file; ``names`` are all that were looked up there.
+    The values of entries named in ``keep`` stay in the file; ``names`` collects all names of entries.
     """
 
     def __init__(self, entries: Iterable[ServerEntry], keep: Collection[str]) -> None:
         self._keep = keep
         self.names: set[str] = set()
-        #: What each is for: a value, or None for one that some file refers to.
+        #: The value of each variable, or None for one that the file refers to.
         self._held: dict[str, str | None] = {name: None for entry in entries for name in _referred(entry.table)}
 
     def claim(self, hint: str, secret: str, ensemble: str, taken: Mapping[str, str]) -> str:
-        """A name for a secret: the ensemble's and that of the entry. ``taken`` are variables that the server has."""
+        """A name for a secret, from those of the ensemble and the entry. ``taken`` are the server's variables."""
         owner, plain = variable_name(ensemble), variable_name(hint or "argument")
-        whole = plain if plain.startswith(f"{owner}_") else f"{owner}_{plain}"
-        candidates = [whole, *(f"{whole}_{number}" for number in range(2, len(self._held) + 3))]
+        full = plain if plain.startswith(f"{owner}_") else f"{owner}_{plain}"
+        candidates = [full, *(f"{full}_{number}" for number in range(2, len(self._held) + 3))]
         name = next(one for one in candidates if self._is_free(one, secret, taken))
         self._held[name] = secret
         return name
 
     def keeps(self, *names: str) -> bool:
-        """Whether the value of an entry that has these names stays."""
+        """Whether the value of an entry with these names stays."""
         self.names.update(names)
         return any(name in self._keep for name in names)
 
     def check(self) -> None:
-        """Errors: ``NameAbsence`` for a name that is to be kept, and that no entry has."""
+        """Errors: ``NameAbsence`` for a name to keep that no entry has."""
         for name in self._keep:
             if name not in self.names:
                 raise NameAbsence("entry", name, self.names)
@@ -106,7 +106,6 @@ class Variables:
 
 
 def _referred(value: Any) -> Iterable[str]:
-    """The variables that any text beneath refers to."""
     if isinstance(value, str):
         return [part.name for part in find_references(value) if isinstance(part, Reference)]
     items = value.values() if is_table(value) else value if is_list(value) else ()
@@ -118,7 +117,7 @@ def _place(name: str) -> str:
 
 
 def propose_name(server: str) -> str:
-    """A name for the ensemble, by the rules for those."""
+    """A valid name for the ensemble."""
     name = re.sub(r"[^a-z0-9_-]+", "-", server.lower()).strip("-_")
     if not name:
         return "server"
@@ -126,7 +125,7 @@ def propose_name(server: str) -> str:
 
 
 def make(server: Server, ensemble: str, inputs: Mapping[str, str], variables: Variables) -> Made:
-    """The ensemble. Errors: ``InputError`` for what cannot be said in TOML, and how to say it instead."""
+    """The ensemble. Errors: ``InputError`` for what TOML cannot express, with an alternative."""
     maker = _Maker(ensemble, inputs, variables)
     connection: dict[str, Any] = {"origin": "mcp", "transport": server.transport}
     if server.transport == "stdio":
@@ -169,16 +168,15 @@ def make(server: Server, ensemble: str, inputs: Mapping[str, str], variables: Va
 
 
 def _timeout_comments(seconds: float) -> Iterable[tuple[str, str]]:
-    """Which timeout is which: a client has one for both."""
-    yield "defaults", "Seconds that a call of a tool may take."
-    start = "Seconds in which the server must have started and told its tools"
+    """Comments on the two timeouts: a client has one for both."""
+    yield "defaults", "The maximum time of a call, in seconds."
+    start = "The maximum time for the server to start and list its tools, in seconds"
     if seconds > _LONGEST_START:
-        start += f": {_plain(_LONGEST_START)} is the most, whatever a call may take"
+        start += f"; at most {_plain(_LONGEST_START)}"
     yield "connection", f"{start}."
 
 
 def _check(tables: Mapping[str, Any]) -> None:
-    """Errors: ``InputError`` with all that ``ripieno check`` would have to say."""
     descriptor, found = read_ensemble(tables)
     if descriptor is not None:
         problems = Problems(Source())
@@ -192,34 +190,33 @@ def _header(server: Server, ensemble: str) -> dict[str, Any]:
     description = " ".join(server.description.split())
     if not description or holds_secret(description):
         description = f"Tools of the MCP server {propose_name(server.name)}"
-    # A client starts without a server that fails; so does what is imported from it.
+    # Optional, because clients start without a server that fails.
     header: dict[str, Any] = {"name": ensemble, "description": description, "required": False}
     return header if server.enabled else {**header, "enabled": False}
 
 
 def _selection(server: Server) -> Iterable[str]:
-    """What is said of choices that are the operator's."""
     if server.included is not None:
         names = ", ".join(server.included)
         yield (
-            f"the choice of tools ({names}): all of them are offered; to have only these, write enabled = false under "
+            f"the choice of tools ({names}): all tools are offered. To offer only these, write enabled = false under "
             "[defaults], and [overrides.TOOL] enabled = true for each"
         )
     if server.approved:
-        yield "approval without asking: it is yours to give"
+        yield "approval without asking: see below"
 
 
 def _directory(text: str | None) -> str | None:
-    """The folder, None for the workspace. Errors: ``InputError`` for one that a variable names."""
+    """The folder; None for the workspace. Errors: ``InputError`` for one with a variable."""
     if text is None:
         return None
     values = {HOME: os.path.expanduser("~"), WORKSPACE: "."}
     parts = find_references(text, bare=False)
     if any(isinstance(part, Reference) and part.name not in values for part in parts):
-        raise InputError("its cwd has a variable in it, and a folder is written as it is: put the path there.")
+        raise InputError("its cwd contains a variable, which is not supported: write the path.")
     path = "".join(part if isinstance(part, str) else values[part.name] for part in parts)
     if re.search(r"[\x00-\x1f]", path):
-        raise InputError("its cwd is no path that could be written.")
+        raise InputError("its cwd contains control characters.")
     path = os.path.normpath(os.path.expanduser(path))
     return None if path == "." else path
 
@@ -229,7 +226,7 @@ def _plain(number: float) -> int | float:
 
 
 class _Maker:
-    """Makes values of one ensemble, and remembers the variables they want, and what is to be said."""
+    """Makes the values of one ensemble, and collects the variables to set, and notes."""
 
     def __init__(self, ensemble: str, inputs: Mapping[str, str], variables: Variables) -> None:
         self._ensemble = ensemble
@@ -239,43 +236,40 @@ class _Maker:
         self.notes: list[str] = []
 
     def environment(self, values: Mapping[str, str]) -> dict[str, str]:
-        """The variables of the process."""
         made: dict[str, str] = {}
         for name, value in values.items():
             if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
                 made[name] = self.text(name, value)
             else:
-                self.notes.append(f"env.{name}: no variable can have this name")
+                self.notes.append(f"env.{name}: not a valid name of a variable")
         return made
 
     def url(self, text: str) -> str:
-        """The address. Errors: ``InputError`` for a secret in it, or a variable: it is written as it is."""
+        """The URL. Errors: ``InputError`` if it contains a secret or a variable."""
         if any(isinstance(part, Reference) for part in find_references(text, bare=False)):
-            raise InputError("its url has a variable in it, and an address is written as it is: put it there.")
+            raise InputError("its url contains a variable, which is not supported: write the address.")
         if holds_secret(text) and not self._variables.keeps("url"):
-            raise InputError(
-                "its url may hold a secret. Give that in headers instead, or use --keep url if it holds none."
-            )
+            raise InputError("its url may contain a secret. Move it to headers, or use --keep url if it is none.")
         return text
 
     def text(self, name: str, value: str, *, header: bool = False) -> str:
-        """A template for the value. Errors: ``InputError`` for a header that none could send."""
+        """A template for the value. Errors: ``InputError`` for an invalid header."""
         pieces: list[str] = []
         for part in find_references(value) if self._variables.keeps(name) else read_value(name, value):
             if isinstance(part, str):
                 if header and not re.fullmatch(r"[\t\x20-\x7e]*", part):
-                    raise InputError(f"the header {name} has characters that a header cannot hold.")
+                    raise InputError(f"the header {name} has characters that are not allowed in headers.")
                 pieces.append(part.replace("{", "{{").replace("}", "}}"))
             elif isinstance(part, Reference) and part.name == WORKSPACE:
                 pieces.append(".")
             else:
                 what = f"the header {name}" if header else name
-                after = f", what follows {pieces[0].strip()}" if isinstance(part, Secret) and pieces else ""
+                after = f", the part after {pieces[0].strip()}" if isinstance(part, Secret) and pieces else ""
                 pieces.append(_place(self._name(part, name, {}, what + after)))
         return "".join(pieces)
 
     def command(self, command: Sequence[str], environment: dict[str, str], *, moved: bool) -> list[str]:
-        """What starts it; through a shell where variables belong into arguments, which are no templates."""
+        """The command; through a shell if arguments contain variables, because arguments are not templates."""
         program = _program(command[0])
         words: list[str] = []
         filled = False
@@ -290,11 +284,10 @@ class _Maker:
             words.append("".join(pieces) or "''")
         if not filled:
             return [program, *command[1:]]
-        self.notes.append("arguments with variables in them: sh fills them in, since a command is no template")
+        self.notes.append("arguments with variables: sh expands them")
         return ["sh", "-c", " ".join(["exec", shlex.quote(program), *words])]
 
     def _with_kept(self, parts: Iterable[Part], hint: str, environment: Mapping[str, str]) -> Iterable[Part]:
-        """The parts of an argument; those that are to be kept are texts."""
         for part in parts:
             if isinstance(part, Secret):
                 name = self._variables.claim(hint, part.value, self._ensemble, environment)
@@ -305,7 +298,7 @@ class _Maker:
     def _variable(
         self, part: Reference | Secret, hint: str, number: int, environment: dict[str, str], *, moved: bool
     ) -> str:
-        """The variable of the process that fills a place in an argument; it has it from here on."""
+        """The process's variable for a place in an argument. Adds it to ``environment``."""
         if isinstance(part, Reference) and (part.name == HOME or part.name in environment):
             return part.name
         if isinstance(part, Reference) and part.name == WORKSPACE and not moved:
@@ -317,16 +310,16 @@ class _Maker:
         return name
 
     def _name(self, part: Part, hint: str, taken: Mapping[str, str], what: str) -> str:
-        """The name of the variable that has the value; it is noted as wanted."""
+        """The name of the variable with the value. Adds it to ``wanted``."""
         if isinstance(part, Reference):
             name = part.name
-            asked = self._inputs.get(part.written[2:-1].removeprefix("input:"), "")
+            prompt = self._inputs.get(part.written[2:-1].removeprefix("input:"), "")
             if ":" in part.written and not part.written.startswith("${env:"):
-                what += f"; it stood there as {part.written}"
-            if asked and not holds_secret(asked):
-                what += f": {' '.join(asked.split())}"
+                what += f"; written there as {part.written}"
+            if prompt and not holds_secret(prompt):
+                what += f": {' '.join(prompt.split())}"
             if part.defaulted:
-                self.notes.append(f"the default of {part.name}, which is a variable to be set")
+                self.notes.append(f"the default of {part.name}: set the variable instead")
             if name in _PRESENT:
                 return name
         else:
@@ -337,14 +330,14 @@ class _Maker:
 
 
 def _program(text: str) -> str:
-    """The program. Errors: ``InputError`` for one that nothing here can say, or that a workspace would bring along."""
+    """The program. Errors: ``InputError`` for one with a variable, and for a relative path."""
     parts = find_references(text, bare=False)
     if any(isinstance(part, Reference) and part.name != HOME for part in parts):
-        raise InputError("its command has a variable in it: write the whole path of the program instead.")
+        raise InputError("its command contains a variable: write the full path of the program.")
     program = "".join(part if isinstance(part, str) else os.path.expanduser("~") for part in parts)
     program = os.path.expanduser(program)
     if not program.strip():
         raise InputError("its command is empty.")
     if "/" in program and not program.startswith("/"):
-        raise InputError("its command is a relative path, and nothing says from where: write the whole path instead.")
+        raise InputError("its command is a relative path: write the full path.")
     return program

@@ -1,4 +1,4 @@
-"""What may be a secret in a client's configuration, and the variables that the configuration refers to. Pure."""
+"""Detection of secrets and of references to variables in a client's configuration. Pure."""
 
 import dataclasses
 import re
@@ -7,14 +7,14 @@ from typing import TypeAlias
 
 from ripieno.assembly.protection import SECRET_NAME
 
-#: Names that a process always has, so that nobody needs to set them.
+#: Variables that every process has.
 HOME, WORKSPACE = "HOME", "PWD"
 _PREDEFINED = {"userHome": HOME, "workspaceFolder": WORKSPACE, "workspaceRoot": WORKSPACE, "cwd": WORKSPACE}
 _SEPARATORS = ("pathSeparator", "/")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLACE = re.compile(r"\$\{((?:[^{}]|\{[^{}]*\})*)\}")
-#: ``$NAME`` where it stands alone, and has no small letters: passwords have dollars in them, too.
+#: ``$NAME`` on its own, without lower-case letters, because passwords can contain dollar signs.
 _BARE = re.compile(r"(?<!\S)\$([A-Z_][A-Z0-9_]*)(?!\S)")
 _SEED_FORM = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\Z")
 
@@ -25,7 +25,7 @@ _CREDENTIAL = re.compile(
     r"|://(?!git@)[^\s/@]+@|://[^\s/@]*:\S+@|\b(?:bearer|basic)\s+[^\s\"']",
     re.IGNORECASE,
 )
-#: A name with a value. Values are looked at, not taken: one may hold names and values again.
+#: A name with a value. The match excludes the value, which may contain names and values again.
 _ASSIGNMENT = re.compile(r"([A-Za-z][\w.-]*)[\"']?(?:=|:(?!//))\s*(?=[^\s,;&])")
 #: The beginning of an argument before its value: ``--name=``, ``NAME=`` or ``Name:``.
 _OPTION = re.compile(r"-{0,2}([A-Za-z][\w.-]*)(?:=|:(?!//)[ \t]*)")
@@ -33,7 +33,7 @@ _OPTION = re.compile(r"-{0,2}([A-Za-z][\w.-]*)(?:=|:(?!//)[ \t]*)")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reference:
-    """A place for the value of a variable. ``written`` is how it stood in the file, without its default."""
+    """A place for the value of a variable. ``written`` is its form in the file, without the default."""
 
     name: str
     written: str
@@ -42,7 +42,7 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Secret:
-    """A text that must not be shown, nor written."""
+    """A text that must not be shown or written."""
 
     value: str = dataclasses.field(repr=False)
 
@@ -51,9 +51,9 @@ Part: TypeAlias = str | Reference | Secret
 
 
 def read_value(name: str, value: str) -> tuple[Part, ...]:
-    """The parts of an entry of ``env`` or ``headers``. A literal is a secret, but for the scheme before it.
+    """The parts of an entry of ``env`` or ``headers``. A literal is a secret, except for an authentication scheme.
 
-    Text beside references stays, unless its name or its form shows that it is a secret.
+    Text beside references stays, unless its name or form indicates a secret.
     """
     parts = find_references(value)
     if any(isinstance(part, Reference) for part in parts):
@@ -64,9 +64,9 @@ def read_value(name: str, value: str) -> tuple[Part, ...]:
 
 
 def read_arguments(arguments: Sequence[str]) -> Iterator[tuple[str, tuple[Part, ...]]]:
-    """Each argument of a program: a name for what it holds (or ""), and its parts.
+    """Each argument of a program: a name for its value (or ""), and its parts.
 
-    An argument is a secret if its option is named like one, or if it holds what looks like one.
+    An argument is a secret if its option has the name of a secret, or if it looks like one.
     """
     option = ""
     for argument in arguments:
@@ -78,7 +78,7 @@ def read_arguments(arguments: Sequence[str]) -> Iterator[tuple[str, tuple[Part, 
         text = "".join(part for part in parts if isinstance(part, str))
         if (is_secret_name(name) and _SCHEME.sub("", text).strip()) or holds_secret(text):
             parts = _without_scheme(value)
-        # An address has no name of its own.
+        # A URL has no option name.
         yield name or ("url" if "://" in value else ""), ((literal, *parts) if literal else parts)
 
 
@@ -90,7 +90,7 @@ def _without_scheme(value: str) -> tuple[Part, ...]:
 def find_references(text: str, *, bare: bool = True) -> tuple[str | Reference, ...]:
     """The text with its references: ``${NAME}``, ``${env:NAME}``, ``${input:id}``, ``${NAME:-default}``, ``$NAME``.
 
-    ``bare``: whether ``$NAME`` refers to a variable even beside other words.
+    ``bare``: whether ``$NAME`` is a reference even beside other words.
     """
     seed = _SEED_FORM.match(text)
     if seed:
@@ -112,7 +112,7 @@ def _bare(text: str, bare: bool, *, whole: bool) -> list[str | Reference]:
 
 
 def _place(written: str, content: str) -> str | Reference:
-    """What ``${content}`` stands for. What is no variable of a process gets the name of one."""
+    """The value of ``${content}``. A reference that is no environment variable gets the name of one."""
     content, colon, _ = content.partition(":-")
     if holds_secret(content) or not content.strip():
         return written
@@ -127,18 +127,18 @@ def _place(written: str, content: str) -> str | Reference:
 
 
 def variable_name(text: str) -> str:
-    """A name of a variable, made of whatever characters: ``my-api.key`` is ``MY_API_KEY``."""
+    """A valid name of a variable: ``MY_API_KEY`` for ``my-api.key``."""
     name = _normal(text)
     return name if _NAME.match(name) else f"VALUE_{name}".rstrip("_")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what has this name is likely to be a secret."""
+    """Whether the name indicates a secret."""
     return SECRET_NAME.search(_normal(name)) is not None
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a text may hold a credential, whatever its name is."""
+    """Whether a text may contain a credential, whatever its name is."""
     return bool(_CREDENTIAL.search(text)) or any(map(is_secret_name, _ASSIGNMENT.findall(text)))
 
 

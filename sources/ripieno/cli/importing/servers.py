@@ -1,4 +1,4 @@
-"""The servers in a file of some MCP client: finds them, whatever the client, and reads each one. Pure."""
+"""The servers in the configuration file of any MCP client. Pure."""
 
 import dataclasses
 import json
@@ -18,27 +18,27 @@ _COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
 _TYPES: Mapping[str, Transport] = {"stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse"}
 _URLS = ("httpUrl", "serverUrl", "url")
 _ALL = "*"
-_LOOKED_FOR = 'mcpServers, servers, mcp.servers and projects.*.mcpServers, such as {"mcpServers": {"NAME": {...}}}'
-#: From here on a number is milliseconds: nobody waits a thousand seconds, or less than one.
+_EXPECTED = 'mcpServers, servers, mcp.servers and projects.*.mcpServers, such as {"mcpServers": {"NAME": {...}}}'
+#: Timeouts from here on are in milliseconds, smaller ones in seconds.
 _MILLISECONDS = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEntry:
-    """A server as it stands in the file. ``inputs`` are the descriptions of what the client would ask for."""
+    """A server as written in the file. ``inputs`` are the descriptions of the client's input prompts."""
 
     name: str
     place: str
     table: Any
     inputs: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
     disabled: bool = False
-    #: Whether a plain ``url`` is one of server-sent events: so it is for clients that have ``httpUrl`` beside it.
+    #: Whether a plain ``url`` means server-sent events, as in clients that also have ``httpUrl``.
     events: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A server that could be read. ``left_out`` says what was not taken over, without any value of it."""
+    """A server that could be read. ``left_out`` lists what was not imported, without any values."""
 
     name: str
     transport: Transport
@@ -56,7 +56,7 @@ class Server:
 
 
 def parse(text: str) -> Any:
-    """The value of JSON that may have comments, and commas before a closing bracket.
+    """The value of JSON with optional comments and trailing commas.
 
     Errors: ``InputError`` with line and column, and nothing of the text.
     """
@@ -65,41 +65,41 @@ def parse(text: str) -> Any:
     try:
         return json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
-        raise InputError(f"line {error.lineno}, column {error.colno}: it is not JSON: {error.msg}.") from None
+        raise InputError(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}.") from None
     except (ValueError, RecursionError):
-        raise InputError("it is JSON that cannot be read: a number is too long, or it is nested too deeply.") from None
+        raise InputError("the JSON cannot be read: a number is too long, or it is nested too deeply.") from None
 
 
 def _blank(found: re.Match[str]) -> str:
-    """A string as it is; anything else as blanks, so that places stay what they are."""
+    """A string as it is; anything else as blanks, so that positions stay the same."""
     return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
 
 
 def find_entries(document: Any) -> tuple[ServerEntry, ...]:
-    """Every server in the file. Errors: ``InputError`` that says what was looked for."""
+    """Every server in the file. Errors: ``InputError`` with the keys that were searched."""
     if not is_table(document):
-        raise InputError(f"it holds no object. Looked for: {_LOOKED_FOR}.")
+        raise InputError(f"it is not an object. Expected: {_EXPECTED}.")
     found: list[ServerEntry] = []
     places: list[str] = []
     for place, holder, servers in _containers(document):
         places.append(place)
         if not is_table(servers):
-            raise InputError(f"{place} must be an object that holds servers by name.")
+            raise InputError(f"{place} must be an object with servers by name.")
         events = any(is_table(one) and "httpUrl" in one for one in servers.values())
         inputs = _inputs(holder.get("inputs"))
         for name, table in servers.items():
-            disabled = _is_switched_off(name, holder)
+            disabled = _is_disabled(name, holder)
             found.append(
                 ServerEntry(name=name, place=place, table=table, inputs=inputs, disabled=disabled, events=events)
             )
     if not found:
         what = f"{' and '.join(places)} {'are' if len(places) > 1 else 'is'} empty" if places else "there are none"
-        raise InputError(f"no servers: {what}. Looked for: {_LOOKED_FOR}.")
+        raise InputError(f"no servers: {what}. Expected: {_EXPECTED}.")
     return tuple(found)
 
 
 def _containers(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
-    """Where servers can be: the place in words, the object around them, and what is there."""
+    """The places with servers: the name of the place, the object around the servers, and the servers."""
     for key in ("mcpServers", "servers", "mcp.servers"):
         if key in document:
             yield key, document, document[key]
@@ -120,8 +120,7 @@ def _inputs(inputs: Any) -> Mapping[str, str]:
     return found
 
 
-def _is_switched_off(name: str, holder: Mapping[str, Any]) -> bool:
-    """Whether a list beside the servers says that this one does not play."""
+def _is_disabled(name: str, holder: Mapping[str, Any]) -> bool:
     given = holder.get("mcp")
     rules: Any = given if is_table(given) else {}
     off = [*_names(rules.get("excluded")), *_names(holder.get("disabledMcpServers"))]
@@ -134,9 +133,9 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 def read_entry(entry: ServerEntry) -> Server:
-    """The server. Errors: ``InputError`` that says what is wrong with it, and none of its values."""
+    """The server. Errors: ``InputError`` without any of its values."""
     if not is_table(entry.table):
-        raise InputError("it must be an object, with command or url.")
+        raise InputError("it must be an object with command or url.")
     reader = _Reader(entry.table)
     transport = _transport(reader, entry)
     timeout = _timeout(reader)
@@ -166,19 +165,19 @@ def read_entry(entry: ServerEntry) -> Server:
 
 
 def _transport(reader: "_Reader", entry: ServerEntry) -> Transport:
-    """How the server is talked to. Errors: ``InputError`` when nothing says so, or two things do."""
+    """The transport. Errors: ``InputError`` if it is missing or contradictory."""
     kind = reader.text("type") or reader.text("transport") or reader.text("transportType")
     url = next((key for key in _URLS if reader.has(key)), None)
     command = reader.has("command")
     if kind:
         transport = _TYPES.get(re.sub(r"[-_ ]", "", kind.lower()))
         if transport is None:
-            raise InputError('its type is none of "stdio", "http" and "sse".')
+            raise InputError('its type must be "stdio", "http" or "sse".')
         if not (command if transport == "stdio" else url):
-            raise InputError(f"its type is {transport}, and it has no {'command' if transport == 'stdio' else 'url'}.")
+            raise InputError(f"its type is {transport}, but it has no {'command' if transport == 'stdio' else 'url'}.")
         return transport
     if command and url:
-        raise InputError(f'it has both command and {url}. Say which with type: "stdio", "http" or "sse".')
+        raise InputError(f'it has both command and {url}. Set type: "stdio", "http" or "sse".')
     if command:
         return "stdio"
     if url is None:
@@ -187,54 +186,54 @@ def _transport(reader: "_Reader", entry: ServerEntry) -> Transport:
     events = url != "httpUrl" and (path.endswith("/sse") or (url == "url" and entry.events))
     guess: Transport = "sse" if events else "http"
     if url != "httpUrl":
-        reader.notes.append(f'nothing says how its url is talked to: transport = "{guess}" is a guess')
+        reader.notes.append(f'the type of its url is not given: transport = "{guess}" is a guess')
     return guess
 
 
 def _timeout(reader: "_Reader") -> float | None:
-    """Seconds. Clients count in milliseconds, a few in seconds."""
+    """The timeout in seconds. Most clients use milliseconds, a few seconds."""
     value = reader.take("timeout")
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
         if value is not None:
-            reader.notes.append("timeout: it is no number above 0")
+            reader.notes.append("timeout: not a number above 0")
         return None
     return value / 1000 if value >= _MILLISECONDS else value
 
 
 def _command(reader: "_Reader") -> tuple[str, ...]:
-    """A program and its arguments, without the shell that Windows needs around some programs."""
+    """A program and its arguments, without the shell that Windows needs for some programs."""
     given = reader.take("args")
     arguments: Any = () if given is None else given
     if not is_list(arguments):
         raise InputError("args must be a list of strings.")
     command = (reader.text("command").strip(), *(_scalar(one, "args") for one in arguments))
     if not arguments and re.match(r"[^\s/\\]+\s", command[0]):
-        reader.notes.append("command: it was one text, and is split at its spaces")
+        reader.notes.append("command: one text, split at its spaces")
         command = tuple(command[0].split())
     if re.fullmatch(r"(?:.*\\)?cmd(?:\.exe)?", command[0], re.IGNORECASE):
         inner = command[1:]
         while inner and inner[0].startswith("/"):
             inner = inner[1:]
         if not inner or not inner[0].strip():
-            raise InputError("its command is the shell of Windows, and nothing follows it.")
+            raise InputError("its command is the shell of Windows without a program.")
         reader.notes.append("command: the wrapper cmd /c, which only Windows needs")
         command = inner
     return command
 
 
 def _scalar(value: Any, where: str) -> str:
-    """A text. Numbers and switches are written as JSON writes them. Errors: ``InputError``."""
+    """A text. Numbers and booleans are written as JSON. Errors: ``InputError``."""
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     if not isinstance(value, str):
-        raise InputError(f"{where} must hold texts only.")
+        raise InputError(f"{where} must contain only texts.")
     if "\0" in value or re.search("[\ud800-\udfff]", value):
-        raise InputError(f"{where} holds a character that no process could be given.")
+        raise InputError(f"{where} contains a character that cannot be passed to a process.")
     return value
 
 
 class _Reader:
-    """Takes keys out of a server's table, and knows which ones nobody took."""
+    """Reads keys of a server's table, and reports the ones that were not read."""
 
     def __init__(self, table: Mapping[str, Any]) -> None:
         self._table = table
@@ -242,16 +241,15 @@ class _Reader:
         self.notes: list[str] = []
 
     def take(self, key: str) -> Any:
-        """The value of a key, or None."""
         self._taken.add(key)
         return self._table.get(key)
 
     def has(self, key: str) -> bool:
-        """Whether a key has something to say; that does not take it."""
+        """Whether a key has a value. Does not count as reading it."""
         return self._table.get(key) not in (None, "")
 
     def text(self, key: str) -> str:
-        """A text; empty where there is none. Errors: ``InputError`` for anything else."""
+        """A text; empty if missing. Errors: ``InputError`` for anything else."""
         value: Any = self.take(key)
         if not isinstance(value, str | None):
             raise InputError(f"{key} must be a text.")
@@ -261,7 +259,7 @@ class _Reader:
         """True or false; anything else is noted."""
         value = self.take(key)
         if not isinstance(value, bool | None):
-            self.notes.append(f"{key}: it is neither true nor false")
+            self.notes.append(f"{key}: neither true nor false")
         return value if isinstance(value, bool) else default
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -269,28 +267,28 @@ class _Reader:
         value = self.take(key)
         names = _names(value)
         if value is not None and not (is_list(value) and len(names) == len(value)):
-            self.notes.append(f"{key}: it is no list of names")
+            self.notes.append(f"{key}: not a list of names")
         return tuple(name for name in names if name.strip() and not re.search("[\0\ud800-\udfff]", name))
 
     def values(self, key: str) -> Mapping[str, str]:
-        """Texts by name; what is null is noted. Errors: ``InputError`` for anything else."""
+        """Texts by name; null is noted. Errors: ``InputError`` for anything else."""
         given = self.take(key)
         table: Any = {} if given is None else given
         if not is_table(table):
             raise InputError(f"{key} must be an object of texts.")
-        self.notes += [f"{key}.{name}: it is null" for name, value in table.items() if value is None]
+        self.notes += [f"{key}.{name}: null" for name, value in table.items() if value is None]
         return {name: _scalar(value, key) for name, value in table.items() if value is not None}
 
     def rest(self) -> Iterator[str]:
-        """What to say of every key that nobody took."""
+        """A note for every key that was not read."""
         for key in self._table:
             if key in self._taken:
                 continue
-            yield f"{key}: {_WHY.get(key, 'ripieno has nothing like it')}"
+            yield f"{key}: {_WHY.get(key, 'not supported')}"
 
 
 _WHY: Mapping[str, str] = {
-    "envFile": "the file is not read; name the variables that the server needs under [connection.environment]",
+    "envFile": "not read; list the variables that the server needs under [connection.environment]",
     "headers": "only a url has headers",
     "env": "only a command has an environment",
     "args": "only a command has arguments",

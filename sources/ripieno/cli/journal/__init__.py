@@ -1,1 +1,1 @@
-"""``ripieno journal`` and ``ripieno stats``: what conversations recorded."""
+"""``ripieno journal`` and ``ripieno stats``: the record of conversations."""

@@ -1,4 +1,4 @@
-"""What the commands about the journal share: where it is, which conversation is meant, and since when."""
+"""The journal, the conversation and the start time that the options of journal commands name."""
 
 import contextlib
 import datetime
@@ -19,33 +19,33 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def journals(command: Command) -> Command:
-    """Adds ``--journal``; the command gets it as ``file``."""
+    """Adds ``--journal``; the command receives it as ``file``."""
     return click.option(
         "--journal",
         "file",
         metavar="FILE",
         type=click.Path(dir_okay=False, path_type=pathlib.Path),
-        help="Another journal than your own.",
+        help="The journal file, instead of your own.",
     )(command)
 
 
-def place_of(file: pathlib.Path | None) -> pathlib.Path:
-    """The journal that is meant: the named one, or the user's own."""
+def path_of(file: pathlib.Path | None) -> pathlib.Path:
+    """The path of the named journal, or of the user's own."""
     return (file or Places.of_user().state / NAME).absolute()
 
 
 @contextlib.contextmanager
-def opened(file: pathlib.Path | None) -> Generator[Journal, None, None]:
-    """A journal that is there. Errors: ``InputError``."""
-    path = place_of(file)
+def open_journal(file: pathlib.Path | None) -> Generator[Journal, None, None]:
+    """An existing journal. Errors: ``InputError``."""
+    path = path_of(file)
     if not path.exists():
-        raise InputError(f"There is no journal at {path}. Nothing was recorded there yet, or --journal FILE is needed.")
+        raise InputError(f"There is no journal at {path}. To read another one, give --journal FILE.")
     with Journal(path) as journal:
         yield journal
 
 
-def chosen(journal: Journal, beginning: str | None) -> Summary:
-    """The conversation that is meant: by the beginning of its identifier, or the one that was written to last.
+def find_conversation(journal: Journal, beginning: str | None) -> Summary:
+    """The conversation whose identifier has this beginning, or the one with the latest entry.
 
     Errors: ``NameAbsence`` and ``InputError``.
     """
@@ -58,22 +58,24 @@ def chosen(journal: Journal, beginning: str | None) -> Summary:
 
 
 def read_since(text: str) -> str:
-    """``7d``, ``24h``, ``2026-01-31`` or a whole time, which is UTC unless it says so, as ISO 8601 in UTC.
+    """The time of ``7d``, ``24h``, ``2026-01-31`` or an ISO 8601 time, as ISO 8601 in UTC. The default zone is UTC.
 
     Errors: ``click.UsageError``.
     """
     if span := _SPAN.fullmatch(text):
         ago = datetime.timedelta(**{_UNITS[span[2]]: int(span[1])})
         try:
-            return _written(datetime.datetime.now(datetime.UTC) - ago)
+            return _format(datetime.datetime.now(datetime.UTC) - ago)
         except OverflowError:
             return ""
     try:
         time = datetime.datetime.fromisoformat(text)
     except ValueError:
-        raise click.UsageError(f"{text!r} is no time. Write 30m, 24h, 7d, 2w, or a date such as 2026-01-31.") from None
-    return _written(time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC))
+        raise click.UsageError(
+            f"{text!r} is not a time. Write 30m, 24h, 7d, 2w, or a date such as 2026-01-31."
+        ) from None
+    return _format(time if time.tzinfo is not None else time.replace(tzinfo=datetime.UTC))
 
 
-def _written(time: datetime.datetime) -> str:
+def _format(time: datetime.datetime) -> str:
     return time.astimezone(datetime.UTC).isoformat(timespec="microseconds")

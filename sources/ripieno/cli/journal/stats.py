@@ -1,4 +1,4 @@
-"""``ripieno stats``: tokens, calls, errors and times of the conversations in the journal."""
+"""``ripieno stats``: the tokens, calls, errors and times of the conversations in the journal."""
 
 import pathlib
 from collections.abc import Mapping
@@ -8,19 +8,20 @@ import click
 
 from ripieno.approvals.visible_text import visible
 from ripieno.cli.common.options import Format, common, formats
-from ripieno.cli.common.tables import print_json, print_table
-from ripieno.cli.journal.selection import chosen, journals, opened, place_of, read_since
-from ripieno.cli.journal.transcript import counted
+from ripieno.cli.common.tables import count, print_json, print_table
+from ripieno.cli.journal.selection import find_conversation, journals, open_journal, path_of, read_since
 from ripieno.storage.journal import Statistics, Tally
 
-#: Rows of a table of conversations, or of unknown names, that are shown.
+#: The maximum number of rows for conversations and for unknown names.
 _ROWS = 20
-_HEADERS = ("TURNS", "CALLS", "ERRORS", "REFUSED", "READ", "CACHED", "WRITTEN", "MODEL TIME", "TOOL TIME")
+_HEADERS = ("TURNS", "CALLS", "ERRORS", "REFUSED", "INPUT", "CACHED", "OUTPUT", "MODEL TIME", "TOOL TIME")
 
 
 @click.command()
-@click.option("--since", metavar="WHEN", help="Only what happened since: 24h, 7d, or a date such as 2026-01-31.")
-@click.option("--by", type=click.Choice(("day", "model", "conversation")), help="Add a table by this.")
+@click.option("--since", metavar="WHEN", help="Only entries since then: 24h, 7d, or a date such as 2026-01-31.")
+@click.option(
+    "--by", type=click.Choice(("day", "model", "conversation")), help="Add a table by day, model or conversation."
+)
 @click.option("--conversation", metavar="C", help="Only this conversation, by the beginning of its identifier.")
 @formats
 @journals
@@ -33,10 +34,10 @@ def stats(
     output: Format,
     file: pathlib.Path | None,
 ) -> None:
-    """Show what conversations took: tokens, calls, errors and time by tool.
+    """Show the tokens, calls, errors and times of conversations.
 
-    It adds up what the journal has: also names of tools that models asked for and that there are not, calls that were
-    denied, results that came from a cache, and attempts after the first.
+    The sums include names of unknown tools that models called, denied calls, results from a cache, and attempts after
+    the first.
 
     \b
     Example:
@@ -45,17 +46,17 @@ def stats(
       ripieno stats --format json
     """
     start = "" if since is None else read_since(since)
-    path = place_of(file)
+    path = path_of(file)
     if file is None and not path.exists():
         found = Statistics.of_nothing()
     else:
-        with opened(file) as one:
-            named = None if conversation is None else chosen(one, conversation).identifier
+        with open_journal(file) as one:
+            named = None if conversation is None else find_conversation(one, conversation).identifier
             found = one.statistics(since=start, conversation=named)
     if output == "json":
         print_json(found.mapping())
     elif not found.total.turns and not found.total.calls and not found.total.refused:
-        click.echo(f"Nothing was recorded{'' if since is None else ' since then'} in {path}.")
+        click.echo(f"Nothing has been recorded{'' if since is None else ' since then'} in {path}.")
     else:
         _show(found, by)
 
@@ -63,32 +64,32 @@ def stats(
 def _show(found: Statistics, by: str | None) -> None:
     total = found.total
     click.echo(
-        f"{counted(found.conversations, 'conversation')}, {counted(total.turns, 'turn')}, "
-        f"{counted(total.calls, 'call')} "
+        f"{count(found.conversations, 'conversation')}, {count(total.turns, 'turn')}, "
+        f"{count(total.calls, 'call')} "
         f"({total.errors} failed, {total.refused} refused, {total.denied} of them denied)"
     )
     click.echo(
-        f"Tokens: {total.input_tokens} read ({total.cache_read_tokens} of them from a provider's cache), "
-        f"{total.output_tokens} written ({total.reasoning_tokens} of them reasoning)"
+        f"Tokens: {total.input_tokens} input ({total.cache_read_tokens} of them from a provider's cache), "
+        f"{total.output_tokens} output ({total.reasoning_tokens} of them reasoning)"
     )
-    click.echo(f"Time: {_time(total.answering)} of models, {_time(total.running)} of tools")
+    click.echo(f"Time: {_time(total.answering)} in models, {_time(total.running)} in tools")
     notes = {
-        "asked somebody first": found.asked,
+        "needed approval": found.asked,
         "answered from a cache": total.cached,
         "attempts after the first": total.retries,
-        "started, and their end is not known": found.unfinished,
+        "with an unknown outcome": found.unfinished,
     }
-    if told := [f"{count} {what}" for what, count in notes.items() if count]:
-        click.echo(f"Calls: {', '.join(told)}")
+    if parts := [f"{number} {note}" for note, number in notes.items() if number]:
+        click.echo(f"Calls: {', '.join(parts)}")
     if found.categories:
-        click.echo(f"Errors: {', '.join(f'{count} {visible(name)}' for name, count in found.categories.items())}")
+        click.echo(f"Errors: {', '.join(f'{number} {visible(name)}' for name, number in found.categories.items())}")
     if found.tools:
         click.echo()
         _show_tools(found.tools)
     if found.unknown:
         click.echo()
         names = list(found.unknown.items())
-        print_table(("UNKNOWN NAME", "ASKED FOR"), [(visible(name), str(count)) for name, count in names[:_ROWS]])
+        print_table(("UNKNOWN NAME", "CALLS"), [(visible(name), str(number)) for name, number in names[:_ROWS]])
         if len(names) > _ROWS:
             click.echo(f"and {len(names) - _ROWS} more")
     tables = {"day": found.days, "model": found.models, "conversation": found.by_conversation}

@@ -1,4 +1,4 @@
-"""A conversation of the journal for people: numbered messages, and beneath them what became of the calls."""
+"""A recorded conversation as text: numbered messages, with the outcomes of calls beneath them."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,13 +14,14 @@ from ripieno.canisters import (
     SupervisorCanister,
     TextualContent,
 )
+from ripieno.cli.common.tables import count
 from ripieno.conducting.observers.console import clean, label
 from ripieno.jsonvalues import canonical
 from ripieno.storage.journal import DELETED, Line, Summary
 from ripieno.storage.journal.restoration import replay
 from ripieno.storage.records import Record
 
-#: Lines, and characters, of each message that are shown unless all are asked for.
+#: Lines and characters of each message that are shown without --full.
 _LINES, _CHARACTERS = 6, 600
 _KINDS: Mapping[type[Canister], str] = {
     AssistantCanister: "assistant",
@@ -30,7 +31,7 @@ _KINDS: Mapping[type[Canister], str] = {
 
 
 def moment(at: str) -> str:
-    """A time of the journal as tables show it: UTC, to the second."""
+    """A recorded time for tables: UTC, to the second."""
     return at[:19].replace("T", " ")
 
 
@@ -39,47 +40,47 @@ def heading(summary: Summary) -> str:
     parts = [
         f"Conversation {visible(summary.identifier)}",
         visible(summary.model or "model unknown"),
-        f"{counted(summary.turns, 'turn')}, {counted(summary.calls, 'call')}",
+        f"{count(summary.turns, 'turn')}, {count(summary.calls, 'call')}",
         f"{moment(summary.first)} to {moment(summary.last)} UTC",
         visible(summary.finish) if summary.finish else "not ended",
     ]
     return " | ".join(parts)
 
 
-def transcript(lines: Iterable[Line], *, whole: bool) -> Iterator[str]:
-    """The lines of a conversation as text; messages are numbered as ``fork --at`` counts them.
+def transcript(lines: Iterable[Line], *, full: bool) -> Iterator[str]:
+    """The lines of a conversation as text. The numbers of messages are those of ``fork --at``.
 
-    What was said, and is no part of the conversation any more, since somebody went back, has no number.
+    A message that is no longer part of the conversation, because the user went back, has no number.
     """
-    told = [(line, line.record) for line in lines]
-    canisters = replay(record for _, record in told if record is not None).canisters
+    entries = [(line, line.record) for line in lines]
+    canisters = replay(record for _, record in entries if record is not None).canisters
     numbers = {id(canister): str(number) for number, canister in enumerate(canisters, 1)}
-    gone = 0
-    for line, record in told:
+    deleted = 0
+    for line, record in entries:
         if line.stage == DELETED:
-            yield f"- {moment(line.at)}  {gone} bodies were deleted"
+            yield f"- {moment(line.at)}  {deleted} bodies deleted"
         elif record is None:
-            gone += 1
+            deleted += 1
         elif record.stage == "said" and record.canister is not None:
-            yield _message(numbers.get(id(record.canister), "-"), record.canister, whole=whole)
+            yield _message(numbers.get(id(record.canister), "-"), record.canister, full=full)
         else:
             step = _step(record)
             yield f"  - {line.at[11:23]}  {line.stage}{f': {step}' if step else ''}"
-            # What came of a call is part of the conversation without being said.
+            # A result is part of the conversation without an entry of its own.
             if record.result is not None and id(record.result) in numbers:
-                yield _message(numbers[id(record.result)], record.result, whole=whole)
+                yield _message(numbers[id(record.result)], record.result, full=full)
 
 
 def excerpt(text: str, sought: str, width: int = 40) -> str:
-    """What stands around a text, on one line."""
+    """The text around a match, on one line."""
     at = text.index(sought)
     begin, end = max(at - width, 0), at + len(sought) + width
     return f"{'... ' if begin else ''}{visible(text[begin:end])}{' ...' if end < len(text) else ''}"
 
 
-def _message(number: str, canister: Canister, *, whole: bool) -> str:
+def _message(number: str, canister: Canister, *, full: bool) -> str:
     if isinstance(canister, InvocationCanister):
-        arguments = _short(visible(canonical(canister.arguments).decode()), whole=whole)
+        arguments = _short(visible(canonical(canister.arguments).decode()), full=full)
         return f"{number}  call {visible(canister.name)} {arguments} ({visible(canister.identifier)})"
     if isinstance(canister, ResultCanister):
         kind = f"result of {visible(canister.invocation_id)}"
@@ -89,12 +90,12 @@ def _message(number: str, canister: Canister, *, whole: bool) -> str:
         text = ""
     contents = [one.text if isinstance(one, TextualContent) else label(one) for one in canister.content]
     body = clean(text or "\n".join(contents))
-    shown = "\n".join(f"    {one}" for one in _short(body, whole=whole).split("\n")) if body else ""
+    shown = "\n".join(f"    {one}" for one in _short(body, full=full).split("\n")) if body else ""
     return f"{number}  {kind}\n{shown}".rstrip()
 
 
-def _short(text: str, *, whole: bool) -> str:
-    if whole:
+def _short(text: str, *, full: bool) -> str:
+    if full:
         return text
     lines = text[:_CHARACTERS].split("\n")[:_LINES]
     shown = "\n".join(lines)
@@ -102,7 +103,6 @@ def _short(text: str, *, whole: bool) -> str:
 
 
 def _step(record: Record) -> str:
-    """What a record says beside messages."""
     name = visible(record.tool)
     if record.stage == "began":
         origin: Any = record.details.get("forked")
@@ -111,7 +111,7 @@ def _step(record: Record) -> str:
         return visible(str(record.details.get("model", "")))
     if record.stage == "turned":
         usage: Any = record.details.get("usage") or {}
-        tokens = f"{usage.get('input_tokens', 0)} tokens read, {usage.get('output_tokens', 0)} written"
+        tokens = f"{usage.get('input_tokens', 0)} input tokens, {usage.get('output_tokens', 0)} output tokens"
         return f"{visible(str(record.details.get('finish', '')))}, {tokens}"
     if record.stage in ("finished", "refused", "discarded") and record.result is not None:
         report, error = record.result.report, record.result.error
@@ -121,14 +121,5 @@ def _step(record: Record) -> str:
     if record.stage == "ended":
         return visible(str(record.details.get("finish", "")))
     details = {key: value for key, value in record.details.items() if value not in (None, "")}
-    said = visible(json.dumps(_plain(details), ensure_ascii=False)) if details else ""
-    return " ".join(part for part in (name, said) if part)
-
-
-def _plain(details: Mapping[str, Any]) -> Any:
-    return json.loads(canonical(details))
-
-
-def counted(number: int, thing: str) -> str:
-    """``1 call``, ``2 calls``."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+    shown = visible(json.dumps(json.loads(canonical(details)), ensure_ascii=False)) if details else ""
+    return " ".join(part for part in (name, shown) if part)

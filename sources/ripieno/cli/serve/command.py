@@ -1,4 +1,4 @@
-"""``ripieno serve``: ensembles for programs that are not ours, over protocols that they speak."""
+"""``ripieno serve``: tools and models for other programs, over the protocols that these use."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import click
 
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles
+from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.serve.common import approvable, approving, check_approvals, leave_input, read_key, report_logs
@@ -24,7 +24,7 @@ _COMMAND = "ripieno serve mcp"
 @click.group()
 @common
 def serve() -> None:
-    """Serve ensembles, and models, to other programs.
+    """Serve tools and models to other programs.
 
     \b
     Example:
@@ -43,28 +43,32 @@ serve.add_command(key)
     type=click.Choice(("stdio", "http")),
     default="stdio",
     show_default=True,
-    help="Over standard input and output, for a client that starts this command; or over HTTP.",
+    help="stdio, for a client that starts this command; or http.",
 )
 @click.option(
-    "--ensemble", "-e", "names", metavar="E", multiple=True, help="Only this ensemble; all that play by default."
+    "--ensemble",
+    "-e",
+    "names",
+    metavar="E",
+    multiple=True,
+    help="Serve only this ensemble; by default all enabled ones.",
 )
 @approvable
-@click.option("--host", metavar="ADDRESS", help=f"http: the address to listen at.  [default: {HOST}]")
+@click.option("--host", metavar="ADDRESS", help=f"http: the address to listen on.  [default: {HOST}]")
 @click.option(
-    "--port", metavar="N", type=click.IntRange(0, 65535), help=f"http: the port; 0 is any free one.  [default: {PORT}]"
+    "--port", metavar="N", type=click.IntRange(0, 65535), help=f"http: the port; 0 for any free one.  [default: {PORT}]"
 )
 @click.option(
     "--key-variable",
     metavar="NAME",
-    help="http: clients must send the key that this variable of the environment has. "
-    "Beyond this machine there is no serving without.",
+    help="http: the environment variable with the key that clients must send. Required beyond this machine.",
 )
 @click.option(
     "--allow-host",
     "allowed",
     metavar="NAME",
     multiple=True,
-    help="http: a name under which clients reach this machine, beside ADDRESS and localhost.",
+    help="http: another host name of this machine that clients use.",
 )
 @common
 @pass_settings
@@ -79,10 +83,10 @@ def mcp(
     key_variable: str | None,
     allowed: tuple[str, ...],
 ) -> None:
-    """Serve ensembles to any client of the Model Context Protocol.
+    """Serve ensembles to clients of the Model Context Protocol.
 
-    Calls go through the same pipeline as a model's: validated, limited, bounded. Nobody is there to ask, so what
-    changes something is denied unless [confirmation] approve, or --approve, covers it.
+    Calls are validated and limited like a model's. No one can be asked for approval, so calls that change something are
+    denied unless [confirmation] approve, or --approve, covers them.
 
     \b
     Example:
@@ -91,7 +95,7 @@ def mcp(
       ripieno serve mcp --transport http --host 192.168.1.5 --key-variable MCP_KEY
 
     \b
-    What a client that starts it wants in its configuration:
+    The configuration of a client that starts it:
       {"mcpServers": {"ripieno": {"command": "ripieno", "args": ["serve", "mcp"]}}}
     """
     report_logs(settings)
@@ -99,7 +103,7 @@ def mcp(
         given = {"--host": host, "--port": port, "--key-variable": key_variable, "--allow-host": allowed or None}
         for option, value in given.items():
             if value is not None:
-                raise click.UsageError(f"{option} is for --transport http.")
+                raise click.UsageError(f"{option} needs --transport http.")
         _serve_stdio(settings, names, approve)
     else:
         address = _Address(
@@ -107,38 +111,31 @@ def mcp(
         )
         leave_input()
         with contextlib.suppress(Interrupted):
-            run_async(_serve_http(_gather(settings, names, approve), approve, address))
+            run_async(_serve_http(_load(settings, names, approve), approve, address))
         say("The server has ended.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Address:
-    """Where HTTP is served, and for whom."""
-
     host: str
     port: int
     key: str | None = dataclasses.field(repr=False)
     names: Sequence[str]
 
 
-def _gather(settings: Settings, names: Sequence[str], approve: Sequence[str]) -> LoadedConfiguration:
-    """The layers, with the ensembles that are wanted and what the command line approves."""
-    loaded = load_layers(settings)
-    if names and not loaded.failures:
-        require_ensembles(loaded, names)
-        loaded = only(loaded, names)
-    return approving(loaded, approve)
+def _load(settings: Settings, names: Sequence[str], approve: Sequence[str]) -> LoadedConfiguration:
+    return approving(select_ensembles(load_layers(settings), names), approve)
 
 
 def _serve_stdio(settings: Settings, names: Sequence[str], approve: Sequence[str]) -> None:
     from ripieno.servers.mcp.stdio import claim_streams
 
     if sys.stdin is not None and sys.stdin.isatty():
-        say("An MCP client starts this and talks to it; nothing is to be typed here. See: ripieno serve mcp --help")
+        say("An MCP client starts this command and writes to its input. See: ripieno serve mcp --help")
     # Before plugins and tools are imported, which may print.
     streams = claim_streams()
     with contextlib.suppress(Interrupted):
-        run_async(_serve_streams(_gather(settings, names, approve), approve, streams))
+        run_async(_serve_streams(_load(settings, names, approve), approve, streams))
 
 
 async def _serve_streams(loaded: LoadedConfiguration, approve: Sequence[str], streams: tuple[int, int]) -> None:

@@ -1,7 +1,4 @@
-"""What commands share that serve other programs: what is approved, which key, and what is logged.
-
-Where the workers of a gateway count together, so that each of them can tell the sum of all.
-"""
+"""Approvals, keys, logs and metrics of the serving commands."""
 
 import contextlib
 import dataclasses
@@ -25,30 +22,30 @@ from ripieno.descriptors.rules import Pattern
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 
-#: The variable by which the library that counts is told of the folder, before it is imported.
+#: The variable with the metrics folder, which prometheus_client reads when it is imported.
 _VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 
 @contextlib.contextmanager
-def counting_together(chosen: GatewayDescriptor) -> Generator[None, None, None]:
-    """A folder for all workers that are forked inside; it goes with whoever made it.
+def shared_metrics(chosen: GatewayDescriptor) -> Generator[None, None, None]:
+    """A metrics folder for all workers that are forked inside the block; its creator removes it.
 
-    There is none where nobody counts, and where whoever runs this has named one.
+    There is none without metrics, and if the operator has named a folder.
     """
     from ripieno.servers.gateway.request_log import is_countable
 
     if not chosen.metrics or not is_countable() or os.environ.get(_VARIABLE):
         yield
         return
-    maker = os.getpid()
+    creator = os.getpid()
     folder = tempfile.mkdtemp(prefix="ripieno-metrics-")
     os.environ[_VARIABLE] = folder
     try:
-        # What all workers need is imported once.
+        # Imported once for all workers.
         importlib.import_module("ripieno.servers.gateway.metrics")
         yield
     finally:
-        if os.getpid() == maker:
+        if os.getpid() == creator:
             del os.environ[_VARIABLE]
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -57,47 +54,46 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def approvable(command: Command) -> Command:
-    """Adds ``--approve``; the command gets it as ``approve``."""
+    """Adds ``--approve``; the command receives it as ``approve``."""
     return click.option(
         "--approve",
         metavar="PATTERN",
         multiple=True,
-        help="Approve calls that nobody could be asked about, such as io.write_file or 'io.*'. "
-        "A tool that can destroy is approved by its full name only.",
+        help="Approve calls of these tools, such as io.write_file or 'io.*'. Destructive tools need their full name.",
     )(command)
 
 
 def read_key(variable: str | None) -> str | None:
-    """The key that a variable of the environment has, if one is named. Errors: ``InputError`` where it has none."""
+    """The key in an environment variable, if one is named. Errors: ``InputError`` if it is not set."""
     if variable is None:
         return None
     key = os.environ.get(variable, "")
     if not key:
-        raise InputError(f"The variable {variable} is to have the key, and is not set. Try: export {variable}=...")
+        raise InputError(f"The variable {variable}, which holds the key, is not set. Set it: export {variable}=...")
     return key
 
 
 def approving(loaded: LoadedConfiguration, approve: Sequence[str]) -> LoadedConfiguration:
-    """The same with what the command line approves."""
+    """The configuration with the approvals of the command line."""
     rules = loaded.configuration.confirmation
     rules = dataclasses.replace(rules, approve=(*rules.approve, *approve))
     return dataclasses.replace(loaded, configuration=dataclasses.replace(loaded.configuration, confirmation=rules))
 
 
 def leave_input() -> None:
-    """Nothing is read from here on: a tool would wait for whoever is at the terminal, who does not know of it."""
+    """Replaces standard input by /dev/null, so that no tool waits for input from the terminal."""
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
 
 
 def check_approvals(assembly: Assembly, approve: Sequence[str]) -> None:
-    """Errors: ``NameAbsence`` for a pattern that fits no tool: a misspelt one approves nothing."""
+    """Errors: ``NameAbsence`` for a pattern that matches no tool, such as a misspelt one."""
     if approve:
         Offer.of(assembly.ensembles, tools=[Pattern.parse(one).tool for one in approve])
 
 
-class _Saying(logging.Handler):
-    """Says what the libraries log, so that nothing in it can act on a terminal."""
+class _LogHandler(logging.Handler):
+    """Writes log records of libraries to standard error, with control characters escaped."""
 
     def __init__(self, *, debug: bool) -> None:
         super().__init__(logging.INFO if debug else logging.WARNING)
@@ -111,7 +107,7 @@ class _Saying(logging.Handler):
 
 
 def report_logs(settings: Settings) -> None:
-    """Says what libraries log: warnings, and more with ``--debug``."""
-    logging.getLogger().addHandler(_Saying(debug=settings.debug))
+    """Reports what libraries log: warnings, and more with ``--debug``."""
+    logging.getLogger().addHandler(_LogHandler(debug=settings.debug))
     if settings.debug:
         logging.getLogger("mcp").setLevel(logging.INFO)

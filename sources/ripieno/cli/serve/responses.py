@@ -1,4 +1,4 @@
-"""``ripieno serve responses``: models behind the wires of other programs. ``ripieno serve key``: who may ask them."""
+"""``ripieno serve responses``: models behind the wires of other programs. ``ripieno serve key``: keys for clients."""
 
 import asyncio
 import contextlib
@@ -28,10 +28,10 @@ from ripieno.cli.serve.common import (
     approvable,
     approving,
     check_approvals,
-    counting_together,
     leave_input,
     read_key,
     report_logs,
+    shared_metrics,
 )
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.gateway import GATEWAY
@@ -42,21 +42,19 @@ from ripieno.servers.http.workers import NOTICED, Place, Workers
 
 HOST = "127.0.0.1"
 PORT = 8080
-#: Seconds beyond the grace of open answers, in which a worker lets go of its tools before it is killed.
-_LETTING_GO = 10.0
-#: Seconds in which answers that have not ended within the grace tell their clients so.
+#: Seconds after the grace of open answers, in which a worker closes its tools before it is killed.
+_CLOSING = 10.0
+#: Seconds in which answers that outlast the grace report that to their clients.
 _FAREWELL = 1.0
-#: Seconds that a connection stays without a request: more than balancers keep theirs, which would lose requests.
+#: Seconds that an idle connection stays open: longer than load balancers keep theirs, which would lose requests.
 _IDLE = 75.0
-_HURRIED = "Open answers were cut."
-#: How a message begins about what the option gave.
+_CUT = "Open answers were cut off."
+#: The beginning of a message about the option.
 _MODELS = re.compile(r"^models(\[[0-9]+\])?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Served:
-    """All that a worker needs, read once."""
-
     loaded: LoadedConfiguration
     chosen: GatewayDescriptor
     approve: Sequence[str]
@@ -72,14 +70,14 @@ class _Served:
     "models",
     metavar="PROVIDER/MODEL",
     multiple=True,
-    help="A model that clients may ask for, by this name or by what follows the provider; the default one otherwise.",
+    help="Serve this model, under this name and without the provider; otherwise the default model.",
 )
 @click.option(
     "--map",
     "mapped",
     metavar="NAME=PROVIDER/MODEL",
     multiple=True,
-    help="Another name that clients may ask for, and the model that it means. '*' is any other name.",
+    help="Serve this model under another name; '*' stands for any other name.",
 )
 @click.option(
     "--ensemble",
@@ -87,48 +85,48 @@ class _Served:
     "ensembles",
     metavar="E",
     multiple=True,
-    help="Offer the tools of this ensemble in every request, and run them here; none by default.",
+    help="Offer the tools of this ensemble in every request, and run them here.",
 )
 @approvable
-@click.option("--max-turns", metavar="N", type=click.IntRange(1), help="Turns of a model in one request, at most.")
+@click.option(
+    "--max-turns", metavar="N", type=click.IntRange(1), help="The maximum number of model turns in one request."
+)
 @click.option(
     "--hide-calls",
     is_flag=True,
-    help="Do not tell clients of calls that run here: for those that would run any call that they see.",
+    help="Hide calls that run here, for clients that would run every call they see.",
 )
-@click.option(
-    "--strict", is_flag=True, help="Refuse requests with hosted tools that are bound to nothing, instead of warning."
-)
+@click.option("--strict", is_flag=True, help="Refuse hosted tools that have no binding, instead of warning.")
 @click.option(
     "--events",
     type=click.Choice(("official", "seed")),
-    help="Names of the events of streamed responses.  [default: official]",
+    help="The event names of streamed responses.  [default: official]",
 )
-@click.option("--host", metavar="ADDRESS", default=HOST, show_default=True, help="The address to listen at.")
+@click.option("--host", metavar="ADDRESS", default=HOST, show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
     metavar="N",
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="The port; 0 is any free one.",
+    help="The port; 0 for any free one.",
 )
 @click.option(
-    "--workers", metavar="N", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes that serve."
+    "--workers", metavar="N", type=click.IntRange(1, 256), default=1, show_default=True, help="The number of processes."
 )
-@click.option("--grace", metavar="SECONDS", type=float, help="Seconds for open answers at the end.  [default: 5]")
+@click.option("--grace", metavar="SECONDS", type=float, help="Seconds for open answers after a signal.  [default: 5]")
 @click.option(
     "--key-variable",
     metavar="NAME",
-    help="Clients must send the key that this variable of the environment has. Beyond this machine there is no serving "
-    "without a key; `ripieno serve key` makes those of the configuration.",
+    help="The environment variable with a key that clients must send. A key is required beyond this machine; "
+    "`ripieno serve key` makes keys for the configuration.",
 )
 @click.option(
     "--allow-host",
     "allowed",
     metavar="NAME",
     multiple=True,
-    help="A name under which clients reach this machine, beside ADDRESS and localhost.",
+    help="Another host name of this machine that clients use.",
 )
 @logged
 @common
@@ -144,10 +142,10 @@ def responses(
     log: LogFormat | None,
     **options: Any,
 ) -> None:
-    """Serve models to programs that speak the Responses API, or chat completions, or messages.
+    """Serve models over the Responses, chat completions and messages APIs.
 
-    Requests of any of these wires are answered by models behind any other. Options count before the table [gateway] of
-    the configuration. Tools that run here go through the same pipeline as anywhere else, and nobody is there to ask.
+    A request over any of these wires can be answered by a model behind any other. Options override the table [gateway].
+    Tools that run here go through the usual pipeline, and no one can be asked for approval.
 
     \b
     Example:
@@ -155,7 +153,6 @@ def responses(
       ripieno serve responses --map '*=house/small-1' --ensemble io --workspace ~/notes
       ripieno serve responses --model house/small-1 --host 192.168.1.5 --key-variable GATEWAY_KEY --workers 2
     """
-    # Errors are for whoever starts it: they are told as ever.
     with contextlib.ExitStack() as stack:
         if log is None:
             report_logs(settings)
@@ -168,30 +165,30 @@ def responses(
 
 
 def _run(served: _Served, workers: int) -> int | None:
-    """Serves until it is ended. The exit code; None in a worker, where it is for the parent to say how it ended."""
+    """Serves until it is ended. Returns the exit code, or None in a worker, whose parent reports the end."""
     leave_input()
     names = _names(served)
 
-    def told(url: str) -> None:
+    def report_ready(url: str) -> None:
         many = f" with {workers} workers" if workers > 1 else ""
         say(f"Serving {names}{many} at {url}/v1, until Ctrl-C.")
 
-    def warned() -> None:
+    def report_ending() -> None:
         say(f"Ending: open answers have {served.chosen.grace:g} s. Another signal ends them at once.")
 
     def ending() -> None:
-        asyncio.get_running_loop().call_later(NOTICED, warned)
+        asyncio.get_running_loop().call_later(NOTICED, report_ending)
 
-    def hurried(number: int) -> None:
-        # What is left of tools and connections goes with the process, as it would if the process were killed.
-        say(_HURRIED)
+    def end_now(number: int) -> None:
+        # Remaining tools and connections end with the process, as if it were killed.
+        say(_CUT)
         os._exit(exit_codes.SIGNAL + number)
 
     if workers > 1:
-        with counting_together(served.chosen):
-            return _serve_together(served, workers, told, warned)
+        with shared_metrics(served.chosen):
+            return _serve_together(served, workers, report_ready, report_ending)
     with contextlib.suppress(Interrupted):
-        run_async(_serve(served, told), wake=ending, again=hurried)
+        run_async(_serve(served, report_ready), wake=ending, again=end_now)
     return 0
 
 
@@ -202,7 +199,7 @@ def _prepare(
     log: LogFormat | None,
     options: Mapping[str, Any],
 ) -> _Served:
-    """Reads everything, and takes the port; nobody can connect yet. Errors: ``InputError``."""
+    """Reads everything, and binds the port without listening yet. Errors: ``InputError``."""
     from ripieno.servers.http.listeners import bind, check_exposure
 
     host, port = address
@@ -213,8 +210,8 @@ def _prepare(
         needed = (*chosen.ensembles, *chosen.mcp, *(tool.partition(".")[0] for tool in chosen.hosted.values()))
         require_ensembles(loaded, needed)
         loaded = only(loaded, needed)
-    # Whatever all workers need is imported once.
-    importlib.import_module("ripieno.servers.gateway")
+    # Imported once for all workers.
+    importlib.import_module("ripieno.servers.gateway.application")
     return _Served(
         loaded=loaded,
         chosen=chosen,
@@ -226,7 +223,7 @@ def _prepare(
 
 
 def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> GatewayDescriptor:
-    """What the options say over what the configuration says. Errors: ``UsageError``, ``InputError``."""
+    """The configured settings, overridden by the options. Errors: ``UsageError``, ``InputError``."""
     from ripieno.servers.http.keys import digest_of
 
     names = [*known.hosts, *options["allowed"]]
@@ -252,14 +249,14 @@ def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> 
     key = read_key(variable)
     if key is not None:
         chosen = dataclasses.replace(chosen, keys=chosen.keys.set(variable, digest_of(key)))
-    # One for all workers: what one of them has signed comes back to another.
+    # One secret for all workers: each must accept the signatures of the others.
     return chosen if chosen.secret else dataclasses.replace(chosen, secret=secrets.token_urlsafe(32))
 
 
 def _pair(option: str) -> tuple[str, str]:
     name, separator, model = option.partition("=")
     if not (name and separator and model):
-        raise click.UsageError(f"--map {option} is to be NAME=PROVIDER/MODEL, such as '*=house/small-1'.")
+        raise click.UsageError(f"--map {option} must have the form NAME=PROVIDER/MODEL, such as '*=house/small-1'.")
     return name, model
 
 
@@ -272,31 +269,32 @@ def _is_address(host: str) -> bool:
 
 
 def _names(served: _Served) -> str:
-    """The models that clients may ask for, for people."""
     chosen, configuration = served.chosen, served.loaded.configuration
     mapped = [f"{model} (as {'any other name' if name == '*' else name})" for name, model in chosen.map.items()]
     return ", ".join((*chosen.models, *mapped)) or configuration.model or "no model"
 
 
-def _serve_together(served: _Served, count: int, told: Callable[[str], None], warned: Callable[[], None]) -> int | None:
-    """Serves in so many workers. The exit code; None in a worker, where it is for the parent to say how it ended."""
+def _serve_together(
+    served: _Served, count: int, report_ready: Callable[[str], None], report_ending: Callable[[], None]
+) -> int | None:
+    """Serves with several workers. Returns the exit code, or None in a worker, whose parent reports the end."""
     from ripieno.servers.http.listeners import url_of
 
     workers = Workers(
         count,
         served.listener,
-        grace=served.chosen.grace + _LETTING_GO,
-        complete=lambda: told(url_of(served.listener, served.host)),
+        grace=served.chosen.grace + _CLOSING,
+        complete=lambda: report_ready(url_of(served.listener, served.host)),
         lost=lambda text: say(f"! {text}"),
-        ending=warned,
+        ending=report_ending,
     )
     try:
         place = workers.run()
     except RuntimeError as error:
-        raise InputError(f"{error} Serve with one worker, or start this command several times.") from error
+        raise InputError(f"{error} Use one worker, or start this command several times.") from error
     if not isinstance(place, Place):
         if place > exit_codes.SIGNAL:
-            say(_HURRIED)
+            say(_CUT)
         return place
     with contextlib.suppress(Interrupted):
         run_async(_work(served, place))
@@ -310,7 +308,7 @@ async def _work(served: _Served, place: Any) -> None:
         loop.remove_reader(place.parent.fileno())
         os.kill(os.getpid(), signal.SIGTERM)
 
-    # Where the system kills no worker whose parent is gone, it ends by itself.
+    # Systems that do not kill a worker without its parent: it ends by itself.
     loop.add_reader(place.parent.fileno(), end)
     try:
         await _serve(served, lambda _: place.tell())
@@ -318,7 +316,7 @@ async def _work(served: _Served, place: Any) -> None:
         loop.remove_reader(place.parent.fileno())
 
 
-async def _serve(served: _Served, told: Callable[[str], None]) -> None:
+async def _serve(served: _Served, report_ready: Callable[[str], None]) -> None:
     from ripieno.conducting.observers.logs import log_runs
     from ripieno.servers.gateway.application import create_application
     from ripieno.servers.http.connections import Bounds
@@ -334,29 +332,29 @@ async def _serve(served: _Served, told: Callable[[str], None]) -> None:
         grace=chosen.grace,
         farewell=_FAREWELL,
     )
-    patient = chosen.absent == "defer"
-    confirmer = DeferredConfirmer() if patient else ServingConfirmer("ripieno serve responses")
+    can_wait = chosen.absent == "defer"
+    confirmer = DeferredConfirmer() if can_wait else ServingConfirmer("ripieno serve responses")
     watchers = watchers_for(served.log)
     async with make_assembly(served.loaded, confirmer=confirmer, watchers=watchers) as assembly:
         check_approvals(assembly, served.approve)
-        # Where nothing runs here, one line for a request says it all.
+        # Without tools here, the request log's line is enough.
         tracers = [one for one in watchers if one is not log_runs]
         application = create_application(assembly, settings=chosen, watchers=tracers)
-        # What is there by now stays to the end: nobody need look through it for rubbish again.
+        # Everything loaded so far stays: exclude it from garbage collection.
         gc.collect()
         gc.freeze()
         async with serve(application, host=served.host, listener=served.listener, bounds=bounds) as url:
-            told(url)
+            report_ready(url)
             await asyncio.Event().wait()
 
 
 @click.command()
-@click.option("--name", metavar="NAME", default="client", show_default=True, help="Who gets the key.")
+@click.option("--name", metavar="NAME", default="client", show_default=True, help="The client that gets the key.")
 @common
 def key(name: str) -> None:
     """Make a key for a client of `ripieno serve responses`.
 
-    It is printed once, on standard output, and kept nowhere. What goes into the configuration is its digest.
+    The key is printed once, on standard output, and stored nowhere. The configuration gets its digest.
 
     \b
     Example:
@@ -371,4 +369,4 @@ def key(name: str) -> None:
     for problem in problems.finished():
         raise click.UsageError(problem.message)
     click.echo(made)
-    say(f"In the configuration goes:\n  [gateway.keys]\n  {toml_line(name, digest)}")
+    say(f"Add its digest to the configuration:\n  [gateway.keys]\n  {toml_line(name, digest)}")

@@ -1,1 +1,1 @@
-"""Commands about tools: list, explain, invoke, new, schema."""
+"""Commands for tools: list, explain, invoke, new, schema."""

@@ -1,4 +1,4 @@
-"""Why a call that a person made has no good result, said to that person: the pipeline's own words are for a model."""
+"""Messages for a person about a call without a good result. The pipeline's messages are for a model."""
 
 import dataclasses
 import shlex
@@ -19,15 +19,15 @@ from ripieno.ensembles.owner import reason
 from ripieno.exceptions import InputError, nearest
 from ripieno.jsonvalues import EMPTY, is_table
 
-#: Keywords under which a schema may name arguments beside its properties.
+#: Keywords under which a schema may name further arguments.
 _PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """What became of a call. ``arguments`` are those that were judged; ``remarks`` are for people.
+    """The outcome of a call. ``arguments`` are those that were judged; ``remarks`` are for people.
 
-    ``bug`` is what the tool raised and did not mean to say.
+    ``bug`` is an exception of the tool that is no fault.
     """
 
     result: ResultCanister
@@ -50,41 +50,40 @@ def explain(called: Called, loaded: LoadedConfiguration, confirmer: Confirmer, *
 
 
 def unknown_arguments(arguments: Mapping[str, object], called: Called) -> tuple[str, ...]:
-    """A line for each argument that the schema of the tool does not name, unless the result tells of it already."""
+    """A line for each argument that the tool's schema does not name, unless the result reports it."""
     schema = called.invoker.arguments_schema
     properties = schema.get("properties")
     known: Sequence[str] = tuple(properties) if is_table(properties) else ()
     if not _PARTS.isdisjoint(schema):
-        # Parts of a schema may name more than its root does.
         return ()
     fault = called.result.error
-    said = "" if fault is None else fault.text()
+    reported = "" if fault is None else fault.text()
     others = schema.get("additionalProperties")
     lines: list[str] = []
     for name in arguments:
-        if name in known or f"`{name}`" in said:
+        if name in known or f"`{name}`" in reported:
             continue
         near = nearest(name, known, 1)
         if not near and others is not None and others is not False:
-            # The tool takes others on purpose, and this one looks like no slip.
+            # The tool accepts other arguments, and this one resembles none of the named ones.
             continue
-        advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known) or 'none'}."
+        advice = f"Did you mean {near[0]}?" if near else f"Known arguments: {', '.join(known) or 'none'}."
         kind = "Error" if fault is not None and fault.category == "validation" else "Warning"
-        lines.append(f"{kind}: {name} is unknown. {advice}")
+        lines.append(f"{kind}: unknown argument {name}. {advice}")
     return tuple(lines)
 
 
 def _explain_bug(bug: BaseException, invoker: Invoker, loaded: LoadedConfiguration, *, debug: bool) -> str:
     place = place_of_error(bug)
     if place is None:
-        # Nothing of the tool's own was running: perhaps its descriptor names what is not there.
+        # No code of the tool was running: its descriptor may name a missing function.
         descriptor = loaded.known[invoker.ensemble.name]
         problems = resolve_functions([descriptor], only=invoker.name)
         if problems:
             return "\n".join(map(str, problems))
     at = f", at {place}" if place is not None else ""
     lines = [f"Error: {invoker.identity} failed with {reason(bug)}{at}", "This is a bug in the tool."]
-    return "\n".join(lines) if debug else f"{lines[0]}\n{lines[1]} Run it again with --debug for the traceback."
+    return "\n".join(lines) if debug else f"{lines[0]}\n{lines[1]} For the traceback, run it again with --debug."
 
 
 def _explain_denial(called: Called, rules: Rules, confirmer: Confirmer) -> str:
@@ -92,24 +91,23 @@ def _explain_denial(called: Called, rules: Rules, confirmer: Confirmer) -> str:
     verdict = _judge(called, rules)
     if verdict.action == "deny":
         return (
-            f"Error: {identity} was denied, and not run: {verdict.reason}.\n"
-            "What is denied there stays denied, with --yes too: take it out of the list first."
+            f"Error: {identity} was denied and did not run: {verdict.reason}.\n"
+            "--yes does not override this. To allow the call, remove the rule."
         )
     if not isinstance(confirmer, RulesConfirmer):
-        return f"Error: {identity} was denied at the terminal, and not run."
+        return f"Error: {identity} was denied at the terminal and did not run."
     lines = [
-        f"Error: {identity} was denied, and not run: a call of it asks first ({verdict.reason}), and nobody is there.",
-        "Add --yes to approve this one call.",
+        f"Error: {identity} was denied and did not run: it needs approval ({verdict.reason}); no terminal.",
+        "To approve this one call, add --yes.",
     ]
-    # What asks always is asked all the same.
+    # A call that always asks is not covered by a rule.
     if _judge(called, dataclasses.replace(rules, approve=(identity,))).action == "run":
         file = Places.of_user().configuration / "config.toml"
-        lines.append(f'To approve every call of it: approve = ["{identity}"] under [confirmation], in {file}.')
+        lines.append(f'To approve all its calls: approve = ["{identity}"] under [confirmation], in {file}.')
     return "\n".join(lines)
 
 
 def _judge(called: Called, rules: Rules) -> Verdict:
-    """What rules say of the call that was made."""
     invoker = called.invoker
     arguments = {**called.arguments, **invoker.presets}
     return judge(invoker.identity, invoker.policy, CallRules.of(rules), arguments)
@@ -118,7 +116,7 @@ def _judge(called: Called, rules: Rules) -> Verdict:
 def suggest_tool(
     text: str, pairs: Sequence[str], loaded: LoadedConfiguration, *, command: str = "invoke"
 ) -> InputError:
-    """The error for a tool that was named without its ensemble, with the command that was probably meant."""
+    """The error for a tool that was named without its ensemble, with the probable command."""
     names: dict[str, str] = {}
     for descriptor in loaded.ensembles:
         tool = unprefixed(text, prefix_of(descriptor))
@@ -128,10 +126,10 @@ def suggest_tool(
             names.setdefault(invoker.name, f"{descriptor.name}.{invoker.name}")
             names.setdefault(exposed, f"{descriptor.name}.{invoker.name}")
     if text in loaded.known:
-        advice = f"{text!r} is an ensemble; its tools: ripieno tools --ensemble {text}"
+        advice = f"{text!r} is an ensemble. To list its tools: ripieno tools --ensemble {text}"
     elif near := ([text] if text in names else nearest(text, names)):
         commands = dict.fromkeys(shlex.join(["ripieno", command, names[one], *pairs]) for one in near)
         advice = f"Did you mean: {' or '.join(commands)}"
     else:
-        advice = "Its full name stands under TOOL in: ripieno tools"
-    return InputError(f"A tool is named ENSEMBLE.TOOL, such as io.read_file; not {text!r}. {advice}")
+        advice = "To list the full names: ripieno tools"
+    return InputError(f"{text!r} is not a full name of a tool (ENSEMBLE.TOOL, such as io.read_file). {advice}")

@@ -1,8 +1,6 @@
 """``ripieno invoke``: one call of one tool, through the same pipeline as a model's calls.
 
-What is typed as ``key=value`` becomes the arguments of a tool, by the types in its schema.
-
-Saves what of a result is no text as files: images, sounds and documents, named by number and kind.
+Reads ``key=value`` arguments by the types in the tool's schema, and saves images, sounds and documents as files.
 """
 
 import contextlib
@@ -30,7 +28,7 @@ from ripieno.canisters import (
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles, say_alert
+from ripieno.cli.common.assembly import load_layers, make_assembly, say_alert, select_ensembles
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_json
@@ -51,16 +49,16 @@ _DEPTH = 8
 
 
 def read_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of ``key=value`` texts. What fits no type stays text: validation says it better.
+    """The arguments of ``key=value`` texts. A text that fits no type stays a text: validation reports it better.
 
-    Errors: ``click.UsageError`` for a text without "=", and for a key that stands twice.
+    Errors: ``click.UsageError`` for a text without "=", and for a repeated key.
     """
     arguments: dict[str, Any] = {}
     properties: Mapping[str, Any] = schema.get("properties", {})
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key:
-            raise click.UsageError(f"Arguments are written key=value, such as path=README.rst; not {pair!r}.")
+            raise click.UsageError(f"{pair!r} is not an argument of the form key=value, such as path=README.rst.")
         if key in arguments:
             raise click.UsageError(f"The argument {key!r} is given twice.")
         arguments[key] = read_value(text, properties.get(key, True), schema)
@@ -68,7 +66,7 @@ def read_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any
 
 
 def read_value(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
-    """The value that a text means under a schema: JSON where that fits a type it allows, otherwise the text itself."""
+    """The value of a text under a schema: JSON if that has an allowed type, otherwise the text."""
     types = types_of(schema, root)
     if types == _TEXT:
         return text
@@ -79,12 +77,12 @@ def read_value(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
     kind = _type_of(value)
     if kind in types or (kind == "integer" and "number" in types):
         return value
-    # 1.0 is an integer to JSON Schema; anything else that has the wrong type is told so by validation.
+    # 1.0 is an integer in JSON Schema. Validation reports other wrong types.
     return text if "string" in types else value
 
 
 def types_of(schema: Any, root: Mapping[str, Any], depth: int = _DEPTH) -> frozenset[str]:
-    """The types that a schema allows, as far as it says so: all of them otherwise."""
+    """The types that a schema allows; all of them if it does not restrict them."""
     if not is_table(schema) or depth == 0:
         return _TYPES
     types = _TYPES
@@ -105,7 +103,7 @@ def types_of(schema: Any, root: Mapping[str, Any], depth: int = _DEPTH) -> froze
 
 
 def _follow(reference: str, root: Mapping[str, Any]) -> Any:
-    """What a local reference names, or a schema that allows anything."""
+    """The target of a local reference, or True (a schema that allows anything)."""
     value: Any = root
     if not reference.startswith("#"):
         return True
@@ -117,7 +115,7 @@ def _follow(reference: str, root: Mapping[str, Any]) -> Any:
     return value
 
 
-#: The names that JSON Schema has for what Python has, as far as they are simple.
+#: The JSON Schema names of simple Python types.
 _NAMES: Mapping[type, str] = {
     type(None): "null",
     bool: "boolean",
@@ -132,25 +130,25 @@ def _type_of(value: object) -> str:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """The arguments of a JSON text. Errors: ``click.UsageError`` when it is no strict JSON, or no object."""
+    """The arguments of a JSON text. Errors: ``click.UsageError`` if it is not strict JSON or not an object."""
     try:
         value = parse(text)
     except JsonInvalidity as error:
-        raise click.UsageError(f"--arguments is no JSON: {error}") from error
+        raise click.UsageError(f"--arguments is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise click.UsageError('--arguments must be a JSON object, such as {"path": "README.rst"}.')
     return value
 
 
 _KINDS = {ImageContent: "image", AudioContent: "sound", DocumentContent: "document"}
-#: What the table of the standard library lacks.
+#: Types that the table of the standard library lacks.
 _ENDINGS = {"audio/wav": ".wav", "text/markdown": ".md"}
 
 
 def save(result: ResultCanister, folder: pathlib.Path) -> Iterator[str]:
-    """Writes the files, and gives a line for each: where it is. A file that is there already stays as it is.
+    """Writes the non-text contents as new files, and yields a line with the path of each.
 
-    The numbers are those of the contents in the result, from 1. Errors: ``OSError``.
+    The numbers in the names are those of the contents in the result, from 1. Errors: ``OSError``.
     """
     for number, content in enumerate(result.content, 1):
         if not isinstance(content, ImageContent | AudioContent | DocumentContent):
@@ -168,7 +166,7 @@ def _ending(mime_type: str) -> str:
 
 
 def _write(folder: pathlib.Path, stem: str, ending: str, data: bytes) -> pathlib.Path:
-    """Writes a new file. Nothing is replaced, and no link is followed."""
+    """Writes a new file. Replaces nothing, and follows no link."""
     path, attempt = folder / f"{stem}{ending}", 1
     while True:
         try:
@@ -191,21 +189,21 @@ _JSON = "application/json"
 @click.option(
     "--arguments", "text", metavar="JSON", help="All arguments as a JSON object; - reads it from standard input."
 )
-@click.option("--yes", "-y", is_flag=True, help="Approve this one call; what is denied stays denied.")
+@click.option("--yes", "-y", is_flag=True, help="Approve this one call. Does not override a rule that denies it.")
 @click.option(
     "--format",
     "output",
     type=click.Choice(("text", "json")),
     default="text",
     show_default=True,
-    help="The result as text, on lines of its own; or the whole of it as JSON.",
+    help="The result as text, or all of it as JSON.",
 )
 @click.option(
     "--output",
     "folder",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=pathlib.Path),
-    help="Save images, sounds and documents of the result there, as files.",
+    help="Save images, sounds and documents of the result in this folder.",
 )
 @common
 @pass_settings
@@ -221,9 +219,9 @@ def invoke(
 ) -> None:
     """Call one tool yourself.
 
-    Values are read by the tool's schema: numbers, true and false, JSON for lists and tables, anything else as
-    text. A call that changes something asks at the terminal first, unless it is approved. The exit code is 1
-    when the result is an error.
+    Values are read by the tool's schema: numbers, true and false, JSON for lists and tables, anything else as text. A
+    call that changes something asks at the terminal first, unless it is approved. The exit code is 1 if the result is
+    an error.
 
     \b
     Example:
@@ -233,16 +231,14 @@ def invoke(
     """
     ensemble, name = split(tool)
     if text is not None and pairs:
-        raise click.UsageError("Give arguments as KEY=VALUE or with --arguments, not both.")
+        raise click.UsageError("Give the arguments either as KEY=VALUE or with --arguments.")
     loaded = load_layers(settings)
     if not name:
         raise suggest_tool(tool, pairs, loaded)
-    if not loaded.failures:
-        require_ensembles(loaded, [ensemble])
-        loaded = only(loaded, [ensemble])
+    loaded = select_ensembles(loaded, [ensemble])
     given = None if text is None else read_object(sys.stdin.read() if text == "-" else text)
     if folder is not None:
-        # A folder that cannot be made is better known before the call than after it.
+        # Report a folder that cannot be created before the call.
         folder.mkdir(parents=True, exist_ok=True)
     with Terminal() as terminal:
         confirmer = make_confirmer(terminal, yes=yes)
@@ -251,7 +247,7 @@ def invoke(
         traceback.print_exception(called.bug)
     if output == "json":
         print_json(_mapping(called.result))
-    # A model would never read what the bug was, so neither does the JSON say it.
+    # The JSON is what a model reads, so it does not contain the bug.
     if called.result.error is not None and (output == "text" or called.bug is not None):
         say(explain(called, loaded, confirmer, debug=settings.debug))
     for line in called.remarks:
@@ -276,7 +272,7 @@ async def _invoke(
         if one.tool in held:
             held[one.tool].append(one)
         elif one.tool in (None, tool, split(tool)[0]):
-            # What is said of the ensemble's other tools is no matter of this call.
+            # Alerts about other tools of the ensemble are not shown.
             say_alert(one)
 
     async with make_assembly(loaded, confirmer=confirmer, alert=alert) as assembly:
@@ -289,26 +285,24 @@ async def _invoke(
             if isinstance(event, ExecutionProgress):
                 renderer.show(event)
 
-        around = Circumstances(conversation="command line", turn=1, notify=notify)
+        scope = Circumstances(conversation="command line", turn=1, notify=notify)
         held[invoker.identity] = []
-        called = await _call(assembly.execution, invocation, invoker, around)
+        called = await _call(assembly.execution, invocation, invoker, scope)
         called = dataclasses.replace(called, remarks=unknown_arguments(arguments, called))
-    # The alert of a bug is left out: the bug itself is explained.
+    # The alert of a bug is omitted, because the bug itself is explained.
     for one in held[invoker.identity] if called.bug is None else ():
         say_alert(one)
     return called
 
 
-async def _call(
-    execution: Execution, invocation: InvocationCanister, invoker: Invoker, around: Circumstances
-) -> Called:
-    """One call by the stages of the pipeline, because its result alone does not have what a tool raised."""
-    prepared = execution.prepare(invocation, Offer.of((invoker.ensemble,)), around)
+async def _call(execution: Execution, invocation: InvocationCanister, invoker: Invoker, scope: Circumstances) -> Called:
+    """Runs one call by the stages of the pipeline, because the result alone does not contain the tool's exception."""
+    prepared = execution.prepare(invocation, Offer.of((invoker.ensemble,)), scope)
     judged: Mapping[str, Any] = invoker.schema.complete(invocation.arguments)
     if isinstance(prepared, Prepared):
         judged = prepared.arguments
-        prepared = execution.insist(await execution.confirm(prepared, around), around)
-    call = execution.launch(prepared, around) if isinstance(prepared, Prepared) else prepared
+        prepared = execution.insist(await execution.confirm(prepared, scope), scope)
+    call = execution.launch(prepared, scope) if isinstance(prepared, Prepared) else prepared
     if isinstance(call, ResultCanister):
         return Called(result=call, invoker=invoker, arguments=judged)
     await settle((call,))
@@ -316,14 +310,11 @@ async def _call(
 
 
 def _mapping(result: ResultCanister) -> dict[str, object]:
-    """The result as JSON: with its structured content, if it has one.
-
-    Contents stand there one by one where their joined text is not all that there is to them.
-    """
+    """The result as JSON, with its structured content, and with single contents that are not just text."""
     mapping = result.response_mapping()
     structures = [one.text for one in result.content if isinstance(one, TextualContent) and one.mime_type == _JSON]
     if structures:
-        # It stands last; what was bounded is JSON no more.
+        # It is the last one. A truncated one is no longer JSON.
         with contextlib.suppress(JsonInvalidity):
             mapping["structured"] = parse(structures[-1])
     if len(result.content) > 1 or not all(isinstance(one, TextualContent) for one in result.content):
@@ -336,11 +327,11 @@ def _print_text(result: ResultCanister, *, advise: bool) -> None:
     for content in result.content:
         if isinstance(content, TextualContent):
             written = clean(content.text) if terminal else content.text
-            # A prompt, or the next line of a script's output, must not stand behind the text.
+            # The next output must begin on a new line.
             sys.stdout.write(written if written.endswith("\n") or not written else f"{written}\n")
         else:
-            # Where both streams lead to one place, it stands between its neighbours.
+            # Keeps the order if both streams have the same target.
             sys.stdout.flush()
             say(label(content))
     if advise and not all(isinstance(one, TextualContent) for one in result.content):
-        say("What is no text, --format json prints in full, as base64; --output DIR saves it as files.")
+        say("For contents that are not text, use --format json (base64) or --output DIR (files).")

@@ -1,4 +1,4 @@
-"""``ripieno schema``: JSON Schemas of descriptor files, so that editors complete and check them."""
+"""``ripieno schema``: JSON Schemas of descriptor files, for completion and validation in editors."""
 
 from typing import Any
 
@@ -21,16 +21,16 @@ from ripieno.ensembles.origin import tables_of
 def schema(settings: Settings, kind: str) -> None:
     """Print the JSON Schema of a kind of file, for editors.
 
-    It has the keys of every origin, also those of the plugins that your configuration allows.
+    It includes the keys of all origins, also of those in plugins that your configuration allows.
 
     \b
     Example:
       ripieno schema ensemble > ensemble.schema.json
     """
-    print_json(whole_schema(kind, load_configuration(settings.config).registry))
+    print_json(schema_with_origins(kind, load_configuration(settings.config).registry))
 
 
-def whole_schema(kind: str, registry: Registry) -> dict[str, Any]:
-    """The JSON Schema of a kind of file with the keys of all origins. Errors: ``NameAbsence``."""
+def schema_with_origins(kind: str, registry: Registry) -> dict[str, Any]:
+    """The JSON Schema of a kind of file, with the keys of all origins. Errors: ``NameAbsence``."""
     origins = find_origins(registry.origins, registry)
     return schema_of(kind, {origin.name: tables_of(origin) for origin in origins})

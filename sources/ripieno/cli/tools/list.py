@@ -1,4 +1,4 @@
-"""``ripieno tools`` and ``ripieno ensembles``: what there is, and what a model is offered."""
+"""``ripieno tools`` and ``ripieno ensembles``: the offered tools, and all ensembles."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ from ripieno.cli.common.assembly import (
     absence,
     left_out_mappings,
     load_layers,
+    load_valid_layers,
     make_assembly,
-    only,
-    require_ensembles,
     resolve_wire,
+    select_ensembles,
 )
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
@@ -27,30 +27,28 @@ from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
-from ripieno.exceptions import AssemblyFailure
 from ripieno.jsonvalues import encode
 from ripieno.models import Protocol
 
-#: Whether a call asks first, in a word.
-ASKS = {"run": "no", "ask": "yes", "deny": "denied", "depends": "depends"}
+#: The column ASKS, by the action of a rule.
+_ASKS = {"run": "no", "ask": "yes", "deny": "denied", "depends": "depends"}
 
 
 @click.command()
-@click.option("--ensemble", "-e", "names", metavar="E", multiple=True, help="Only the tools of this ensemble.")
-@click.option("--all", "everything", is_flag=True, help="Those that are left out, too, and why.")
-@click.option("--protocol", metavar="P", help="Only what this wire format sends; with --format json, exactly that.")
-@click.option("--strict", is_flag=True, help="As it is sent when the provider holds arguments to their schemas.")
+@click.option("--ensemble", "-e", "names", metavar="E", multiple=True, help="List only the tools of this ensemble.")
+@click.option("--all", "everything", is_flag=True, help="List unavailable tools as well, with the reasons.")
+@click.option("--protocol", metavar="P", help="List what this wire format sends; with --format json, verbatim.")
+@click.option("--strict", is_flag=True, help="As sent in strict mode, in which the provider enforces the schemas.")
 @formats
 @common
 @pass_settings
 def tools(
     settings: Settings, *, names: tuple[str, ...], everything: bool, protocol: str | None, strict: bool, output: Format
 ) -> None:
-    """List the tools that a model is offered.
+    """List the tools that are offered to a model.
 
-    NAME is what a model sees, TOOL what you and your configuration call it. ASKS says whether a call runs, asks first,
-    is denied, or whether that depends on its arguments. STRICT says whether the schema of a tool can be said so that a
-    provider holds to it.
+    NAME is the name for the model, TOOL the name in the configuration and in commands. ASKS says whether a call runs,
+    asks first, is denied, or depends on its arguments. STRICT says whether a provider can enforce the tool's schema.
 
     \b
     Example:
@@ -61,9 +59,7 @@ def tools(
     """
     loaded = load_layers(settings)
     wire = resolve_wire(loaded, protocol, strict=strict) if strict or protocol is not None else None
-    if names and not loaded.failures:
-        require_ensembles(loaded, names)
-        loaded = only(loaded, names)
+    loaded = select_ensembles(loaded, names)
     run_async(_list_tools(loaded, names, wire, output, strict=strict, everything=everything))
 
 
@@ -78,29 +74,29 @@ async def _list_tools(
 ) -> None:
     async with make_assembly(loaded) as assembly:
         for name in names:
-            # One that is optional may have failed; an empty table would not say so.
+            # Reports an optional ensemble that failed, instead of an empty table.
             assembly.access_ensemble(name)
         offer = Offer.of(assembly.ensembles)
         if wire is not None:
             _print_sent(wire, offer, output, strict=strict)
         elif output == "json":
-            print_json(_everything(assembly, offer))
+            print_json(_mapping(assembly, offer))
         else:
             _print_offer(offer, loaded.configuration.confirmation)
             _print_left_out(_left_out(assembly), everything=everything)
 
 
 def _print_sent(wire: Protocol, offer: Offer, output: Format, *, strict: bool) -> None:
-    words = wire.invocations
+    invocations = wire.invocations
     if output == "json":
-        print_json(list(words.prepare_tools(offer, strict=strict)))
+        print_json(list(invocations.prepare_tools(offer, strict=strict)))
         return
     rows: list[tuple[str, ...]] = []
     for invoker in offer.invokers:
         if invoker.hosted == "provider":
             continue
-        held = (("yes" if words.lowered(invoker, strict=True).strict else "no"),) if strict else ()
-        size = str(len(encode(words.definition_of(invoker, strict=strict))))
+        held = (("yes" if invocations.lowered(invoker, strict=True).strict else "no"),) if strict else ()
+        size = str(len(encode(invocations.definition_of(invoker, strict=strict))))
         rows.append((invoker.exposed, size, *held, described(invoker.description)))
     print_table(("NAME", "BYTES", *(("STRICT",) if strict else ()), "DESCRIPTION"), rows)
 
@@ -111,7 +107,7 @@ def _print_offer(offer: Offer, rules: Rules) -> None:
             invoker.exposed,
             invoker.identity,
             invoker.policy.effect,
-            ASKS[outlook(invoker, rules).action],
+            _ASKS[_outlook(invoker, rules).action],
             described(invoker.description),
         )
         for invoker in offer.invokers
@@ -119,25 +115,23 @@ def _print_offer(offer: Offer, rules: Rules) -> None:
     print_table(("NAME", "TOOL", "EFFECT", "ASKS", "DESCRIPTION"), rows)
     if offer.helpers is not None:
         names = ", ".join(invoker.identity for invoker in offer.searchable)
-        say(f"Searchable: {len(offer.searchable)} more, which a model finds by {offer.helpers.search.exposed}: {names}")
+        say(f"Searchable: {len(offer.searchable)} more tools, found with {offer.helpers.search.exposed}: {names}")
 
 
 def _left_out(assembly: Assembly) -> dict[str, str]:
-    """The tools and ensembles that were selected and do not play, by name, each with its reason."""
     tools = {f"{one.name}.{tool}": f"{why}." for one in assembly.ensembles for tool, why in one.left_out.items()}
     return {**tools, **{one.name: one.reason for one in assembly.absences if one.file is None}}
 
 
 def _print_left_out(left_out: Mapping[str, str], *, everything: bool) -> None:
-    """Each with its reason; or, for those who read a table only, how many there are."""
     if everything and left_out:
         click.echo()
-        print_table(("LEFT OUT", "WHY"), list(left_out.items()))
+        print_table(("UNAVAILABLE", "WHY"), list(left_out.items()))
     elif left_out:
-        say(f"Left out: {len(left_out)} more, which cannot be called here. See them and why: ripieno tools --all")
+        say(f"Unavailable: {len(left_out)} more. For the reasons: ripieno tools --all")
 
 
-def _everything(assembly: Assembly, offer: Offer) -> dict[str, Any]:
+def _mapping(assembly: Assembly, offer: Offer) -> dict[str, Any]:
     rules = assembly.configuration.confirmation
     return {
         "tools": [_tool(invoker, rules) for invoker in offer.invokers],
@@ -148,14 +142,13 @@ def _everything(assembly: Assembly, offer: Offer) -> dict[str, Any]:
     }
 
 
-def outlook(invoker: Invoker, rules: Rules) -> Outlook:
-    """What rules say of the calls of a tool."""
+def _outlook(invoker: Invoker, rules: Rules) -> Outlook:
     return expect(invoker.identity, invoker.policy, CallRules.of(rules))
 
 
 def _tool(invoker: Invoker, rules: Rules) -> dict[str, Any]:
-    verdict = outlook(invoker, rules)
-    # What is fixed and hidden from the model may be a secret.
+    verdict = _outlook(invoker, rules)
+    # Presets are hidden from the model, and may be secret.
     policy = dataclasses.asdict(dataclasses.replace(invoker.policy, presets=frozendict()))
     return {
         "name": invoker.exposed,
@@ -175,31 +168,29 @@ def _tool(invoker: Invoker, rules: Rules) -> dict[str, Any]:
 @common
 @pass_settings
 def ensembles(settings: Settings, output: Format) -> None:
-    """List the ensembles: which play, which do not, and why. Connects to none of them.
+    """List the ensembles: which are enabled, which are not, and why. Connects none of them.
 
     \b
     Example:
       ripieno ensembles
     """
-    loaded = load_layers(settings)
-    if loaded.failures:
-        raise AssemblyFailure("Start-up would fail:", loaded.failures)
-    playing = [descriptor.name for descriptor in loaded.ensembles]
-    others = sorted(name for name in loaded.known if name not in playing)
-    known = [loaded.known[name] for name in (*playing, *others)]
+    loaded = load_valid_layers(settings)
+    enabled = [descriptor.name for descriptor in loaded.ensembles]
+    others = sorted(name for name in loaded.known if name not in enabled)
+    known = [loaded.known[name] for name in (*enabled, *others)]
     if output == "json":
-        rows = [_ensemble(loaded, descriptor, playing) for descriptor in known]
+        rows = [_ensemble(loaded, descriptor, enabled) for descriptor in known]
         print_json({"ensembles": rows, "left_out": left_out_mappings(loaded)})
         return
     print_table(
-        ("NAME", "PLAYS", "TOOLS", "LAYER", "DESCRIPTION"),
+        ("NAME", "ENABLED", "TOOLS", "LAYER", "DESCRIPTION"),
         [
             (
                 descriptor.name,
-                "yes" if descriptor.name in playing else "no",
+                "yes" if descriptor.name in enabled else "no",
                 _count(descriptor),
                 descriptor.layer,
-                described(descriptor.description) if descriptor.name in playing else absence(loaded, descriptor.name),
+                described(descriptor.description) if descriptor.name in enabled else absence(loaded, descriptor.name),
             )
             for descriptor in known
         ],
@@ -213,12 +204,12 @@ def _count(descriptor: EnsembleDescriptor) -> str:
     return f"{declared} + {descriptor.connection.origin}" if declared else descriptor.connection.origin
 
 
-def _ensemble(loaded: LoadedConfiguration, descriptor: EnsembleDescriptor, playing: Sequence[str]) -> dict[str, Any]:
+def _ensemble(loaded: LoadedConfiguration, descriptor: EnsembleDescriptor, enabled: Sequence[str]) -> dict[str, Any]:
     return {
         "name": descriptor.name,
         "description": descriptor.description,
-        "plays": descriptor.name in playing,
-        "reason": "" if descriptor.name in playing else absence(loaded, descriptor.name),
+        "enabled": descriptor.name in enabled,
+        "reason": "" if descriptor.name in enabled else absence(loaded, descriptor.name),
         "layer": descriptor.layer,
         "file": descriptor.file,
         "required": descriptor.required,

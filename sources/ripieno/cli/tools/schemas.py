@@ -1,11 +1,11 @@
-"""``ripieno explain``: what a wire sends of one tool, and what of its schema is lost on the way."""
+"""``ripieno explain``: the definition of one tool on a wire, and the parts of its schema that are lost."""
 
 import dataclasses
 
 import click
 
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles, resolve_wire
+from ripieno.cli.common.assembly import load_layers, make_assembly, resolve_wire, select_ensembles
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -19,16 +19,16 @@ from ripieno.schemas.lowering import Lowered
 @click.command()
 @click.argument("tool", metavar="ENSEMBLE.TOOL")
 @click.option("--protocol", metavar="P", default="", help="The wire format.")
-@click.option("--strict", is_flag=True, help="As it is sent when the provider holds arguments to their schemas.")
+@click.option("--strict", is_flag=True, help="As sent in strict mode, in which the provider enforces the schema.")
 @formats
 @common
 @pass_settings
 def explain(settings: Settings, tool: str, protocol: str, strict: bool, output: Format) -> None:
-    """Show what a model is sent of one tool, and what of its schema is lost.
+    """Show the definition of one tool as a wire format sends it.
 
-    KEPT is said in another form, MOVED stands in a description, DROPPED is not said, and what is DOUBTFUL is sent as
-    it is, though the provider documents that it refuses such. Whatever is lost is still checked when the tool is
-    called.
+    Also lists the parts of its schema that the wire format cannot send as they are: KEPT is expressed in another form,
+    MOVED is in a description, DROPPED is not sent, and DOUBTFUL is sent, although the provider documents that it
+    refuses it. All parts are still checked when the tool is called.
 
     \b
     Example:
@@ -39,9 +39,7 @@ def explain(settings: Settings, tool: str, protocol: str, strict: bool, output: 
     if not name:
         raise suggest_tool(tool, (), loaded, command="explain")
     wire = resolve_wire(loaded, protocol, strict=strict)
-    if not loaded.failures:
-        require_ensembles(loaded, [ensemble])
-        loaded = only(loaded, [ensemble])
+    loaded = select_ensembles(loaded, [ensemble])
     run_async(_explain(loaded, tool, wire, strict, output))
 
 
@@ -55,9 +53,9 @@ async def _explain(loaded: LoadedConfiguration, tool: str, wire: Protocol, stric
         print_json(wire.invocations.definition_of(invoker, strict=strict))
         click.echo()
         if strict:
-            click.echo("It is strict." if lowered.strict else f"It is not strict: {lowered.reason}.")
+            click.echo("Strict: yes" if lowered.strict else f"Strict: no. {lowered.reason}.")
         if not lowered.losses:
-            click.echo("Nothing of its schema is lost.")
+            click.echo("All of its schema is sent.")
             return
         rows = [(one.outcome, f"#{one.pointer}", one.keyword, one.note) for one in lowered.losses]
         print_table(("OUTCOME", "PLACE", "KEYWORD", "HOW"), rows)

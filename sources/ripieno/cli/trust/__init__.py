@@ -1,1 +1,1 @@
-"""Commands about consent: trust, lock, login, logout."""
+"""Commands for trust, pins and sign-ins: trust, lock, login, logout."""

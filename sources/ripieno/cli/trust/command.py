@@ -1,4 +1,4 @@
-"""``ripieno trust``: agrees to the files that a folder brings along, as they are now, or takes that back."""
+"""``ripieno trust``: trusts the files of a folder, as they are now, or ends the trust."""
 
 import pathlib
 
@@ -14,14 +14,14 @@ from ripieno.exceptions import InputError
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path))
-@click.option("--remove", is_flag=True, help="Take the trust back.")
+@click.option("--remove", is_flag=True, help="End the trust.")
 @common
 @pass_settings
 def trust(settings: Settings, path: pathlib.Path | None, remove: bool) -> None:
-    """Agree to the files that a folder brings along, as they are now.
+    """Trust the configuration and ensembles of a folder, as they are now.
 
-    Trusted files may declare tools, and those may start programs. When a file changes, the folder is untrusted
-    again. Look at them first: the list says which they are.
+    Trusted files may declare tools, and tools may start programs, so review the files first: this command lists them.
+    When a file changes, the folder is no longer trusted.
 
     \b
     Example:
@@ -31,21 +31,17 @@ def trust(settings: Settings, path: pathlib.Path | None, remove: bool) -> None:
     folder = (path or settings.folder).absolute()
     store = TrustStore(Places.of_user().state)
     if remove:
-        gone = store.remove(folder)
-        click.echo(
-            clean(f"{folder} is {'no longer' if gone else 'not'} trusted{'' if gone else ', nor was it before'}.")
-        )
+        removed = store.remove(folder)
+        click.echo(clean(f"{folder} {'is no longer' if removed else 'was not'} trusted."))
         return
     project = find_project(folder)
     if project is None:
-        raise InputError(
-            f"There is nothing to trust in {folder}: it has neither {CONFIGURATION_NAME} nor {ENSEMBLES_NAME}/."
-        )
+        raise InputError(f"Nothing to trust in {folder}: it has neither {CONFIGURATION_NAME} nor {ENSEMBLES_NAME}/.")
     store.add(project)
-    click.echo(clean(f"Trusted, as they are now, {len(project.files)} files of {folder}:"))
+    click.echo(clean(f"Trusted {len(project.files)} files of {folder}, as they are now:"))
     for file in sorted(project.files):
         click.echo(clean(f"  {file}"))
-    click.echo("What they may never set, trusted or not, is listed by: ripieno doctor")
+    click.echo("To list settings that a project may never make: ripieno doctor")
     if project.part is not None:
         for problem in project.part.problems:
             say(str(problem))

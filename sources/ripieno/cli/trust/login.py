@@ -1,7 +1,4 @@
-"""``ripieno login`` and ``ripieno logout``: a person signs in at a server behind a URL, or is forgotten there.
-
-Who is signed in where, for ``ripieno doctor`` and ``ripieno login``.
-"""
+"""``ripieno login`` and ``ripieno logout``: sign-ins at MCP servers. Also the state of sign-ins for ``doctor``."""
 
 import datetime
 import os
@@ -39,7 +36,7 @@ from ripieno.origins.mcp.oauth.tokens import SignIn
 
 
 def sign_in_facts(loaded: LoadedConfiguration, trials: Mapping[str, Trial]) -> list[dict[str, Any]]:
-    """Each known ensemble at which a person can sign in, and whether somebody is; as JSON, and without any token."""
+    """The state of each sign-in that an ensemble supports, as JSON, without any token."""
     signing = [one for one in loaded.known.outlines.values() if signs_in(one) is not None]
     if not signing:
         return []
@@ -49,7 +46,7 @@ def sign_in_facts(loaded: LoadedConfiguration, trials: Mapping[str, Trial]) -> l
         record = find_sign_in(descriptor, surroundings)
         trial = trials.get(descriptor.name)
         needless = trial is not None and trial.reason is None
-        missing = "plays without a sign-in" if needless else f"run: ripieno login {descriptor.name}"
+        missing = "works without a sign-in" if needless else f"run: ripieno login {descriptor.name}"
         facts.append(
             {
                 "name": descriptor.name,
@@ -66,50 +63,50 @@ def sign_in_facts(loaded: LoadedConfiguration, trials: Mapping[str, Trial]) -> l
 
 
 def print_sign_ins(facts: Sequence[Mapping[str, Any]]) -> None:
-    """The same for people; nothing where there are none."""
+    """Prints the state of the sign-ins, if there are any."""
     if facts:
         click.echo("\nSign-ins")
-        rows = [(one["name"], one["issuer"] or _nobody(one), one["scope"] or "", one["state"]) for one in facts]
+        rows = [(one["name"], one["issuer"] or _absence(one), one["scope"] or "", one["state"]) for one in facts]
         print_table(("NAME", "ISSUER", "SCOPE", "EXPIRES"), rows)
 
 
-def _nobody(fact: Mapping[str, Any]) -> str:
-    return "nobody is signed in" if fact["needed"] else "not needed to start"
+def _absence(fact: Mapping[str, Any]) -> str:
+    return "not signed in" if fact["needed"] else "not needed to start"
 
 
 def expiry(record: SignIn) -> str:
-    """When a sign-in is over, in words."""
-    renewed = ", renewed by itself" if record.renewable else ""
+    """The end of a sign-in, in words."""
+    renewed = ", renewed automatically" if record.renewable else ""
     if record.expires_at is None:
-        return f"not said{renewed}"
+        return f"unknown{renewed}"
     try:
         moment = datetime.datetime.fromtimestamp(record.expires_at, datetime.UTC)
     except (OverflowError, OSError, ValueError):
         return f"never{renewed}"
-    over = "over since " if record.expires_at < time.time() and not record.renewable else ""
+    over = "expired " if record.expires_at < time.time() and not record.renewable else ""
     return f"{over}{moment:%Y-%m-%d %H:%M} UTC{renewed}"
 
 
 @click.command()
 @click.argument("ensemble", metavar="ENSEMBLE")
-@click.option("--no-browser", is_flag=True, help="Only print the address of the page, and open no browser.")
+@click.option("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=0, min_open=True, max=86400),
     default=PATIENCE,
     show_default=True,
-    help="How long to wait for whoever signs in.",
+    help="How long to wait for the sign-in.",
 )
 @common
 @pass_settings
 def login(settings: Settings, ensemble: str, no_browser: bool, timeout: float) -> None:
-    """Sign in at a server behind a URL.
+    """Sign in to an MCP server.
 
-    The ensemble's [connection] has oauth = { grant = "authorization_code" }. The page of its authorization server is
-    printed, and opened in a browser where there is one; the browser comes back to this machine. What the sign-in
-    gave is kept in a file that only you can read, and renewed by itself as long as the authorization server lets
-    it. The exit code is 1 when nobody signed in.
+    The [connection] of ENSEMBLE must have oauth = { grant = "authorization_code" }. The page of its authorization
+    server is printed, and opened in a browser if there is one; the browser returns to this machine. The tokens are
+    stored in a file that only you can read, and renewed as long as the authorization server allows. The exit code is
+    1 if no one signs in.
 
     \b
     Example:
@@ -122,7 +119,7 @@ def login(settings: Settings, ensemble: str, no_browser: bool, timeout: float) -
     async def show(url: str) -> None:
         say(f"Sign in to {ensemble} on this page:\n\n  {url}\n")
         if opens:
-            # Some browsers are waited for until they end, and nobody waits for that.
+            # In a thread, because for some browsers the call lasts until they end.
             threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
 
     try:
@@ -138,10 +135,10 @@ def login(settings: Settings, ensemble: str, no_browser: bool, timeout: float) -
 @common
 @pass_settings
 def logout(settings: Settings, ensemble: str) -> None:
-    """Forget a sign-in.
+    """Sign out of an MCP server.
 
-    Tokens are revoked at the authorization server where that has a place for it, and deleted here in any case.
-    Ensembles with the same URL share a sign-in.
+    Deletes the tokens, and revokes them if the authorization server supports that. Ensembles with the same URL share a
+    sign-in.
 
     \b
     Example:
@@ -152,15 +149,14 @@ def logout(settings: Settings, ensemble: str) -> None:
     for problem in done.problems:
         say(f"Warning: {problem}")
     if not done.files:
-        click.echo(clean(f"Nobody was signed in to {ensemble}."))
+        click.echo(clean(f"There was no sign-in to {ensemble}."))
         return
     where = f" at {', '.join(done.issuers)}" if done.issuers else ""
-    revoked = "revoked and forgotten" if done.revoked and not done.problems else "forgotten"
+    revoked = "revoked and deleted" if done.revoked and not done.problems else "deleted"
     click.echo(clean(f"Signed out of {ensemble}{where}: the tokens are {revoked}."))
 
 
 def _find(settings: Settings, name: str) -> tuple[EnsembleDescriptor, Surroundings]:
-    """Any ensemble that is known, whether it plays or not. Errors: ``NameAbsence``."""
     loaded = load_layers(settings)
     if name not in loaded.known:
         raise NameAbsence("ensemble", name, loaded.known)
@@ -168,7 +164,7 @@ def _find(settings: Settings, name: str) -> tuple[EnsembleDescriptor, Surroundin
 
 
 def _has_browser() -> bool:
-    """Whether a browser with windows can be opened; one in the terminal would hide what is said there."""
+    """Whether a graphical browser can be opened; one in the terminal would hide the output."""
     return sys.platform == "darwin" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
 
 
@@ -178,7 +174,7 @@ def _print(ensemble: str, done: SignedIn) -> None:
     rows = [
         ("issuer", record.issuer),
         ("resource", record.resource),
-        ("scope", record.scope or "not said"),
+        ("scope", record.scope or "unknown"),
         ("expires", expiry(record)),
         ("tools", str(len(done.tools))),
     ]

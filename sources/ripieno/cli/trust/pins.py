@@ -1,7 +1,4 @@
-"""Looks at foreign ensembles as they are now, beside what was recorded of them, and says what differs.
-
-``ripieno lock``: records what foreign tools are, and says later what has become of them.
-"""
+"""``ripieno lock``: records the definitions of third-party tools, and shows later differences."""
 
 import asyncio
 import contextlib
@@ -16,10 +13,10 @@ from frozendict import frozendict
 from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.plugins import Registry
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers, make_assembly, require_ensembles
+from ripieno.cli.common.assembly import load_valid_layers, make_assembly, require_ensembles
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
-from ripieno.cli.common.tables import print_json
+from ripieno.cli.common.tables import count, print_json
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.loading import locate
@@ -41,10 +38,10 @@ from ripieno.storage.pins import (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One ensemble: what was recorded, what is there now, and what differs.
+    """One ensemble: the record, the current state, and the differences.
 
-    ``started`` is false where its command is not the recorded one, so that nothing is known of its tools; ``failure``
-    says why there is nothing to compare.
+    ``started`` is false if its command differs from the record, so that its tools are unknown; ``failure`` is the error
+    that prevented a comparison.
     """
 
     name: str
@@ -56,11 +53,11 @@ class Look:
 
     @property
     def refused(self) -> bool:
-        """Whether something is not what was recorded, which only its user can agree to."""
+        """Whether something differs from the record, so that the user must approve it."""
         return bool(self.comparison.changed) or self.comparison.command in ("changed", "gone")
 
     def record(self, *, approved: bool) -> PinRecord | None:
-        """What is to be recorded: all that is new, and what is changed or gone as far as it is approved."""
+        """The new record: with all new tools, and with changed and removed ones if approved."""
         if self.failure is not None or not self.started or (self.before is None and self.after == PinRecord()):
             return self.before
         if approved or self.before is None:
@@ -70,7 +67,7 @@ class Look:
         return PinRecord(tools=frozendict(tools), command=command)
 
     def differences(self) -> dict[str, list[str]]:
-        """The lines of a diff for each thing that differs, by its name; of a first record none."""
+        """A diff for each thing that differs, by its name. Empty for a first record."""
         if self.before is None:
             return {}
         pairs: dict[str, tuple[Pin | None, Pin | None]] = {}
@@ -82,8 +79,8 @@ class Look:
         return {what: lines for what, lines in shown.items() if lines}
 
 
-def foreign(loaded: LoadedConfiguration, names: Sequence[str]) -> list[EnsembleDescriptor]:
-    """The ensembles that others define: those of ``names``, or all that play and are not exempt."""
+def foreign_ensembles(loaded: LoadedConfiguration, names: Sequence[str]) -> list[EnsembleDescriptor]:
+    """The third-party ensembles of these names, or all enabled ones that are not exempt from pins."""
     return [
         descriptor
         for descriptor in loaded.ensembles
@@ -92,12 +89,12 @@ def foreign(loaded: LoadedConfiguration, names: Sequence[str]) -> list[EnsembleD
 
 
 def is_foreign(descriptor: EnsembleDescriptor) -> bool:
-    """Whether others define its tools. What a function of ours connects to offers nothing by itself."""
+    """Whether a third party defines its tools. Connections of Python functions offer none themselves."""
     return descriptor.connection is not None and descriptor.connection.origin != "python"
 
 
 def pin_connection(descriptor: EnsembleDescriptor, registry: Registry) -> Pin | None:
-    """The pin of what the connection of an ensemble starts.
+    """The pin of the programs that the connection of an ensemble starts.
 
     Errors: ``ConfigurationInvalidity`` for settings that its origin refuses; those of ``Registry.resolve``.
     """
@@ -116,7 +113,7 @@ async def look_at(
     *,
     approved: bool,
 ) -> list[Look]:
-    """Connects them all at once, and disconnects. A command that is not the recorded one starts only when approved."""
+    """Connects all at once, and disconnects. Starts a command that differs from the record only if approved."""
     return await asyncio.gather(*(_look(one, loaded, surroundings, approved) for one in descriptors))
 
 
@@ -140,7 +137,7 @@ async def _look(
 async def _discover(
     descriptor: EnsembleDescriptor, loaded: LoadedConfiguration, surroundings: Surroundings
 ) -> tuple[InvokerDescriptor, ...]:
-    """Everything that a connection offers, whatever the operator makes of it."""
+    """All tools that a connection offers, before overrides."""
     connection = descriptor.connection
     if connection is None:
         return ()
@@ -157,17 +154,19 @@ async def _discover(
         return tuple(found)
 
 
-def sentences(look: Look, *, recorded: bool, approved: bool) -> list[str]:
-    """What a person reads of one ensemble, with its diffs; ``recorded`` when what can be recorded was."""
+def describe(look: Look, *, recorded: bool, approved: bool) -> list[str]:
+    """The text about one ensemble, with its diffs; ``recorded``: whether the record was updated."""
     if look.failure is not None:
-        return [f"{look.name}: not compared, because it could not be connected."]
+        return [f"{look.name}: not compared, because the connection failed."]
     new, changed, gone = look.comparison.new, look.comparison.changed, look.comparison.gone
     if look.before is None:
         if look.after == PinRecord():
-            return [f"{look.name}: it offers nothing that could be pinned."]
-        return [f"{look.name}: {_count(new)} {'recorded' if recorded else 'not recorded yet'}: {', '.join(new)}"]
+            return [f"{look.name}: no tools to pin."]
+        return [
+            f"{look.name}: {count(len(new), 'tool')} {'recorded' if recorded else 'not recorded yet'}: {', '.join(new)}"
+        ]
     if look.comparison.same:
-        return [f"{look.name}: as recorded, {_count(look.after.tools)}."]
+        return [f"{look.name}: unchanged, {count(len(look.after.tools), 'tool')}."]
     lines = [f"{look.name}:"]
     kept = "" if not recorded else ", approved now" if approved else ", not recorded"
     if look.comparison.command != "same":
@@ -176,16 +175,16 @@ def sentences(look: Look, *, recorded: bool, approved: bool) -> list[str]:
         )
     lines += [f"  changed{kept}: {', '.join(changed)}"] if changed else []
     lines += [f"  new{', recorded' if recorded else ''}: {', '.join(new)}"] if new else []
-    lines += [f"  gone{', forgotten' if recorded and approved else ''}: {', '.join(gone)}"] if gone else []
+    lines += [f"  gone{', deleted' if recorded and approved else ''}: {', '.join(gone)}"] if gone else []
     for one in look.differences().values():
         lines += ["", *one]
     if look.refused and not approved:
-        lines += ["", f"When this is right, agree to it: ripieno lock --approve {look.name}"]
+        lines += ["", f"To approve this: ripieno lock --approve {look.name}"]
     return lines
 
 
 def mapping(look: Look, record: PinRecord | None) -> dict[str, Any]:
-    """The same as JSON. ``recorded`` is whether what is there now is what is recorded."""
+    """The comparison as JSON. ``recorded``: whether the record has the current state."""
     comparison = look.comparison
     differences: Mapping[str, Sequence[str]] = look.differences()
     return {
@@ -206,26 +205,17 @@ def _title(ensemble: str, what: str) -> str:
     return f"command of {ensemble}" if what == "command" else what
 
 
-def _count(tools: Iterable[str]) -> str:
-    number = len(list(tools))
-    return f"{number} tool{'' if number == 1 else 's'}"
-
-
 @click.command()
 @click.argument("ensembles", metavar="[ENSEMBLE]...", nargs=-1)
-@click.option("--approve", is_flag=True, help="Record also what is not what was recorded, after showing it.")
-@click.option(
-    "--check", is_flag=True, help="Compare only, and write nothing; the exit code is 1 when anything differs."
-)
+@click.option("--approve", is_flag=True, help="Show changed and removed tools, and record them as well.")
+@click.option("--check", is_flag=True, help="Only compare; the exit code is 1 if anything differs.")
 @click.option(
     "--export",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=pathlib.Path),
-    help="Write what is recorded to a file that can be shared, such as ripieno.lock.toml; connects nothing.",
+    help="Write the pins to a file to share, such as ripieno.lock.toml; connects nothing.",
 )
-@click.option(
-    "--forget", metavar="E", multiple=True, help="Delete what is recorded of this ensemble; connects nothing."
-)
+@click.option("--forget", metavar="E", multiple=True, help="Delete the pins of this ensemble; connects nothing.")
 @formats
 @common
 @pass_settings
@@ -238,12 +228,11 @@ def lock(  # noqa: PLR0917  click names them
     forget: tuple[str, ...],
     output: Format,
 ) -> None:
-    """Record what foreign tools are, and see what has changed.
+    """Pin the definitions of third-party tools, and show what has changed.
 
-    Ensembles that others define are connected: those that are named, or all that play. What is new is recorded, and
-    which command starts the server; what is not what was recorded is shown, stays as it is recorded, and makes the
-    exit code 1. What happens to such tools
-    elsewhere is said by [ensemble] pin = "required", "warn" or "off".
+    Connects the named third-party ensembles, or all enabled ones. Records new tools, and the commands that start
+    servers. Changed tools are shown and not recorded, and the exit code is 1. Whether they can be called is decided by
+    [ensemble] pin = "required", "warn" or "off".
 
     \b
     Example:
@@ -253,7 +242,7 @@ def lock(  # noqa: PLR0917  click names them
       ripieno lock --export ripieno.lock.toml
     """
     if approve + check + (export is not None) + bool(forget) > 1:
-        raise InputError("Only one of --approve, --check, --export and --forget can be done at a time.")
+        raise InputError("Give only one of --approve, --check, --export and --forget.")
     store = PinStore(Places.of_user().state)
     if forget:
         _forget(store, (*ensembles, *forget))
@@ -266,15 +255,13 @@ def lock(  # noqa: PLR0917  click names them
 def _compare(
     settings: Settings, store: PinStore, names: tuple[str, ...], output: Format, *, check: bool, approve: bool
 ) -> bool:
-    """Whether everything is as it is recorded in the end. Errors: ``AssemblyFailure`` for what cannot be connected."""
+    """Whether everything is recorded in the end. Errors: ``AssemblyFailure`` for failed connections."""
     own = store.read()
-    loaded = load_layers(settings)
-    if loaded.failures:
-        raise AssemblyFailure("Start-up would fail:", loaded.failures)
+    loaded = load_valid_layers(settings)
     require_ensembles(loaded, names)
-    descriptors = foreign(loaded, names)
-    if strange := [name for name in names if name not in {one.name for one in descriptors}]:
-        raise InputError(f"Ensemble {strange[0]!r} has no connection that could offer tools: there is nothing to pin.")
+    descriptors = foreign_ensembles(loaded, names)
+    if unknown := [name for name in names if name not in {one.name for one in descriptors}]:
+        raise InputError(f"Nothing to pin: the ensemble {unknown[0]!r} has no connection that offers tools.")
     surroundings = make_assembly(loaded).surroundings
     looks = run_async(look_at(descriptors, loaded, surroundings, approved=approve))
     records = {look.name: look.before if check else look.record(approved=approve) for look in looks}
@@ -284,9 +271,9 @@ def _compare(
         print_json({"ensembles": [mapping(look, records[look.name]) for look in looks]})
     else:
         for look in looks:
-            click.echo(clean("\n".join(sentences(look, recorded=not check, approved=approve))))
+            click.echo(clean("\n".join(describe(look, recorded=not check, approved=approve))))
         if not looks:
-            click.echo("No ensemble that plays is one that others define: there is nothing to pin.")
+            click.echo("Nothing to pin: no third-party ensemble is enabled.")
     failures = [look.failure for look in looks if look.failure is not None]
     if failures:
         raise AssemblyFailure("Not everything could be compared:", failures)
@@ -303,7 +290,7 @@ def _forget(store: PinStore, names: tuple[str, ...]) -> None:
     own = store.read()
     _require(own, names)
     store.replace(own, dict.fromkeys(names))
-    click.echo(clean(f"Forgotten: {', '.join(dict.fromkeys(names))}."))
+    click.echo(clean(f"Deleted the pins of {', '.join(dict.fromkeys(names))}."))
 
 
 def _export(store: PinStore, names: tuple[str, ...], file: pathlib.Path) -> None:
@@ -311,12 +298,14 @@ def _export(store: PinStore, names: tuple[str, ...], file: pathlib.Path) -> None
     _require(own, names)
     chosen = {name: record for name, record in own.items() if not names or name in names}
     if not chosen:
-        raise InputError("Nothing is recorded that could be shared. Record it first: ripieno lock")
+        raise InputError("There are no pins to share. To record some: ripieno lock")
     if file.exists():
-        # What is no file of pins is somebody's work.
+        # Only a file of pins is overwritten.
         read_pins(file.read_bytes(), str(file), "It is not overwritten: name another file, or delete it.")
     file.write_text(write_pins(chosen, shared=True), encoding="utf-8")
-    click.echo(clean(f"Written to {file}: {', '.join(sorted(chosen))}. It counts for whoever trusts its folder."))
+    click.echo(
+        clean(f"Written to {file}: {', '.join(sorted(chosen))}. It applies for every user who trusts its folder.")
+    )
 
 
 def _require(own: Mapping[str, PinRecord], names: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The application: the routes of all wires, the list of models, and who may come in."""
+"""The gateway's application: the routes of all wires, the list of models, metrics and access checks."""
 
 import functools
 import secrets
@@ -21,8 +21,8 @@ from ripieno.models.protocol import Refusal
 from ripieno.servers.gateway.endpoint import Endpoint
 from ripieno.servers.gateway.errors import plain
 from ripieno.servers.gateway.gateway import Gateway, protocols_of
-from ripieno.servers.gateway.middleware import Guard, Identifying, path_in
-from ripieno.servers.gateway.request_log import Watching
+from ripieno.servers.gateway.middleware import Guard, Identifier, path_in
+from ripieno.servers.gateway.request_log import RequestObserver
 
 _MODELS = "/v1/models"
 _METRICS = "/metrics"
@@ -31,15 +31,14 @@ _METRICS = "/metrics"
 def create_application(
     assembly: Assembly, *, settings: GatewayDescriptor | None = None, watchers: Sequence[Watcher] = ()
 ) -> Starlette:
-    """The application over an entered assembly; ``settings`` None are those of its configuration.
+    """The application over an entered assembly. Default ``settings``: those of its configuration.
 
-    ``watchers`` are told of requests for which nothing runs here, as of runs; of runs, those of the assembly are told.
-    It has no life cycle of its own: whoever serves it enters the assembly around it. Errors: ``InputError`` for a
-    model that cannot be had, and when two protocols have the same route.
+    ``watchers`` observe requests without a run; those of the assembly observe runs. The server enters the assembly
+    around the application. Errors: ``InputError`` for an unknown model, and if two protocols have the same route.
     """
     chosen = assembly.configuration.gateway if settings is None else settings
     gateway = Gateway(assembly, chosen, _secret(assembly, chosen), watchers)
-    watching = Watching(metrics=chosen.metrics, openings=lambda: assembly.openings)
+    observer = RequestObserver(metrics=chosen.metrics, openings=lambda: assembly.openings)
     routes: dict[str, Protocol] = {}
     for protocol in protocols_of(assembly):
         for route in protocol.routes:
@@ -58,7 +57,7 @@ def create_application(
         return _json(entry)
 
     async def metrics(_: Request) -> Response:
-        return _metrics(watching, wanted=chosen.metrics)
+        return _metrics(observer, wanted=chosen.metrics)
 
     async def health(_: Request) -> Response:
         return _json(b'{"status":"ok"}')
@@ -67,60 +66,62 @@ def create_application(
     listed = [*posted, *(("GET", path) for path in (_MODELS, "/healthz", _METRICS))]
 
     async def refuse(request: Request, error: Exception) -> Response:
-        """Whatever is no route: whose wire it should have been is not known."""
+        """Answers for an unknown path in the plain form, because the wire is unknown."""
         status = error.status_code if isinstance(error, HTTPException) else 500
         path = request.scope["path"]
-        # It may be mounted.
+        # The application may be mounted below another path.
         root = path[: len(path) - len(path_in(request.scope))]
-        there = ", ".join(f"{method} {root}{route}" for method, route in listed)
-        message = f"There is nothing at {request.method} {path}. There is: {there}."
+        available = ", ".join(f"{method} {root}{route}" for method, route in listed)
+        message = f"Unknown route: {request.method} {path}. Available: {available}."
         refusal = Refusal(status=status, message=message)
-        watching.refuse("", refusal, path)
+        observer.refuse("", refusal, path)
         return _json(plain(refusal), status)
 
     application = Starlette(
         routes=[
-            # Before a wire whose models stand in the path, and which is asked with POST.
+            # Before the wire that has POST routes with the model in the path.
             Route(_MODELS, models, methods=["GET"]),
             Route(_MODELS + "/{name:path}", model, methods=["GET"]),
-            *(Route(route, Endpoint(protocol, gateway, chosen, watching)) for route, protocol in routes.items()),
+            *(Route(route, Endpoint(protocol, gateway, chosen, observer)) for route, protocol in routes.items()),
             Route("/healthz", health, methods=["GET"]),
             Route(_METRICS, metrics, methods=["GET"]),
         ],
-        middleware=[Middleware(Identifying), Middleware(Guard, chosen, functools.partial(_refuse, routes, watching))],
+        middleware=[Middleware(Identifier), Middleware(Guard, chosen, functools.partial(_refuse, routes, observer))],
         exception_handlers={404: refuse, 405: refuse},
     )
-    # A slash at the end is another path: nobody is sent to an address that was put together of what came.
+    # No redirect to an address made from a request.
     application.router.redirect_slashes = False
     return application
 
 
 def _secret(assembly: Assembly, settings: GatewayDescriptor) -> bytes:
-    """What signs results: the operator's, or one that nobody has but this application."""
+    """The secret for signatures: the operator's, or a random one of this application."""
     if not settings.secret:
         return secrets.token_bytes(32)
     template = Template.parse(settings.secret, variables=True)
     lacking = [name for name in template.variables if not assembly.surroundings.secrets.get(name)]
     if lacking:
-        raise InputError(f"secret under [gateway] wants the variable {' and '.join(lacking)}, which is not set.")
+        raise InputError(f"secret under [gateway] needs the variable {' and '.join(lacking)}, which is not set.")
     return template.header({}, assembly.surroundings.secrets).encode()
 
 
-def _metrics(watching: Watching, *, wanted: bool) -> Response:
-    """What is counted, or why nothing is."""
-    if watching.metrics is not None:
-        return Response(watching.metrics.text(), media_type=watching.metrics.media_type)
-    why = "Install what counts: pip install 'ripieno[otel]'." if wanted else "It is metrics = false under [gateway]."
+def _metrics(observer: RequestObserver, *, wanted: bool) -> Response:
+    if observer.metrics is not None:
+        return Response(observer.metrics.text(), media_type=observer.metrics.media_type)
+    why = (
+        "Install them: pip install 'ripieno[otel]'."
+        if wanted
+        else "They are disabled: metrics = false under [gateway]."
+    )
     return _json(plain(Refusal(status=404, message=f"There are no metrics here. {why}")), 404)
 
 
-def _refuse(routes: Mapping[str, Protocol], watching: Watching, path: str, refusal: Refusal) -> bytes:
-    """The body of a refusal in the form of the wire that answers at a path."""
+def _refuse(routes: Mapping[str, Protocol], observer: RequestObserver, path: str, refusal: Refusal) -> bytes:
     protocol = routes.get(path)
     if protocol is None:
-        # A route may hold places, such as for the name of a model.
+        # A route may have parameters, such as the name of a model.
         protocol = next((one for route, one in routes.items() if compile_path(route)[0].match(path)), None)
-    watching.refuse("" if protocol is None else protocol.name, refusal, path)
+    observer.refuse("" if protocol is None else protocol.name, refusal, path)
     return plain(refusal) if protocol is None else protocol.refuse(refusal)
 
 

@@ -1,7 +1,6 @@
-"""Calls and results of a request belong together: each result names a call before it, each call has one result.
+"""Checks that calls and results of a request match: each result follows its call, and each call has one result.
 
-A client's history is a claim: nothing is stored here that it could be compared with. What does not fit together is
-refused by name, before a model is asked.
+A client's history cannot be verified, because nothing is stored. A mismatch is refused before a model is asked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,26 +10,26 @@ from ripieno.exceptions import InputError
 
 
 class Unpaired(InputError):
-    """Calls and results of a history do not belong together."""
+    """The calls and results of a history do not match."""
 
 
-#: How many calls an error names, and how much it repeats of what a client wrote.
+#: The maximum number of calls in an error, and of characters quoted from a client.
 _NAMED = 5
 _SHOWN = 100
 
 
 def check(canisters: Sequence[Canister]) -> None:
-    """Looks through a conversation, once. Errors: ``Unpaired``, which names the call and says what to send."""
+    """Checks a conversation. Errors: ``Unpaired``, with the call and what to send."""
     waiting = unanswered(canisters)
     if waiting:
         raise missing(waiting)
 
 
 def unanswered(canisters: Sequence[Canister]) -> Mapping[str, str]:
-    """The names of the calls that have no result, by their identifiers. Errors: as those of ``check``.
+    """The names of the calls without a result, by identifier. Errors: as those of ``check``.
 
-    Results may come in any order, and anywhere behind their calls: whatever is said in between stays where it is. An
-    identifier may be used again when its call has been answered, as some servers do turn after turn.
+    Results may come in any order, anywhere after their calls. An identifier may be reused when its call has a result,
+    as some servers do in every turn.
     """
     waiting: dict[str, str] = {}
     answered: dict[str, str] = {}
@@ -39,8 +38,8 @@ def unanswered(canisters: Sequence[Canister]) -> Mapping[str, str]:
             identifier = canister.identifier
             if identifier in waiting:
                 raise Unpaired(
-                    f"Two calls that wait for their results have the identifier {_cut(identifier)}, so that nobody can "
-                    f"tell whose is whose: {_cut(waiting[identifier])} and {_cut(canister.name)}. Give each its own."
+                    f"Two calls without a result have the same identifier {_cut(identifier)}: "
+                    f"{_cut(waiting[identifier])} and {_cut(canister.name)}. Give each its own."
                 )
             waiting[identifier] = canister.name
         elif isinstance(canister, ResultCanister):
@@ -53,18 +52,17 @@ def unanswered(canisters: Sequence[Canister]) -> Mapping[str, str]:
 
 
 def _stray(identifier: str, answered: Mapping[str, str]) -> Unpaired:
-    """Why a result of no call that waits is refused."""
     if identifier in answered:
         call = described(answered[identifier], identifier)
         return Unpaired(f"The call {call} has a second result. Send one result for each call.")
     return Unpaired(
-        f"A result is for {_cut(identifier)}, and no call before it has that identifier. Send the call as well, as it "
-        "was answered, or leave its result out."
+        f"A result is for {_cut(identifier)}, but no earlier call has that identifier. Send the call as well, as you "
+        "received it, or leave out the result."
     )
 
 
 def missing(waiting: Mapping[str, str]) -> Unpaired:
-    """Why calls without a result are refused."""
+    """The error for calls without a result."""
     named = [described(name, identifier) for identifier, name in list(waiting.items())[:_NAMED]]
     more = len(waiting) - len(named)
     calls = (
@@ -73,12 +71,12 @@ def missing(waiting: Mapping[str, str]) -> Unpaired:
         else " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
     )
     return Unpaired(
-        f"There is no result for {calls}. Send one for each call, under its identifier; where it was not run, say so."
+        f"There is no result for {calls}. Send one for each call, with its identifier, even if it did not run."
     )
 
 
 def described(name: str, identifier: str) -> str:
-    """A call, as errors name it."""
+    """The description of a call in errors."""
     return f"{_cut(name)} ({_cut(identifier)})"
 
 

@@ -1,7 +1,7 @@
-"""What ``/metrics`` tells: counts and times of requests, of models and of what runs here, in the words of Prometheus.
+"""The Prometheus metrics at ``/metrics``: counts and times of requests, models and tools that run here.
 
-Every label has a name that the operator gave, or one of a fixed few: nothing that a client or a model wrote.
-Where ``PROMETHEUS_MULTIPROC_DIR`` names a folder, all workers write there, and each of them tells the sum of all.
+Labels have names from the operator or a fixed set, never text of a client or a model. If
+``PROMETHEUS_MULTIPROC_DIR`` names a folder, all workers write there, and each reports the sum.
 """
 
 import contextlib
@@ -23,22 +23,22 @@ from ripieno.canisters.events import ResultReady
 from ripieno.conducting.observers import conventions as names
 from ripieno.models.protocol import Refusal
 
-#: The folder of all workers. The library reads it when it is imported, and never again.
+#: The folder of all workers. The library reads the variable once, when it is imported.
 _FOLDER = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-#: Reasons that the gateway itself gives; a backend's own code could be anything.
+#: The gateway's own reasons; a backend's code could be any text.
 _REASONS = frozenset(
     {
         *("conflict", "context_length_exceeded", "invalid_api_key", "misdirected_request", "model_not_found"),
         *("origin_not_allowed", "server_overloaded", "timeout", "tool_failed", "unsupported_media_type"),
     }
 )
-#: Tools that are told apart. An MCP server may give others each time that it is asked.
+#: The maximum number of tool labels: an MCP server may rename its tools without limit.
 _TOOLS = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Ended:
-    """What is counted when a request has ended. To find these by their labels takes longer than to count (measured)."""
+    """The counters of ended requests. Kept, because the lookup by labels takes longer than the count (measured)."""
 
     count: Callable[[], None]
     measure: Callable[[float], None]
@@ -46,7 +46,7 @@ class _Ended:
 
 
 class Metrics:
-    """The counts of one application. ``openings`` tells how often the breaker of each provider has opened so far."""
+    """The metrics of one application. ``openings`` returns how often each provider's breaker has opened."""
 
     media_type = CONTENT_TYPE_LATEST
 
@@ -85,25 +85,25 @@ class Metrics:
         )
         active = Gauge(
             names.spelled(names.ACTIVE_METRIC),
-            "Requests under way.",
+            "Requests in progress.",
             [names.spelled(names.WIRE)],
             registry=registry,
             multiprocess_mode="livesum",
         )
         self._departures = count(names.DEPARTURES_METRIC, "Clients that left before their answer.", (names.WIRE,))
         self._refusals = count(names.REFUSALS_METRIC, "Requests that were refused.", (names.REASON,))
-        self._retries = count(names.RETRIES_METRIC, "Times that a model was asked again.", whose)
-        self._breakers = count(names.BREAKERS_METRIC, "Times that an endpoint was left alone.", (names.PROVIDER,))
+        self._retries = count(names.RETRIES_METRIC, "Retries of models.", whose)
+        self._breakers = count(names.BREAKERS_METRIC, "Openings of breakers.", (names.PROVIDER,))
         self._active: Callable[[str], Gauge] = functools.cache(active.labels)
         self._ended = functools.cache(self._make_ended)
         self._waited = functools.cache(self._make_waited)
 
     def begin(self, wire: str) -> None:
-        """A request has come."""
+        """Counts a request that begins."""
         self._active(wire).inc()
 
     def end(self, wire: str, model: str, status: int, seconds: float, usage: Usage) -> None:
-        """It has ended. ``model`` is ``provider/model``, or nothing where none was asked."""
+        """Counts a request that has ended. ``model`` is ``provider/model``, or empty if none was asked."""
         self._active(wire).dec()
         ended = self._ended(wire, model, status)
         ended.count()
@@ -114,11 +114,11 @@ class Metrics:
             give(usage.output_tokens)
 
     def wait(self, model: str, seconds: float) -> None:
-        """The first byte of a stream has left."""
+        """Records the time to the first byte of a stream."""
         self._waited(model)(seconds)
 
     def run(self, event: ResultReady) -> None:
-        """A call has its result; one that did not run is not counted."""
+        """Records a call that has a result, if it ran."""
         report, error = event.result.report, event.result.error
         if not report.attempts:
             return
@@ -130,21 +130,21 @@ class Metrics:
         self._calls.labels("execute_tool", tool, error.category if error else "").observe(report.duration_ms / 1000)
 
     def depart(self, wire: str) -> None:
-        """A client has left."""
+        """Counts a client that left."""
         self._departures.labels(wire).inc()
 
     def retry(self, model: str) -> None:
-        """A model is asked again."""
+        """Counts a retry of a model."""
         self._retries.labels(*_whose(model)).inc()
 
     def refuse(self, wire: str, refusal: Refusal, *, ended: bool = False) -> None:
-        """A request was refused; ``ended`` where it never began."""
+        """Counts a refused request; ``ended``: it never began."""
         self._refusals.labels(_reason(refusal)).inc()
         if ended:
             self._requests.labels(wire, *_whose(""), str(refusal.status)).inc()
 
     def count_openings(self) -> None:
-        """Looks which endpoints are left alone that were not before."""
+        """Counts breakers that have opened since the last call."""
         for provider, openings in self._openings().items():
             before = self._opened.get(provider, 0)
             if openings > before:
@@ -152,7 +152,7 @@ class Metrics:
                 self._breakers.labels(provider).inc(openings - before)
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """The metrics in the form of Prometheus."""
         if _FOLDER is None:
             return generate_latest(self._registry)
         _forget_dead(pathlib.Path(_FOLDER))
@@ -166,7 +166,7 @@ class Metrics:
         return _Ended(
             count=self._requests.labels(wire, *whose, str(status)).inc,
             measure=self._seconds.labels("chat", *whose, str(status) if status >= 400 else "").observe,
-            # Without a model there are none, and nothing is told of them.
+            # Requests without a model have no tokens.
             use=tuple(tokens(kind).inc for kind in ("input", "output") if model),
         )
 
@@ -188,7 +188,6 @@ def _whose(model: str) -> tuple[str, str]:
 
 
 def _reason(refusal: Refusal) -> str:
-    """One of a fixed few."""
     if refusal.code in _REASONS:
         return refusal.code
     try:
@@ -216,12 +215,12 @@ class _AllWorkers(Collector):
 
 
 def _forget_dead(folder: pathlib.Path) -> None:
-    """Workers that are gone have no requests under way; what they had counted stays."""
+    """Removes the requests in progress of workers that are gone. Their counts stay."""
     for file in folder.glob("gauge_live*_*.db"):
         try:
             os.kill(int(file.stem.rpartition("_")[2]), 0)
         except ProcessLookupError:
-            # Another worker may have seen it at the same time.
+            # Another worker may have removed it at the same time.
             file.unlink(missing_ok=True)
         except PermissionError:
             continue

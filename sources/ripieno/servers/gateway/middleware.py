@@ -1,7 +1,4 @@
-"""Who may come in, and how many at once: Host, Origin, key and content type are judged before anything is read.
-
-Every request has an identifier: its answer has it as a header, and each line that is logged for it as a field.
-"""
+"""Access checks before a request is read: Host, Origin, key, content type, concurrency. Adds a request identifier."""
 
 import re
 import secrets
@@ -18,31 +15,31 @@ from ripieno.servers.gateway.responses import send_body
 from ripieno.servers.http.keys import PLACES, Keys
 from ripieno.servers.http.listeners import LOOPBACK
 
-#: What needs no key: whoever balances load has none.
+#: The path that needs no key, for load balancers.
 HEALTH = "/healthz"
 Refuse = Callable[[str, Refusal], bytes]
 _HOST, _ORIGIN, _TYPE = b"host", b"origin", b"content-type"
 _WATCHED = PLACES | {_HOST, _ORIGIN, _TYPE}
-#: A host and its port, as a client writes it. Whoever the browser thinks it talks to stands before the colon.
+#: A host and its port in a Host header.
 _AUTHORITY = re.compile(rb"(\[[0-9a-f:.]{2,45}\]|[0-9a-z_](?:[0-9a-z_.-]*[0-9a-z_])?)(?::([0-9]{1,5}))?")
 _SCHEMES = {b"http": b"80", b"https": b"443"}
 _JSON = b"application/json"
 
-_STRANGE_HOST = Refusal(
+_WRONG_HOST = Refusal(
     status=421,
     code="misdirected_request",
-    message="This server is not known under the Host that was asked for. Whoever runs it can allow it: "
+    message="This server does not have the name in the Host header. The operator can allow it: "
     "ripieno serve responses --allow-host NAME, or hosts under [gateway].",
 )
-_STRANGE_ORIGIN = Refusal(
-    status=403, code="origin_not_allowed", message="Pages of other origins cannot use this server. Send no Origin."
+_WRONG_ORIGIN = Refusal(
+    status=403, code="origin_not_allowed", message="Web pages of other origins cannot use this server. Send no Origin."
 )
-_STRANGE_KEY = Refusal(
+_WRONG_KEY = Refusal(
     status=401,
     code="invalid_api_key",
     message="The key is missing or wrong. Send one key, once: Authorization: Bearer KEY, x-api-key or x-goog-api-key.",
 )
-_STRANGE_TYPE = Refusal(
+_WRONG_TYPE = Refusal(
     status=415, code="unsupported_media_type", message=f"Send Content-Type: {_JSON.decode()}, and nothing else."
 )
 _BUSY = Refusal(
@@ -51,16 +48,16 @@ _BUSY = Refusal(
 
 
 def path_in(scope: Scope) -> str:
-    """The path of a request below where the application is mounted."""
+    """The path of a request below the application's mount point."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     return path[len(root) :] if root and path.startswith(f"{root}/") else path
 
 
 class Guard:
-    """Passes requests on that may come in, and tells the application in ``scope["state"]["caller"]`` whose they are.
+    """Forwards permitted requests, with the name of the caller in ``scope["state"]["caller"]``.
 
-    The caller is "" where no key is needed. Others are answered here, in the form that ``refuse`` gives for a path.
-    What is decided is decided on ``scope["path"]`` and headers as they came; nothing is put together to an address.
+    The caller is "" if no key is needed. Others are answered here, in the form that ``refuse`` gives for a path.
+    Decisions depend only on ``scope["path"]`` and the headers as received, never on an address made from them.
     """
 
     def __init__(self, application: ASGIApp, settings: GatewayDescriptor, refuse: Refuse) -> None:
@@ -68,7 +65,7 @@ class Guard:
         self._refuse = refuse
         self._keys = Keys(settings.keys)
         self._names = frozenset(_spelled(name) for name in (*LOOPBACK, *settings.hosts))
-        #: Behind a balancer, a page's origin is the name that its operator knows it by, whatever Host says.
+        #: Behind a load balancer, a page's origin is one of the operator's names, whatever Host is.
         self._own = frozenset(_spelled(name) for name in settings.hosts)
         self._most = settings.concurrency
         self._open = 0
@@ -97,35 +94,33 @@ class Guard:
             self._open -= 1
 
     def _judge(self, scope: Scope) -> Refusal | None:
-        """Why a request may not come in; the first reason that there is."""
         watched = [header for header in scope["headers"] if header[0] in _WATCHED]
         hosts = [value for name, value in watched if name == _HOST]
         authority = _read(hosts[0]) if len(hosts) == 1 else None
         if authority is None or not self._is_known(authority[0], scope):
-            return _STRANGE_HOST
+            return _WRONG_HOST
         origins = [value for name, value in watched if name == _ORIGIN]
         if origins and not (len(origins) == 1 and self._is_own(origins[0], hosts[0])):
-            return _STRANGE_ORIGIN
+            return _WRONG_ORIGIN
         caller = ""
         if self._keys and path_in(scope) != HEALTH:
             found = self._keys.identify(watched)
             if found is None:
-                return _STRANGE_KEY
+                return _WRONG_KEY
             caller = found
         if scope["method"] == "POST" and not _is_json([value for name, value in watched if name == _TYPE]):
-            return _STRANGE_TYPE
+            return _WRONG_TYPE
         scope["state"] = {**scope.get("state", {}), "caller": caller}
         return None
 
     def _is_known(self, name: bytes, scope: Scope) -> bool:
         if name in self._names:
             return True
-        # The address that was dialled. No name of a page leads a browser to write an address there.
+        # The address of the connection. A page cannot make a browser send it as Host.
         server: Any = scope.get("server")
         return server is not None and name == _spelled(server[0])
 
     def _is_own(self, origin: bytes, host: bytes) -> bool:
-        """Whether a page has the origin that it asks: of this very server, or of a name that is its own."""
         scheme, separator, rest = origin.lower().partition(b"://")
         usual = _SCHEMES.get(scheme)
         theirs, ours = _read(rest), _read(host)
@@ -139,13 +134,13 @@ class Guard:
 
 
 def _spelled(name: str) -> bytes:
-    """A name or an address as it stands in a Host."""
+    """A name or an address as written in a Host header."""
     lower = name.lower()
     return f"[{lower}]".encode() if ":" in lower else lower.encode()
 
 
 def _read(authority: bytes) -> tuple[bytes, bytes] | None:
-    """The host, in lower case, and the port, or nothing where it is left out; None for what is neither."""
+    """The host in lower case and the port, empty if missing; None for an invalid value."""
     match = _AUTHORITY.fullmatch(authority.lower())
     return None if match is None else (match[1], match[2] or b"")
 
@@ -155,14 +150,17 @@ def _is_json(types: Iterable[bytes]) -> bool:
 
 
 _NAME = b"x-request-id"
-#: Official clients read it under these names, and show it with an error (measured: one reads the first, one the other).
+#: Official clients read it from these headers, and show it with an error (measured: each reads another one).
 _NAMES = (_NAME, b"request-id")
-#: What a balancer may have called it. Nothing else of a client's comes into a log as it is.
+#: A valid identifier of a load balancer. Nothing else of a request is logged verbatim.
 _GIVEN = re.compile(rb"[0-9A-Za-z_.:-]{8,64}")
 
 
-class Identifying:
-    """Passes requests on under the identifier that a balancer gave, or under a new one."""
+class Identifier:
+    """Forwards requests under the identifier of a load balancer, or a new one.
+
+    The answer has it as a header, and each log line as a field.
+    """
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
@@ -189,6 +187,5 @@ class Identifying:
 
 
 def _given(scope: Scope) -> bytes | None:
-    """The identifier that the request has already, if it can be one."""
     values = [value for name, value in scope["headers"] if name == _NAME]
     return values[0] if len(values) == 1 and _GIVEN.fullmatch(values[0]) else None

@@ -1,4 +1,4 @@
-"""The models that clients may ask for, under the names that the operator gives them."""
+"""The models that clients may request, under the operator's names."""
 
 from collections.abc import Mapping
 
@@ -11,15 +11,15 @@ from ripieno.jsonvalues import encode
 from ripieno.models import Model
 from ripieno.servers.http.models import model_entry, model_list
 
-#: The name that stands for every other one.
+#: The name for all other names.
 ANY = "*"
 
 
 class Names:
-    """Names to models. All models are made at once, so that a name which leads nowhere is told at the start.
+    """Names of models. All models are created at the start, so that a wrong name is reported then.
 
-    A model is known by its identity, ``provider/model``, and by its bare name where no other has that one; and by
-    whatever name it is mapped from. Without models and map there is the default model. Errors: ``InputError``.
+    A model has its identity, ``provider/model``; its bare name, if it is unique; and the names that map to it. Without
+    models and map, it is the default model. Errors: ``InputError``.
     """
 
     def __init__(self, assembly: Assembly, settings: GatewayDescriptor) -> None:
@@ -29,7 +29,7 @@ class Names:
         if not identities and not settings.map:
             if assembly.configuration.model is None:
                 raise InputError(
-                    "No model is named that clients may ask for. Name some: --model provider/model, --map "
+                    "There is no model to serve. Name one: --model provider/model, --map "
                     'NAME=provider/model, or models = ["provider/model"] under [gateway].'
                 )
             identities = (assembly.configuration.model,)
@@ -52,12 +52,12 @@ class Names:
         self.listed = encode(model_list(tuple(self._known)))
 
     def resolve(self, name: str) -> Model:
-        """The model of that name. Errors: ``NameAbsence``."""
+        """The model of this name. Errors: ``NameAbsence``."""
         model = self._known.get(name) or self._any
         if model is None:
             raise NameAbsence("model", name, self._known)
         return model
 
     def one(self, name: str) -> bytes | None:
-        """What is said of one model, or None where there is none."""
+        """The description of one model, or None."""
         return encode(model_entry(name)) if name in self._known else None

@@ -1,13 +1,13 @@
-"""The events of a whole run, with all its turns and all that ran here, told as those of one answer.
+"""Merges a run's events into one response.
 
 ::
 
     TurnBegan
       items of the first turn      results of those of its calls that ran here, in the order of the calls
       items of the next turn       and so on
-    TurnEnded                      with all that was used, and why the run ended
+    TurnEnded                      with the total usage, and why the run ended
 
-Where a client cannot be shown what ran here, only texts and its own calls are told.
+If the client cannot be shown what ran here, it gets only texts and its own calls.
 """
 
 import collections
@@ -41,21 +41,21 @@ from ripieno.canisters.events import (
 )
 from ripieno.canisters.faults import Fault
 
-#: What reasoning may lead to.
+#: Events that may follow reasoning.
 _ITEMS = (TextDelta, ContentSealed, InvocationBegan, InvocationSealed)
-#: What stands between texts of different turns where nothing else does.
+#: Separates texts of different turns if nothing else does.
 _BREAK = "\n\n"
 _LOST = Fault(
     category="limit",
-    message="The call has no result: the run had reached its limit.",
+    message="The call has no result: the run reached its limit.",
     recoverable=False,
 )
 
 
-class Telling:
-    """Takes the events of runs one after the other, and gives those of one answer.
+class ResponseMerger:
+    """Takes the events of consecutive runs, and returns those of one response.
 
-    ``model`` is what the client calls the model, ``theirs`` the names of its own tools, ``sign`` signs a result.
+    ``model`` is the client's name of the model, ``theirs`` the names of its own tools; ``sign`` signs a result.
     """
 
     def __init__(
@@ -75,82 +75,82 @@ class Telling:
         self._shows = shows
         self._begun = False
         self._ended: TurnEnded | None = None
-        #: How many calls are told; the places of those of this turn, by their index in it.
-        self._told = 0
+        #: The number of shown calls; the places of this turn's calls, by their index in it.
+        self._shown = 0
         self._places: dict[int, int] = {}
-        #: How many calls of this turn are sealed, and whether the model has ended it.
+        #: The number of sealed calls in this turn, and whether the model has ended it.
         self._sealed = 0
-        self._over = False
-        #: Calls of ours that are told, in their order, whose results are not; and results that came before their turn.
+        self._turn_ended = False
+        #: Calls of ours that still need a result in the response, in order; and results that came early.
         self._waiting: collections.deque[InvocationCanister] = collections.deque()
         self._ready: dict[str, ResultReady] = {}
-        #: Whether a text was said in this turn; whether one in an earlier one; whether this text was parted from it.
-        self._said = self._before = self._parted = False
-        #: What a provider wants back before what it led to; and whether that was, so far, a call that is not told.
+        #: Whether this turn has a text; whether an earlier one had; whether this text was separated from it.
+        self._has_text = self._had_text = self._separated = False
+        #: Opaque content that precedes its result; and whether that result, so far, is a hidden call.
         self._held: list[Event] = []
-        self._led = False
-        self._tellers: Mapping[type, Callable[[Any], Sequence[Event]]] = {
+        self._led_to_hidden = False
+        self._handlers: Mapping[type, Callable[[Any], Sequence[Event]]] = {
             TurnBegan: self._begin,
-            TextDelta: self._say,
+            TextDelta: self._add_text,
             ReasoningDelta: _pass,
             ContentSealed: self._seal_content,
             InvocationBegan: self._begin_call,
-            ArgumentsDelta: self._argue,
+            ArgumentsDelta: self._add_arguments,
             InvocationSealed: self._seal_call,
             TurnEnded: self._end_turn,
             ResultReady: self._take,
             Alert: _pass,
         }
 
-    def tell(self, event: Event) -> Sequence[Event]:
-        """What is told when this happens."""
-        teller = self._tellers.get(type(event))
-        told = () if teller is None else teller(event)
-        if not self._held or not any(isinstance(one, _ITEMS) for one in told):
-            return told
+    def merge(self, event: Event) -> Sequence[Event]:
+        """The events of the response for one event of a run."""
+        handler = self._handlers.get(type(event))
+        events = () if handler is None else handler(event)
+        if not self._held or not any(isinstance(one, _ITEMS) for one in events):
+            return events
         held, self._held = self._held, []
-        return (*held, *told)
+        return (*held, *events)
 
     def deny(self, results: Iterable[ResultCanister]) -> Sequence[Event]:
-        """What is told of results that others than the run have given to calls of ours."""
-        told: list[Event] = []
+        """The events for results of our calls that do not come from the run."""
+        events: list[Event] = []
         calls = {call.identifier: call for call in self._waiting}
         for result in results:
             call = calls[result.invocation_id]
-            told += self._take(ResultReady(invocation=call, result=result, tool=call.name))
-        return told
+            events += self._take(ResultReady(invocation=call, result=result, tool=call.name))
+        return events
 
     def expect(self, calls: Iterable[InvocationCanister]) -> Sequence[Event]:
-        """What is told before anything else, where the client knows these calls of ours, and not their results."""
-        told = self._begin(TurnBegan())
-        self._over = True
+        """The first events if the client knows these calls of ours, but not their results."""
+        events = self._begin(TurnBegan())
+        self._turn_ended = True
         self._waiting.extend(calls)
-        return told
+        return events
 
-    def leave(self, identifiers: Collection[str]) -> Sequence[Event]:
-        """What is told when these calls of ours go on waiting: the results of the others."""
+    def suspend(self, identifiers: Collection[str]) -> Sequence[Event]:
+        """The results of the other calls, if these calls of ours continue to wait."""
         self._waiting = collections.deque(one for one in self._waiting if one.identifier not in identifiers)
-        self._over = True
+        self._turn_ended = True
         return self._results()
 
     def repeat(self, calls: Iterable[InvocationCanister]) -> Sequence[Event]:
-        """Calls that the client knows, told once more."""
-        told: list[Event] = []
+        """The events that show known calls again."""
+        events: list[Event] = []
         for call in calls:
-            told.append(InvocationSealed(index=self._told, invocation=call))
-            self._told += 1
-        return told
+            events.append(InvocationSealed(index=self._shown, invocation=call))
+            self._shown += 1
+        return events
 
     def end(self, finish: Finish, usage: Usage, reason: str | None = None) -> Sequence[Event]:
-        """The last events. Calls of ours whose turn was lost have a result that says so."""
-        told: list[Event] = [] if self._begun else [*self._begin(TurnBegan())]
-        self._over = True
+        """The last events. Calls of ours without a result get a fault as result."""
+        events: list[Event] = [] if self._begun else [*self._begin(TurnBegan())]
+        self._turn_ended = True
         lost = [call.identifier for call in self._waiting if call.identifier not in self._ready]
-        told += [*self._results(), *self.deny([ResultCanister(invocation_id=one, error=_LOST) for one in lost])]
+        events += [*self._results(), *self.deny([ResultCanister(invocation_id=one, error=_LOST) for one in lost])]
         last = self._ended
         if reason is None and last is not None and last.finish == finish:
             reason = last.reason
-        return [*told, TurnEnded(finish=finish, usage=usage, reason=reason, turn=1)]
+        return [*events, TurnEnded(finish=finish, usage=usage, reason=reason, turn=1)]
 
     # Turns.
 
@@ -158,9 +158,9 @@ class Telling:
         self._places.clear()
         self._held.clear()
         self._sealed = 0
-        self._over = False
-        self._before = self._before or self._said
-        self._said = False
+        self._turn_ended = False
+        self._had_text = self._had_text or self._has_text
+        self._has_text = False
         if self._begun:
             return ()
         self._begun = True
@@ -168,44 +168,44 @@ class Telling:
 
     def _end_turn(self, event: TurnEnded) -> Sequence[Event]:
         self._ended = event
-        self._over = True
-        # Providers refuse reasoning without what it led to.
-        held, self._held = () if self._led else self._held, []
+        self._turn_ended = True
+        # Providers refuse reasoning without its result.
+        held, self._held = () if self._led_to_hidden else self._held, []
         return (*held, *self._results())
 
-    # What is said.
+    # Texts.
 
-    def _say(self, event: TextDelta) -> Sequence[Event]:
-        if not event.text or not self._parts():
+    def _add_text(self, event: TextDelta) -> Sequence[Event]:
+        if not event.text or not self._separates():
             return (event,)
-        self._parted = True
+        self._separated = True
         return (TextDelta(_BREAK + event.text),)
 
     def _seal_content(self, event: ContentSealed) -> Sequence[Event]:
         content = event.content
         if isinstance(content, OpaqueContent):
             self._held.append(event)
-            self._led = False
+            self._led_to_hidden = False
             return ()
         if not isinstance(content, TextualContent) or not content.text:
             return (event,)
-        parted, self._parted = self._parts() or self._parted, False
-        return (ContentSealed(dataclasses.replace(content, text=_BREAK + content.text)),) if parted else (event,)
+        separated, self._separated = self._separates() or self._separated, False
+        return (ContentSealed(dataclasses.replace(content, text=_BREAK + content.text)),) if separated else (event,)
 
-    def _parts(self) -> bool:
-        """Whether a text that is said now is parted from that of an earlier turn, with nothing shown between them."""
-        first, self._said = not self._said, True
-        return first and self._before and not self._shows
+    def _separates(self) -> bool:
+        """Whether to separate this text from that of an earlier turn."""
+        first, self._has_text = not self._has_text, True
+        return first and self._had_text and not self._shows
 
     # Calls.
 
     def _begin_call(self, event: InvocationBegan) -> Sequence[Event]:
-        # Where one call alone is allowed, which that is stands fast when one is complete.
-        if not self._is_told(event.name) or (self._single and event.name in self._theirs):
+        # If only one call is allowed, it is known when it is complete.
+        if not self._is_shown(event.name) or (self._single and event.name in self._theirs):
             return ()
         return (dataclasses.replace(event, index=self._place(event.index)),)
 
-    def _argue(self, event: ArgumentsDelta) -> Sequence[Event]:
+    def _add_arguments(self, event: ArgumentsDelta) -> Sequence[Event]:
         place = self._places.get(event.index)
         return () if place is None else (dataclasses.replace(event, index=place),)
 
@@ -215,21 +215,21 @@ class Telling:
         theirs = invocation.name in self._theirs
         if not theirs:
             self._waiting.append(invocation)
-        if not self._is_told(invocation.name) or (theirs and self._single and self._sealed > 1):
-            self._led = True
+        if not self._is_shown(invocation.name) or (theirs and self._single and self._sealed > 1):
+            self._led_to_hidden = True
             return ()
         return (InvocationSealed(index=self._place(event.index), invocation=invocation),)
 
     def _place(self, index: int) -> int:
-        """The place of a call of this turn among all that are told: clients count on it that none is left out."""
+        """The place of a call among all shown calls, without gaps: clients rely on it."""
         place = self._places.get(index)
         if place is None:
-            place = self._places[index] = self._told
-            self._told += 1
+            place = self._places[index] = self._shown
+            self._shown += 1
         return place
 
-    def _is_told(self, name: str) -> bool:
-        """Whether the client is told of calls of this name: of its own, as far as it allows them."""
+    def _is_shown(self, name: str) -> bool:
+        """Whether calls of this name are shown: the client's own, as far as allowed, and ours."""
         if name in self._theirs:
             return self._allowed is None or name in self._allowed
         return self._shows
@@ -237,21 +237,21 @@ class Telling:
     # Results.
 
     def _take(self, event: ResultReady) -> Sequence[Event]:
-        # What its stream lost was never an answer; and what a client's own call was refused with is no result of ours.
+        # Discarded calls are not part of the answer, and refusals of a client's own calls are not our results.
         if not event.discarded and event.invocation.name not in self._theirs:
             self._ready[event.invocation.identifier] = event
         return self._results()
 
     def _results(self) -> Sequence[Event]:
-        """The results that may be told now: those of a turn that has ended, in the order of its calls."""
-        told: list[Event] = []
-        while self._over and self._waiting and self._waiting[0].identifier in self._ready:
+        """The results of an ended turn that can be shown now, in the order of its calls."""
+        events: list[Event] = []
+        while self._turn_ended and self._waiting and self._waiting[0].identifier in self._ready:
             call = self._waiting.popleft()
             event = self._ready.pop(call.identifier)
             result = carried(event.result)
             if self._shows:
-                told.append(dataclasses.replace(event, invocation=call, result=result, seal=self._sign(call, result)))
-        return told
+                events.append(dataclasses.replace(event, invocation=call, result=result, seal=self._sign(call, result)))
+        return events
 
 
 def _pass(event: Event) -> Sequence[Event]:
@@ -259,7 +259,7 @@ def _pass(event: Event) -> Sequence[Event]:
 
 
 def carried(result: ResultCanister) -> ResultCanister:
-    """The result as clients can be given it, and can give it back: sounds are named, and what is opaque is left out."""
+    """The result in a form that clients can return: sounds are named, and opaque content is omitted."""
     if not any(isinstance(content, AudioContent | OpaqueContent) for content in result.content):
         return result
     kept = (content for content in result.content if not isinstance(content, OpaqueContent))

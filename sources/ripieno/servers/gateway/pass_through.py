@@ -1,9 +1,7 @@
-"""One turn of a model as the answer to a request: nothing runs here, nothing is kept.
+"""One turn of a model as the answer to a request, without tools that run here.
 
-What a client forbids is enforced, whatever the model says: calls of tools that are not allowed, any call where there
-may be none, a second one where there may be one.
-
-Watchers of runs, told of requests that are only translated: as of a run of one turn in which nothing is called.
+The client's restrictions are enforced whatever the model calls: allowed tools, no calls, or a single call. Watchers
+observe the request as a run of one turn without calls.
 """
 
 import asyncio
@@ -36,13 +34,13 @@ from ripieno.models import Model
 from ripieno.models.protocol import Asked
 
 
-async def reported(batches: Batches, watchers: Sequence[Watcher], model: str) -> Batches:
-    """The same events, of which watchers are told first, and of the end after them. ``model`` is ``provider/model``.
+async def observed(batches: Batches, watchers: Sequence[Watcher], model: str) -> Batches:
+    """The same events, after watchers have seen them. ``model`` is ``provider/model``.
 
-    Watchers see what the model said: its own name, and calls that the client does not get.
+    Watchers see the model's own name, and calls that the client does not get.
     """
     identifier = uuid.uuid4().hex
-    watching = [watch(identifier, model) for watch in watchers]
+    observers = [watch(identifier, model) for watch in watchers]
     finish: Finish = "error"
     turns, usage = 0, NO_USAGE
     try:
@@ -56,18 +54,18 @@ async def reported(batches: Batches, watchers: Sequence[Watcher], model: str) ->
                     elif isinstance(event, TurnEnded):
                         finish, usage = event.finish, event.usage
                         event = dataclasses.replace(event, turn=1)  # noqa: PLW2901
-                    _tell(watching, event)
+                    _notify(observers, event)
                 yield events
     except (asyncio.CancelledError, GeneratorExit):
         if finish == "error":
             finish = "cancelled"
         raise
     finally:
-        _tell(watching, ConductEnded(finish=finish, turns=turns, calls=0, usage=usage))
+        _notify(observers, ConductEnded(finish=finish, turns=turns, calls=0, usage=usage))
 
 
-def _tell(watching: Iterable[Callable[[Event], None]], event: Event) -> None:
-    for watch in watching:
+def _notify(observers: Iterable[Callable[[Event], None]], event: Event) -> None:
+    for watch in observers:
         try:
             watch(event)
         except Exception as error:
@@ -80,14 +78,11 @@ _Called = TypeVar("_Called", InvocationBegan, ArgumentsDelta, InvocationSealed)
 
 
 async def translate(model: Model, asked: Asked, offer: Offer, watchers: Sequence[Watcher] = ()) -> Batches:
-    """The events of one turn, as many at a time as came together. Errors: ``ProviderFailure``, ``InputError``.
-
-    ``watchers`` are told of it as of a run.
-    """
+    """The events of one turn, in batches. Errors: ``ProviderFailure``, ``InputError``."""
     controls = asked.controls
     batches = model.batches(asked.canisters, ensembles=offer, controls=controls, deltas=controls.stream)
     if watchers:
-        batches = reported(batches, watchers, model.identity)
+        batches = observed(batches, watchers, model.identity)
     sieve = Sieve.of(controls, model, tools=bool(asked.tools))
     async with contextlib.aclosing(batches):
         begun = False
@@ -100,26 +95,25 @@ async def translate(model: Model, asked: Asked, offer: Offer, watchers: Sequence
 
 
 def renamed(events: Sequence[Event], name: str) -> Sequence[Event]:
-    """The same events, in which the model has the name under which a client knows it."""
+    """The same events, with the client's name of the model."""
     return [TurnBegan(model=name, turn=one.turn) if isinstance(one, TurnBegan) else one for one in events]
 
 
 class Sieve:
-    """Lets through what a client allows. Whatever else the model calls is logged, and never told."""
+    """Filters calls that the client does not allow; they are logged."""
 
     def __init__(self, allowed: tuple[str, ...] | None, model: str, *, single: bool) -> None:
         self._allowed = allowed
         self._single = single
         self._model = model
-        #: The calls that are let through, by their index, and the index that each has for the client; those that are
-        #: not; and whether anything was said.
+        #: The index for the client of each allowed call, by its index; the other calls; and whether there was content.
         self._kept: dict[int, int] = {}
         self._dropped: set[int] = set()
-        self._said = False
+        self._has_content = False
 
     @classmethod
     def of(cls, controls: Controls, model: Model, *, tools: bool) -> "Sieve | None":
-        """The sieve for a request; None for one that forbids nothing. ``tools``: whether it has any."""
+        """The sieve for a request, or None if it restricts nothing. ``tools``: whether it has any."""
         allowed = controls.allowed_tools
         if controls.tool_choice == "none":
             allowed = ()
@@ -129,10 +123,10 @@ class Sieve:
         return cls(allowed, model.identity, single=single)
 
     def sift(self, events: Iterable[Event]) -> list[Event]:
-        """What of these events is let through. Errors: ``ProviderRefusal`` where nothing is left of an answer."""
-        return [told for event in events if (told := self._told(event)) is not None]
+        """The allowed events. Errors: ``ProviderRefusal`` if the answer has nothing else."""
+        return [kept for event in events if (kept := self._filter(event)) is not None]
 
-    def _told(self, event: Event) -> Event | None:
+    def _filter(self, event: Event) -> Event | None:
         if isinstance(event, InvocationBegan):
             return self._numbered(event) if self._admits(event.index, event.name) else None
         if isinstance(event, InvocationSealed):
@@ -140,16 +134,16 @@ class Sieve:
         if isinstance(event, ArgumentsDelta):
             return self._numbered(event) if event.index in self._kept else None
         if isinstance(event, ContentSealed):
-            self._said = True
+            self._has_content = True
         elif isinstance(event, TurnEnded) and self._dropped and not self._kept:
-            if not self._said:
-                words = "The model called what this request does not allow, and said nothing."
-                raise ProviderRefusal(self._model, words)
+            if not self._has_content:
+                message = "The model only called tools that this request does not allow."
+                raise ProviderRefusal(self._model, message)
             return dataclasses.replace(event, finish="stop") if event.finish == "invocations" else event
         return event
 
     def _numbered(self, event: _Called) -> _Called:
-        """Without gaps: a client may take an index for a place."""
+        """The event with an index without gaps: a client may use it as a place."""
         index = self._kept[event.index]
         return event if index == event.index else dataclasses.replace(event, index=index)
 
@@ -161,5 +155,5 @@ class Sieve:
             self._kept[index] = len(self._kept)
             return True
         self._dropped.add(index)
-        _logger.warning("%s called %s, which this request does not allow: left out.", self._model, spelled(name))
+        _logger.warning("%s called %s, which this request does not allow: call omitted.", self._model, spelled(name))
         return False

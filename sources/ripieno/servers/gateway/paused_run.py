@@ -1,4 +1,4 @@
-"""A run whose calls may wait for a person, told as one answer: it begins, or goes on where it was left."""
+"""A run with calls that may wait for a person, merged into one response. It starts, or continues."""
 
 import contextlib
 import dataclasses
@@ -33,24 +33,24 @@ from ripieno.conducting import Run
 from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError
 from ripieno.servers.gateway.history_checks import described
-from ripieno.servers.gateway.one_answer import Telling
+from ripieno.servers.gateway.one_answer import ResponseMerger
 from ripieno.servers.gateway.paused_store import Deferral, ResumeToken, of_caller
 
 Opaque = frozendict[str, object]
 
 WAITING = "waiting_for_approval"
 _WAITS = Fault(category="denied", code=WAITING, message="The call waits for a person.")
-#: Finishes behind which nothing is left to conduct.
+#: Finishes after which nothing is left to conduct.
 _DONE: Sequence[Finish] = ("stop", "terminal", "length", "filter", "limit")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """What one request brings to a run. ``begin`` conducts a conversation with the answers to calls that waited.
+class RunRequest:
+    """The part of a request that concerns a run. ``begin`` conducts a conversation with answers to waiting calls.
 
-    ``ours`` and ``theirs`` are names of tools, ``tools`` patterns of ours; ``deny`` gives results to calls that nobody
-    can wait for, and ``finish_of`` says how an answer ends whose run has ended so. ``wire`` is the answer's,
-    where it shows our calls: their items have identifiers of their own there.
+    ``ours`` and ``theirs`` are names of tools, ``tools`` patterns of ours. ``deny`` gives results to calls that cannot
+    wait, and ``finish_of`` gives the finish of the answer. ``wire`` is that of the answer if it shows our calls, whose
+    items have their own identifiers there.
     """
 
     begin: Callable[[Conversation, Mapping[str, Given]], Run]
@@ -67,43 +67,45 @@ class Part:
 
 
 class PausedRun:
-    """Plays one request. ``claim`` is what it goes on with, if it does."""
+    """Answers one request. ``claim`` is the token of the conversation that it continues, if any."""
 
-    def __init__(self, deferral: Deferral, telling: Telling, part: Part, claim: ResumeToken | None) -> None:
+    def __init__(
+        self, deferral: Deferral, merger: ResponseMerger, request: RunRequest, claim: ResumeToken | None
+    ) -> None:
         self._deferral = deferral
-        self._telling = telling
-        self._part = part
+        self._merger = merger
+        self._request = request
         self._claim = claim
-        self._held = _Held(part.theirs)
-        #: How far it is, and what is kept of it.
-        self._conversation = Conversation(canisters=part.canisters)
+        self._held = _HeldEvents(request.theirs)
+        #: The current conversation, and its saved state.
+        self._conversation = Conversation(canisters=request.canisters)
         self._paused: Paused | None = None
 
-    async def play(self) -> Batches:
+    async def respond(self) -> Batches:
         """The events of the answer. Errors: those of runs; ``Conflict``, ``InputError``."""
         claim, deferral = self._claim, self._deferral
         with contextlib.ExitStack() as stack:
-            told: Sequence[Event] = ()
+            events: Sequence[Event] = ()
             if claim is not None:
                 paused = deferral.load(claim)
                 if not _must_wait(paused, claim):
                     stack.enter_context(deferral.claimed(claim))
-                    # Whoever had it meanwhile may have changed it.
+                    # Another request may have changed it meanwhile.
                     paused = deferral.load(claim)
                 if _must_wait(paused, claim):
-                    yield [*self._retell(paused.conversation, claim), *self._wait(paused)]
+                    yield [*self._repeat(paused.conversation, claim), *self._wait(paused)]
                     return
                 if not _has_ended(paused.conversation):
                     self._check(paused.conversation)
                     paused = deferral.begin(paused, claim)
                 self._paused, self._conversation = paused, paused.conversation
-                told = self._retell(paused.conversation, claim)
-            async with contextlib.aclosing(self._answer(told)) as batches:
+                events = self._repeat(paused.conversation, claim)
+            async with contextlib.aclosing(self._answer(events)) as batches:
                 async for batch in batches:
                     yield batch
 
     async def _answer(self, first: Sequence[Event]) -> Batches:
-        """What is told ``first``, and the rest. What is kept stays kept until all that came of it was told."""
+        """The ``first`` events, and the rest. The saved state stays until all of it has been sent."""
         before = self._conversation.usage
         waits = False
         try:
@@ -113,11 +115,11 @@ class PausedRun:
                 async with contextlib.aclosing(self._conduct()) as batches:
                     async for batch in batches:
                         yield batch
-            conversation, part = self._conversation, self._part
+            conversation, request = self._conversation, self._request
             used = _between(before, conversation.usage)
             waits = bool(_waiting(conversation)) and not self._must_deny()
             if waits:
-                self._paused = self._deferral.keep(conversation, part.model, part.tools, part.caller)
+                self._paused = self._deferral.keep(conversation, request.model, request.tools, request.caller)
                 yield self._wait(self._paused, used)
             else:
                 yield self._end(used)
@@ -128,115 +130,111 @@ class PausedRun:
             self._deferral.forget(self._paused)
 
     async def _conduct(self) -> Batches:
-        """The run itself."""
         answers: Mapping[str, Given] = frozendict[str, Given]() if self._paused is None else self._paused.answers
-        run = self._part.begin(self._conversation, answers)
+        run = self._request.begin(self._conversation, answers)
         try:
             async with run:
                 async for event in run:
-                    if self._part.hear is not None:
-                        self._part.hear(event)
+                    if self._request.hear is not None:
+                        self._request.hear(event)
                     if isinstance(event, TurnBegan):
                         self._save(run.conversation)
-                    told = self._tell(event)
-                    if told:
-                        yield told
+                    events = self._merge(event)
+                    if events:
+                        yield events
         finally:
             self._conversation = run.conversation
         if self._paused is not None:
-            # What was answered has been heard.
+            # The answers have been used.
             self._paused = dataclasses.replace(self._paused, answers=frozendict[str, Given]())
 
     def _save(self, conversation: Conversation) -> None:
-        """Keeps how far it is, where anything is kept of it."""
         if self._paused is not None:
             self._paused = dataclasses.replace(self._paused, conversation=conversation)
             self._deferral.save(self._paused)
 
     def _check(self, conversation: Conversation) -> None:
-        """Errors: ``InputError`` for a call that waits, of a tool that this request has not."""
+        """Errors: ``InputError`` for a waiting call of a tool that this request does not have."""
         for call in conversation.open:
-            if call.name not in self._part.ours | self._part.theirs:
+            if call.name not in self._request.ours | self._request.theirs:
                 raise unoffered(call)
 
     def _must_deny(self) -> bool:
-        """Whether its client could not come back to what waits, beside calls of its own."""
-        return self._part.wire is None and bool(of_caller(self._conversation))
+        """Whether its client cannot return to the waiting calls, besides calls of its own."""
+        return self._request.wire is None and bool(of_caller(self._conversation))
 
-    # What is told.
+    # Events.
 
-    def _tell(self, event: Event) -> Sequence[Event]:
-        # What the turn before it had held back has no call that waits.
+    def _merge(self, event: Event) -> Sequence[Event]:
+        # The held events of the turn before have no waiting call.
         before = self._held.release({}) if isinstance(event, TurnBegan) else ()
-        return [*before, *self._held.take(self._telling.tell(event))]
+        return [*before, *self._held.take(self._merger.merge(event))]
 
-    def _retell(self, conversation: Conversation, claim: ResumeToken) -> Sequence[Event]:
-        """What the client lacks of what is kept."""
-        known, lacking = conversation.canisters[: claim.told], conversation.canisters[claim.told :]
+    def _repeat(self, conversation: Conversation, claim: ResumeToken) -> Sequence[Event]:
+        """The events of the saved conversation that the client does not have."""
+        known, lacking = conversation.canisters[: claim.shown], conversation.canisters[claim.shown :]
         pending: dict[str, InvocationCanister] = {}
         for canister in known:
             if isinstance(canister, InvocationCanister):
                 pending[canister.identifier] = canister
             elif isinstance(canister, ResultCanister):
                 pending.pop(canister.invocation_id, None)
-        told = [*self._telling.expect(one for one in pending.values() if one.name not in self._part.theirs)]
+        events = [*self._merger.expect(one for one in pending.values() if one.name not in self._request.theirs)]
         for event in _events_of(lacking, pending):
-            told += self._tell(event)
-        return told
+            events += self._merge(event)
+        return events
 
     def _wait(self, paused: Paused, usage: Usage = NO_USAGE) -> Sequence[Event]:
-        """The end of an answer some of whose calls wait."""
-        conversation, part = paused.conversation, self._part
+        conversation, request = paused.conversation, self._request
         waiting = _waiting(conversation)
         calls = [one for one in conversation.open if one.identifier in waiting]
-        told = [*self._held.take(self._telling.leave(waiting))]
-        if part.wire is None:
-            told += [*self._held.release({}), *self._say(paused, waiting)]
-            return [*told, *self._telling.end("stop", usage)]
-        claims = {one.identifier: _opaque(part.wire, self._deferral.sign(one, paused)) for one in calls}
+        events = [*self._held.take(self._merger.suspend(waiting))]
+        if request.wire is None:
+            events += [*self._held.release({}), *self._describe(paused, waiting)]
+            return [*events, *self._merger.end("stop", usage)]
+        claims = {one.identifier: _opaque(request.wire, self._deferral.sign(one, paused)) for one in calls}
         held = self._held.release(claims)
         heard = {one.invocation.identifier for one in held if isinstance(one, InvocationSealed)}
-        again = self._telling.repeat(one for one in calls if one.identifier not in heard)
-        return [*told, *held, *_marked(again, claims), *self._telling.end("limit", usage, WAITING)]
+        again = self._merger.repeat(one for one in calls if one.identifier not in heard)
+        return [*events, *held, *_with_claims(again, claims), *self._merger.end("limit", usage, WAITING)]
 
-    def _say(self, paused: Paused, waiting: Mapping[str, Waiting]) -> Sequence[Event]:
-        """What waits, in words, for clients that have no other."""
+    def _describe(self, paused: Paused, waiting: Mapping[str, Waiting]) -> Sequence[Event]:
+        """The waiting calls as text, for clients without another form for them."""
         named = ", ".join(f"{one.tool} ({identifier})" for identifier, one in waiting.items())
         text = (
-            f"This waits for a person's approval: {named}, in the conversation {paused.identifier}. Whoever runs this "
-            f"server looks at it with: ripieno approvals show {paused.short}"
+            f"Waiting for a person's approval: {named}, in the conversation {paused.identifier}. "
+            f"The operator of this server sees it with: ripieno approvals show {paused.short}"
         )
         events = (TurnBegan(), TextDelta(text), ContentSealed(TextualContent(text=text)))
-        return [one for event in events for one in self._telling.tell(event)]
+        return [one for event in events for one in self._merger.merge(event)]
 
     def _end(self, usage: Usage) -> Sequence[Event]:
-        """The end of an answer none of whose calls wait here."""
         conversation = self._conversation
-        denied = self._part.deny(conversation)
-        told = [*self._held.take(self._telling.deny(denied))]
+        denied = self._request.deny(conversation)
+        events = [*self._held.take(self._merger.deny(denied))]
         if denied:
             conversation = conversation.say(denied)
-        told += self._held.release({})
-        return [*told, *self._telling.end(self._part.finish_of(conversation), usage)]
+        events += self._held.release({})
+        return [*events, *self._merger.end(self._request.finish_of(conversation), usage)]
 
 
 def unoffered(call: InvocationCanister) -> InputError:
-    """Why a request without the tool of a waiting call is refused."""
+    """The error for a request without the tool of a waiting call."""
     return InputError(
-        f"The call {described(call.name, call.identifier)} waits, and this request has no tool of that name: send the "
-        "tools again that were sent with it."
+        f"The call {described(call.name, call.identifier)} waits, but this request has no tool of that name. Send the "
+        "same tools again."
     )
 
 
-class _Held:
-    """Holds back what a turn says from its first call of ours on, until it is known which of its calls wait."""
+class _HeldEvents:
+    """Holds back the events of a turn from its first call of ours on, until it is known which calls wait."""
 
     def __init__(self, theirs: frozenset[str]) -> None:
         self._theirs = theirs
         self._events: list[Event] = []
 
     def take(self, events: Sequence[Event]) -> Sequence[Event]:
-        """What of this is told now."""
+        """The events that can be sent now."""
         for place, event in enumerate(events):
             if self._events or self._is_ours(event):
                 self._events += events[place:]
@@ -244,9 +242,9 @@ class _Held:
         return events
 
     def release(self, claims: Mapping[str, Opaque]) -> Sequence[Event]:
-        """All that was held back, in which calls have these claims."""
+        """The held events, with these claims in their calls."""
         events, self._events = self._events, []
-        return _marked(events, claims) if claims else events
+        return _with_claims(events, claims) if claims else events
 
     def _is_ours(self, event: Event) -> bool:
         if isinstance(event, InvocationSealed):
@@ -254,8 +252,8 @@ class _Held:
         return isinstance(event, InvocationBegan) and event.name not in self._theirs
 
 
-def _marked(events: Iterable[Event], claims: Mapping[str, Opaque]) -> Sequence[Event]:
-    """The same, in which calls with claims are told as calls that wait, whose items have these for identifiers."""
+def _with_claims(events: Iterable[Event], claims: Mapping[str, Opaque]) -> Sequence[Event]:
+    """The same events, with claims as identifiers of the items of waiting calls."""
     return [_mark(event, claims) for event in events]
 
 
@@ -273,20 +271,19 @@ def _opaque(wire: str, identifier: str) -> Opaque:
 
 
 def _waiting(conversation: Conversation) -> Mapping[str, Waiting]:
-    """The calls of ours that wait, by their identifiers."""
     return {one.invocation: one for one in conversation.waiting if one.why != "caller"}
 
 
 def _has_ended(conversation: Conversation) -> bool:
-    """Whether nothing is left to conduct: its end was not told."""
+    """Whether nothing is left to conduct, and only the end was not sent."""
     return conversation.finish in _DONE or (conversation.finish == "open" and not _waiting(conversation))
 
 
 def _must_wait(paused: Paused, claim: ResumeToken) -> bool:
-    """Whether somebody has to answer first: a person, or a client that has not been told of its call."""
+    """Whether an answer is missing: of a person, or of a client that has not received its call."""
     conversation = paused.conversation
     callers = of_caller(conversation) if _waiting(conversation) else frozenset[str]()
-    untold = conversation.canisters[claim.told :]
+    untold = conversation.canisters[claim.shown :]
     unknown = any(isinstance(one, InvocationCanister) and one.identifier in callers for one in untold)
     return bool(paused.unanswered) or unknown
 
@@ -297,7 +294,7 @@ def _between(before: Usage, after: Usage) -> Usage:
 
 
 def _events_of(canisters: Sequence[Canister], calls: Mapping[str, InvocationCanister]) -> Iterable[Event]:
-    """What was said and came of it, as the run told it. ``calls`` are those before it that have no result there."""
+    """The events of these canisters, as in a run. ``calls`` are earlier ones without a result."""
     known = dict(calls)
     speaking, index = False, 0
     for canister in canisters:

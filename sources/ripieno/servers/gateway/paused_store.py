@@ -1,7 +1,7 @@
-"""Conversations in which a call waits for a person: kept for the operator, and claimed by the client that asks again.
+"""Saved conversations with calls that wait for a person, which clients continue with a signed token.
 
-The client holds the claim, which is signed, and the operator the conversation. What stands in the client's request is
-never gone on with, and approves nothing: only what is kept is, with the answers that the operator gave there.
+Only the saved conversation is continued, with the answers that the operator saved. A client's own history continues
+nothing and approves nothing.
 """
 
 import contextlib
@@ -33,52 +33,49 @@ from ripieno.servers.gateway.signatures import Signer, claims_in
 _logger = logging.getLogger(__name__)
 
 _GONE = (
-    "What waited for a person here waits no more: another request has gone on with it, or whoever runs this server. "
-    "Leave the call out, or begin again."
+    "The call no longer waits: another request or the operator of this server has continued the conversation. "
+    "Leave out the call, or start again."
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeToken:
-    """What a request goes on with: the conversation that is kept, and how many of its canisters its caller has.
+    """The saved conversation that a request continues, and how many of its canisters the caller has (``shown``).
 
-    ``results`` are those of its request, by the identifiers of calls.
+    ``results`` are those in the request, by identifiers of calls.
     """
 
     conversation: str
-    told: int
+    shown: int
     results: Mapping[str, ResultCanister]
 
 
 class Deferral:
-    """Keeps the conversations of a gateway that wait. Errors: ``InputError`` where calls cannot wait."""
+    """Saves the waiting conversations of a gateway. Errors: ``InputError`` if calls cannot wait."""
 
     def __init__(self, assembly: Assembly, signer: Signer) -> None:
         state = assembly.loaded.state
         if state is None:
-            raise InputError(
-                "Calls cannot wait for a person without a folder for state, where they are kept: set "
-                'absent = "deny" under [gateway].'
-            )
+            raise InputError('absent = "defer" under [gateway] needs a state folder. Set one, or set absent = "deny".')
         if isinstance(assembly.execution.confirmer, RulesConfirmer | ServingConfirmer):
             raise InputError(
-                'absent = "defer" under [gateway] lets calls wait for a person, and the confirmer of this assembly '
-                'denies them: assemble it with confirmer=DeferredConfirmer(), or set absent = "deny".'
+                'absent = "defer" under [gateway] lets calls wait for a person, but the confirmer of this assembly '
+                'denies them. Assemble it with confirmer=DeferredConfirmer(), or set absent = "deny".'
             )
         self._store = PausedStore(state)
         self._workspace = str(assembly.loaded.workspace)
         self._signer = signer
 
-    # What requests hold.
+    # Tokens in requests.
 
     def sign(self, call: InvocationCanister, paused: Paused) -> str:
-        """The identifier of the item of a call that waits in what is kept."""
+        """The identifier of the item of a waiting call."""
         return self._signer.claim(call, paused.caller, paused.identifier, len(paused.conversation.canisters))
 
     def find(self, asked: Asked, unanswered: Mapping[str, str], caller: str) -> ResumeToken:
-        """What a request goes on with. ``unanswered`` are the names of its calls without results, by identifiers.
+        """The token of a request. ``unanswered`` are the names of its calls without results, by identifier.
 
-        Errors: ``InputError``, which names the call.
+        Errors: ``InputError``, with the call.
         """
         claims = claims_in(asked.native)
         lacking = {identifier: name for identifier, name in unanswered.items() if identifier not in claims}
@@ -94,44 +91,46 @@ class Deferral:
             claimed = self._signer.claimed(call, caller, claims[identifier])
             if claimed is None:
                 raise InputError(
-                    f"The call {described(name, identifier)} waits for nobody here: send its item back unchanged, with "
-                    "its id, under the key that it was given to, or leave it out."
+                    f"The call {described(name, identifier)} does not wait here. Send its item back unchanged, with "
+                    "its id and the same key, or leave it out."
                 )
             found.add(claimed)
         if len(found) > 1:
-            raise InputError("Calls of several conversations wait in this one. Ask for one of them at a time.")
+            raise InputError(
+                "Calls of several saved conversations wait in this request. Send those of one conversation."
+            )
         first = min(places[identifier] for identifier in unanswered)
         after = asked.canisters[first:]
         if any(isinstance(one, UserCanister | SupervisorCanister | DocumentCanister) for one in after):
             identifier, name = next(iter(unanswered.items()))
             raise InputError(
-                f"The call {described(name, identifier)} waits for a person, and nothing can be said behind it before "
-                "it has its result. Ask again without what follows it, and say that later."
+                f"The call {described(name, identifier)} waits for a person, so no message can follow it yet. Send the "
+                "request without the messages after it, and add them later."
             )
-        ((conversation, told),) = found
+        ((conversation, shown),) = found
         results = {one.invocation_id: one for one in asked.canisters if isinstance(one, ResultCanister)}
-        return ResumeToken(conversation=conversation, told=told, results=results)
+        return ResumeToken(conversation=conversation, shown=shown, results=results)
 
-    # What is kept.
+    # Saved conversations.
 
     def load(self, claim: ResumeToken) -> Paused:
-        """What is kept under a claim. Errors: ``Conflict`` when nothing is any more."""
+        """The saved conversation of a token. Errors: ``Conflict`` if there is none any more."""
         with _usable():
             paused = self._store.load(claim.conversation)
-        if paused is None or claim.told > len(paused.conversation.canisters):
+        if paused is None or claim.shown > len(paused.conversation.canisters):
             raise Conflict(_GONE)
         return paused
 
     @contextlib.contextmanager
     def claimed(self, claim: ResumeToken) -> Generator[None, None, None]:
-        """No other request, and no other process, goes on with it meanwhile. Errors: ``Conflict``."""
+        """Prevents other requests and processes from continuing it. Errors: ``Conflict``."""
         with contextlib.ExitStack() as stack:
             with _usable():
                 stack.enter_context(self._store.claimed(claim.conversation))
             yield
 
     def keep(self, conversation: Conversation, model: str, tools: Sequence[str], caller: str) -> Paused:
-        """Keeps a conversation that waits. It is durable when this returns."""
+        """Saves a waiting conversation, durably."""
         paused = Paused(
             conversation=conversation,
             workspace=self._workspace,
@@ -143,24 +142,24 @@ class Deferral:
         return paused
 
     def save(self, paused: Paused) -> None:
-        """Takes the place of what was kept of the same conversation, with the answers that nobody has heard yet."""
+        """Replaces the saved state of the conversation, with the unused answers."""
         opened = [one.identifier for one in paused.conversation.open if one.identifier in paused.answers]
         with _usable():
             answers = {invocation: self._renew(paused.answers[invocation]) for invocation in opened}
             self._store.save(dataclasses.replace(paused, answers=answers))
 
     def forget(self, paused: Paused) -> None:
-        """It has ended."""
+        """Deletes the saved state of a conversation that has ended."""
         with _usable():
             self._store.forget(paused.identifier)
 
-    # Going on.
+    # Continuation.
 
     def begin(self, paused: Paused, claim: ResumeToken) -> Paused:
-        """What is conducted on, with answers that count; whoever claims it has to conduct it now.
+        """The conversation to conduct, with valid answers. The caller must conduct it now.
 
-        Kept is that nobody knows what came of the calls that begin: were this process killed, none would run twice.
-        Errors: ``InputError``, which names calls of the client that have no result.
+        The saved state records an unknown outcome for the calls that start, so that none runs twice if this process is
+        killed. Errors: ``InputError``, with calls of the client that have no result.
         """
         conversation = paused.conversation
         callers = {one.identifier: one.name for one in conversation.open if one.identifier in of_caller(conversation)}
@@ -177,12 +176,12 @@ class Deferral:
         denied = {invocation: given for invocation, given in counting.items() if isinstance(given.answer, Deny)}
         begins = [one.identifier for one in conversation.open if one.identifier not in denied]
         if begins or used:
-            feared = conversation.say([_unknown(invocation) for invocation in begins])
-            self.save(dataclasses.replace(paused, conversation=feared, answers=denied))
+            pessimistic = conversation.say([_unknown(invocation) for invocation in begins])
+            self.save(dataclasses.replace(paused, conversation=pessimistic, answers=denied))
         return dataclasses.replace(paused, conversation=conversation.replace(finish=None), answers=counting)
 
     def _settle(self, given: Given) -> Given | None:
-        """An answer whose grant is used up; None where it was used before, by somebody who did not tell the end."""
+        """The answer with its grant redeemed; None if it was redeemed before, by a process that did not finish."""
         if not isinstance(given.answer, Approve) or not given.token or given.binding is None:
             return given
         try:
@@ -194,7 +193,7 @@ class Deferral:
         return dataclasses.replace(given, token="")
 
     def _renew(self, given: Given) -> Given:
-        """An approval whose grant was used up for a call that did not begin: it is good once again."""
+        """A new grant for an approval that was redeemed for a call that did not start."""
         if not isinstance(given.answer, Approve) or given.token or given.binding is None:
             return given
         return dataclasses.replace(given, token=self._store.grants.issue(given.binding, seconds=LIFETIME).token)
@@ -206,7 +205,7 @@ def of_caller(conversation: Conversation) -> frozenset[str]:
 
 
 def once(asked: Asked) -> Asked:
-    """The same, in which calls that wait stand once, however often the client was told that they do."""
+    """The request with each waiting call once, however often the client received it."""
     claims = claims_in(asked.native)
     if not claims:
         return asked
@@ -216,7 +215,7 @@ def once(asked: Asked) -> Asked:
         if isinstance(canister, InvocationCanister) and canister.identifier in claims:
             if canister in seen:
                 if isinstance(kept[-1], AssistantCanister) and not kept[-1].content:
-                    # It stood there for the call alone.
+                    # It had no other content.
                     kept.pop()
                 continue
             seen.append(canister)
@@ -232,11 +231,15 @@ def _unknown(invocation: str) -> ResultCanister:
 
 @contextlib.contextmanager
 def _usable() -> Generator[None, None, None]:
-    """Files of the operator are no business of clients."""
+    """Replaces errors of the store, which concern the operator only."""
     try:
         yield
     except Conflict as error:
-        raise Conflict("Another request, or whoever runs this server, goes on with it now. Ask again later.") from error
+        raise Conflict(
+            "Another request or the operator of this server continues the conversation now. Try again later."
+        ) from error
     except InputError as error:
-        _logger.error("What waits for a person cannot be kept.", exc_info=error)
-        raise RipienoError("What waits for a person cannot be kept here now. Whoever runs this finds why.") from error
+        _logger.error("The waiting conversation cannot be saved.", exc_info=error)
+        raise RipienoError(
+            "The waiting conversation cannot be saved. The log of the gateway has the reason."
+        ) from error

@@ -1,4 +1,4 @@
-"""What is seen of requests: metrics, one line of the log for each, and more for whoever debugs; never contents."""
+"""Observation of requests: metrics, one log line for each, more with debugging; never contents."""
 
 import importlib.util
 import logging
@@ -20,14 +20,14 @@ from ripieno.models.protocol import Asked, Refusal
 
 _logger = logging.getLogger(__name__)
 
-#: What logs and metrics have for a client that left before its answer; no client is ever told it.
+#: The status of a request whose client left, in logs and metrics only.
 LEFT = 499
 _PARENT = b"traceparent"
-_HEARD = frozenset({Alert, TurnEnded})
+_NOTED = frozenset({Alert, TurnEnded})
 
 
 class RequestLog:
-    """What is seen of one request, for as long as it is entered: nothing."""
+    """The observation of one request, entered for its duration. This class observes nothing."""
 
     __slots__ = ()
 
@@ -40,60 +40,64 @@ class RequestLog:
         """The request has ended, and nothing more is sent."""
 
     def read(self, asked: Asked) -> None:
-        """It was read."""
+        """The request was read."""
 
     def resolve(self, model: Model) -> None:
-        """It has a model."""
+        """The request has a model."""
 
     def hear(self, events: Iterable[Event]) -> Iterable[Event]:
-        """The next events of its answer, which are given back."""
+        """The next events of the answer, which are returned."""
         return events
 
     def take(self, event: Event) -> None:
-        """An event of what runs here for it."""
+        """An event of the run for the request."""
 
     def begin(self) -> None:
-        """Its answer streams from now on."""
+        """The answer starts to stream."""
 
     def answer(self) -> None:
-        """Its answer is complete."""
+        """The answer is complete."""
 
     def refuse(self, refusal: Refusal) -> None:
-        """It is refused, or its answer ends in the middle."""
+        """The request is refused, or its answer ends early."""
 
 
-UNSEEN = RequestLog()
+UNOBSERVED = RequestLog()
 
 
-class Watching:
-    """Who sees the requests of one application.
+class RequestObserver:
+    """Observes the requests of one application.
 
-    ``openings`` tells how often the breaker of each provider has opened. ``metrics`` None: nobody counts.
+    ``openings`` returns how often each provider's breaker has opened. ``metrics`` is None without metrics.
     """
 
     def __init__(self, *, metrics: bool, openings: Callable[[], Mapping[str, int]]) -> None:
         self.metrics: Any = None
         if metrics and is_countable():
-            # It takes long to import, and not every gateway has it.
+            # Imported late: slow, and optional.
             from ripieno.servers.gateway.metrics import Metrics
 
             self.metrics = Metrics(openings)
 
-    def see(self, wire: str, scope: Scope) -> RequestLog:
-        """What is to be entered for a request over a wire."""
+    def observe(self, wire: str, scope: Scope) -> RequestLog:
+        """The observation of a request over a wire, to be entered."""
         logs = _logger.isEnabledFor(logging.INFO)
-        # Without that module, nobody has a span for which there could be a parent.
+        # Without that module, there are no spans that need a parent.
         parented = "opentelemetry.trace" in sys.modules and any(name == _PARENT for name, _ in scope["headers"])
         if self.metrics is None and not logs and not parented:
-            return UNSEEN
-        return _Seen(wire, scope, self.metrics, parented=parented, logs=logs)
+            return UNOBSERVED
+        return _ObservedRequest(wire, scope, self.metrics, parented=parented, logs=logs)
 
     def refuse(self, wire: str, refusal: Refusal, path: str) -> None:
-        """A request was refused before anybody could see it. ``wire`` is empty where none is at its path."""
+        """Records a request that was refused before its endpoint. ``wire`` is empty for an unknown path."""
         if self.metrics is not None:
             self.metrics.refuse(wire, refusal, ended=True)
         if _logger.isEnabledFor(logging.INFO):
-            _log(wire=wire, status=refusal.status, why=_why(refusal) or ("" if wire else f"nothing at {spelled(path)}"))
+            _log(
+                wire=wire,
+                status=refusal.status,
+                why=_reason_of(refusal) or ("" if wire else f"nothing at {spelled(path)}"),
+            )
 
 
 def is_countable() -> bool:
@@ -101,8 +105,8 @@ def is_countable() -> bool:
     return importlib.util.find_spec("prometheus_client") is not None
 
 
-class _Seen(RequestLog):
-    """A request that somebody looks at."""
+class _ObservedRequest(RequestLog):
+    """A request with metrics, a log line or a span."""
 
     __slots__ = (
         "_alerted",
@@ -113,10 +117,10 @@ class _Seen(RequestLog):
         "_metrics",
         "_model",
         "_parented",
+        "_reason_of",
         "_scope",
         "_status",
         "_usage",
-        "_why",
         "_wire",
     )
 
@@ -130,7 +134,7 @@ class _Seen(RequestLog):
         self._began = time.perf_counter()
         self._model = ""
         self._status = LEFT
-        self._why = ""
+        self._reason_of = ""
         self._usage: Usage = NO_USAGE
         self._alerted = False
         self._end: Callable[[], None] | None = None
@@ -149,7 +153,7 @@ class _Seen(RequestLog):
     ) -> None:
         seconds = time.perf_counter() - self._began
         if kind is not None:
-            # Nobody foresaw it, or the server ends: the client is there all the same.
+            # An unexpected error, or the end of the server: the client has not left.
             self._status = 500
         if self._end is not None:
             self._end()
@@ -163,7 +167,7 @@ class _Seen(RequestLog):
                 seconds=seconds,
                 usage=self._usage,
                 caller=self._scope.get("state", {}).get("caller", ""),
-                why=self._why,
+                why=self._reason_of,
             )
 
     def read(self, asked: Asked) -> None:
@@ -175,8 +179,8 @@ class _Seen(RequestLog):
 
     def hear(self, events: Iterable[Event]) -> Iterable[Event]:
         batch = events if isinstance(events, list) else list(events)
-        # Alerts come alone, and the end of a turn comes last: nothing else is looked at where tokens fly.
-        if batch and type(batch[-1]) in _HEARD:
+        # Alerts come alone, and the end of a turn comes last: other events are skipped for speed.
+        if batch and type(batch[-1]) in _NOTED:
             self._note(batch[-1])
         if self._debugs:
             for event in batch:
@@ -185,7 +189,7 @@ class _Seen(RequestLog):
 
     def take(self, event: Event) -> None:
         if isinstance(event, TurnEnded):
-            # The end of the whole answer has the sum; where it never comes, this is what was used.
+            # Replaced by the sum at the end of the answer, if that arrives.
             self._usage += event.usage
         elif self._metrics is not None and isinstance(event, ResultReady):
             self._metrics.run(event)
@@ -200,7 +204,7 @@ class _Seen(RequestLog):
 
     def refuse(self, refusal: Refusal) -> None:
         self._status = refusal.status
-        self._why = _why(refusal)
+        self._reason_of = _reason_of(refusal)
         if self._metrics is not None:
             self._metrics.refuse(self._wire, refusal)
 
@@ -220,8 +224,8 @@ class _Seen(RequestLog):
             metrics.count_openings()
 
 
-def _why(refusal: Refusal) -> str:
-    """What programs are told of the reason: words could be the client's."""
+def _reason_of(refusal: Refusal) -> str:
+    """The code and parameter of a refusal. The message could quote the client."""
     return ", ".join(spelled(one) for one in (refusal.code, refusal.parameter) if one)
 
 
@@ -235,7 +239,7 @@ def _log(
     caller: str = "",
     why: str = "",
 ) -> None:
-    """One line for a request. All names in it are the operator's, but ``why`` it was refused."""
+    """Logs one line for a request. All names in it are the operator's, except ``why`` it was refused."""
     milliseconds = round(seconds * 1000)
     fields = {
         "wire": wire,
@@ -265,7 +269,6 @@ def _log(
 
 
 def _log_history(asked: Asked) -> None:
-    """The calls and results that stand in what a client sent."""
     for canister in asked.canisters:
         if isinstance(canister, InvocationCanister):
             fields = {"tool": spelled(canister.name), "invocation": spelled(canister.identifier)}
@@ -276,7 +279,6 @@ def _log_history(asked: Asked) -> None:
 
 
 def _log_call(event: Event) -> None:
-    """A call in an answer: as it begins, and when it is complete."""
     if isinstance(event, InvocationBegan):
         fields: dict[str, Any] = {"tool": spelled(event.name), "index": event.index}
         _logger.debug("The call %s begins (index %d).", *fields.values(), extra=fields)

@@ -1,4 +1,4 @@
-"""Answers on their way to a client: streamed or whole, for as long as it is there to take them."""
+"""Answers to a client, streamed or whole, as long as it is connected."""
 
 import asyncio
 import contextlib
@@ -14,24 +14,24 @@ from ripieno.servers.gateway.errors import headers_of, refusal_of
 from ripieno.servers.gateway.request_log import RequestLog
 
 _JSON = (b"content-type", b"application/json")
-#: Proxies that would gather a stream into large pieces are told not to.
+#: The last header keeps proxies from buffering the stream.
 _STREAM = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
-#: A line that readers of such streams pass over.
-_COMMENT = b": still at it\n\n"
+#: A comment, which readers of event streams ignore.
+_COMMENT = b": working\n\n"
 _ENDING = Refusal(
-    status=503, message="The server ends: this answer is not complete.", code="server_ending", seconds=1.0
+    status=503, message="The server is ending: this answer is not complete.", code="server_ending", seconds=1.0
 )
 
-#: Seconds that a client has to take the words that end its answer.
+#: Seconds for a client to read the last event of its answer.
 _GOODBYE = 2.0
 
 
 class Presence:
-    """Whether the client of a request is there."""
+    """Whether the client of a request is connected."""
 
     def __init__(self, receive: Receive) -> None:
         self._task: Any = asyncio.current_task()
@@ -39,23 +39,23 @@ class Presence:
         self._watching = asyncio.ensure_future(_departure(receive))
         self._watching.add_done_callback(self._leave)
 
-    def rest(self) -> None:
-        """Nobody watches from now on. It is to be called before the last byte is sent."""
+    def stop(self) -> None:
+        """Stops watching. Must be called before the last byte is sent."""
         self._watching.remove_done_callback(self._leave)
         self._watching.cancel()
 
-    def judge(self, error: BaseException) -> Refusal:
-        """What a client that is there is told of an error. Raises it again where none is."""
+    def refusal_for(self, error: BaseException) -> Refusal:
+        """The refusal for an error. Raises the error again if the client has left."""
         if isinstance(error, Exception):
             return refusal_of(error)
         if not isinstance(error, asyncio.CancelledError) or self._left:
             raise error
-        # Nobody else cancels it but whoever ends the server.
+        # Otherwise only the end of the server cancels it.
         self._task.uncancel()
         return _ENDING
 
     def has_left(self) -> bool:
-        """Whether the request was cancelled because its client has left, and by nobody else."""
+        """Whether the request was cancelled only because its client has left."""
         return self._left and not self._task.uncancel()
 
     def _leave(self, _: object) -> None:
@@ -65,7 +65,7 @@ class Presence:
 
 @contextlib.contextmanager
 def while_present(receive: Receive) -> Generator[Presence, None, None]:
-    """Cancels what stands inside as soon as the client has left, and ends quietly then."""
+    """Cancels the block when the client leaves, and ends without an error then."""
     presence = Presence(receive)
     try:
         yield presence
@@ -73,7 +73,7 @@ def while_present(receive: Receive) -> Generator[Presence, None, None]:
         if not presence.has_left():
             raise
     finally:
-        presence.rest()
+        presence.stop()
 
 
 async def _departure(receive: Receive) -> None:
@@ -82,7 +82,7 @@ async def _departure(receive: Receive) -> None:
 
 
 async def send_body(send: Send, body: bytes, status: int = 200, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
-    """A whole answer."""
+    """Sends a whole answer."""
     given = [_JSON, *headers] if status == 200 else list(headers)
     given.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": given})
@@ -90,70 +90,70 @@ async def send_body(send: Send, body: bytes, status: int = 200, headers: Iterabl
 
 
 async def send_refusal(send: Send, protocol: Protocol, refusal: Refusal) -> None:
-    """An error in the shape of a wire."""
+    """Sends an error in the form of a wire."""
     await send_body(send, protocol.refuse(refusal), refusal.status, headers_of(refusal))
 
 
 class Streaming:
-    """One answer as a stream. It begins with the first event, so that what fails before it is an error of HTTP.
+    """One streamed answer. It starts with the first event, so that earlier errors have an HTTP status.
 
-    While nothing comes for ``quiet`` seconds, its client is told that it goes on: nobody takes the connection for dead.
+    After ``quiet`` seconds without an event, the client gets a sign of life, so that it keeps the connection.
     """
 
     def __init__(
-        self, send: Send, protocol: Protocol, asked: Asked, *, names: str, quiet: float, sight: RequestLog
+        self, send: Send, protocol: Protocol, asked: Asked, *, names: str, quiet: float, log: RequestLog
     ) -> None:
-        # Only one wire has its events under other names as well.
+        # Only one wire has alternative names of events.
         encoder = protocol.variants.get(names, protocol.encoder)
         self._send = send
         self._protocol = protocol
         self._encoder = encoder(asked)
         self._quiet = quiet
-        self._sight = sight
+        self._log = log
         self._begun = False
-        self._over = False
-        self._spoken = 0.0
-        self._keeping: asyncio.Task[None] | None = None
+        self._ended = False
+        self._last_sent = 0.0
+        self._sign: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle
 
-    async def play(self, batches: Batches, presence: Presence, *, seconds: float) -> None:
-        """Sends what these events become within so many seconds; an error in the middle as its clients can read it."""
+    async def send(self, batches: Batches, presence: Presence, *, seconds: float) -> None:
+        """Sends the events within ``seconds``. An error after the start is sent in the wire's form."""
         complete = False
         try:
             async with asyncio.timeout(seconds):
-                await self._tell(batches)
+                await self._send_events(batches)
                 complete = True
-                presence.rest()
-                self._sight.answer()
+                presence.stop()
+                self._log.answer()
                 await self._end()
         except BaseException as error:
-            # What is complete, and not taken in all this time, has no other end.
+            # A complete answer that the client does not read has no other end.
             if complete:
                 if isinstance(error, TimeoutError):
                     return
                 raise
-            refusal = presence.judge(error)
-            self._sight.refuse(refusal)
+            refusal = presence.refusal_for(error)
+            self._log.refuse(refusal)
             if not self._begun:
-                presence.rest()
+                presence.stop()
                 await send_refusal(self._send, self._protocol, refusal)
                 return
             with contextlib.suppress(TimeoutError):
-                # Whoever takes its answer drop by drop does not keep its place for this.
+                # A client that reads too slowly does not get it.
                 async with asyncio.timeout(_GOODBYE):
                     await self._write(self._encoder.fail(refusal))
-                    presence.rest()
+                    presence.stop()
                     await self._end()
 
-    async def _tell(self, batches: Batches) -> None:
+    async def _send_events(self, batches: Batches) -> None:
         loop = asyncio.get_running_loop()
         feed = self._encoder.feed
         async with contextlib.aclosing(batches):
-            with self._kept_alive():
+            with self._keep_alive():
                 async for batch in batches:
                     data = b"".join(map(feed, batch))
                     if data:
-                        self._spoken = loop.time()
+                        self._last_sent = loop.time()
                         await self._write(data)
 
     async def _end(self) -> None:
@@ -163,7 +163,7 @@ class Streaming:
     async def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._sight.begin()
+            self._log.begin()
             await self._send({"type": "http.response.start", "status": 200, "headers": _STREAM})
 
     async def _write(self, data: bytes) -> None:
@@ -172,26 +172,26 @@ class Streaming:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     @contextlib.contextmanager
-    def _kept_alive(self) -> Generator[None, None, None]:
+    def _keep_alive(self) -> Generator[None, None, None]:
         loop = asyncio.get_running_loop()
-        self._spoken = loop.time()
-        self._timer = loop.call_later(self._quiet, self._keep)
+        self._last_sent = loop.time()
+        self._timer = loop.call_later(self._quiet, self._check_silence)
         try:
             yield
         finally:
             self._timer.cancel()
-            self._over = True
+            self._ended = True
 
-    def _keep(self) -> None:
-        """Every event since the last time puts the next sign of life off."""
+    def _check_silence(self) -> None:
+        """Sends a sign of life if no event was sent for ``quiet`` seconds, and schedules the next check."""
         loop = asyncio.get_running_loop()
-        silent = loop.time() - self._spoken
-        if silent >= self._quiet and (self._keeping is None or self._keeping.done()):
-            self._keeping = loop.create_task(self._give_sign())
-            self._spoken, silent = loop.time(), 0.0
-        self._timer = loop.call_later(max(self._quiet - silent, 0.001), self._keep)
+        silent = loop.time() - self._last_sent
+        if silent >= self._quiet and (self._sign is None or self._sign.done()):
+            self._sign = loop.create_task(self._give_sign())
+            self._last_sent, silent = loop.time(), 0.0
+        self._timer = loop.call_later(max(self._quiet - silent, 0.001), self._check_silence)
 
     async def _give_sign(self) -> None:
-        # It is made only now: the answer may have gone on, or ended, since this was wanted.
-        if not self._over:
+        # Encoded only now: the answer may have continued, or ended, meanwhile.
+        if not self._ended:
             await self._write(self._encoder.wait() or _COMMENT)

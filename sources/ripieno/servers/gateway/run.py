@@ -1,8 +1,7 @@
-"""Requests some of whose tools run here: a run over the client's conversation, told as one answer.
+"""Requests with tools that run here: a run over the client's conversation, merged into one response.
 
-Nothing is kept between requests but what waits for a person (``deferring``), and nothing is shared by them: each has a
-conversation of its own, so that what tools keep for it goes with its answer. What stands in a client's history is read
-by the model, and causes nothing here.
+Only conversations that wait for a person are saved between requests (``paused_store``), and requests share nothing:
+each has its own conversation, so that tool state ends with the answer. A client's history causes no calls.
 """
 
 import contextlib
@@ -11,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ripieno.approvals import Given
 from ripieno.assembly import Assembly
-from ripieno.canisters import Controls, Conversation, ResultCanister
+from ripieno.canisters import Conversation, ResultCanister
 from ripieno.canisters.controls import Finish, Limits
 from ripieno.canisters.events import Batches, ConductEnded, Event
 from ripieno.canisters.faults import Fault
@@ -21,34 +20,34 @@ from ripieno.exceptions import InputError
 from ripieno.models import Model
 from ripieno.models.protocol import Asked
 from ripieno.servers.gateway import history_checks
-from ripieno.servers.gateway.one_answer import Telling
-from ripieno.servers.gateway.paused_run import Part, PausedRun
+from ripieno.servers.gateway.one_answer import ResponseMerger
+from ripieno.servers.gateway.paused_run import PausedRun, RunRequest
 from ripieno.servers.gateway.paused_store import Deferral, ResumeToken, once
 from ripieno.servers.gateway.signatures import Signer, signatures_in
 from ripieno.servers.gateway.tools import Hosting, Offering
 
 _UNANSWERED = Fault(
     category="denied",
-    message="Nobody can say now whether this call may run, and here it cannot wait.",
+    message="The call needs the approval of a person, for which it cannot wait here.",
     recoverable=False,
 )
-#: Seconds, at most, that a run ends before its request must: its answer ends as one then, and not as a failure.
+#: The maximum number of seconds between the limits of a run and its request, so that the answer ends regularly.
 _MARGIN = 5.0
-#: How a run's end is told where a client has another word for it.
+#: The finishes of runs with another name for clients.
 _FINISHES: dict[Finish, Finish] = {"terminal": "stop"}
 
 
 class HostedRuns:
-    """What runs here, for every request of a gateway. ``secret`` signs results; all workers have the same.
+    """The runs of a gateway's requests. ``secret`` signs results, and is the same in all workers.
 
-    Errors: ``NameAbsence`` for ensembles and tools that do not play; ``InputError`` for what is not possible here.
+    Errors: ``NameAbsence`` for ensembles and tools that are not enabled; ``InputError`` for impossible settings.
     """
 
     def __init__(
         self, assembly: Assembly, descriptor: GatewayDescriptor, warn: Callable[[str], None], secret: bytes
     ) -> None:
         self._assembly = assembly
-        self._hosting = Hosting(assembly, descriptor, warn)
+        self.hosting = Hosting(assembly, descriptor, warn)
         self._signer = Signer(secret)
         self._deferral = Deferral(assembly, self._signer) if descriptor.absent == "defer" else None
         base = assembly.execution.limits
@@ -56,17 +55,10 @@ class HostedRuns:
         wall = descriptor.seconds - min(_MARGIN, descriptor.seconds / 10)
         self._limits = dataclasses.replace(base, turns=turns, wall=min(base.wall, wall))
 
-    def settle(self, controls: Controls) -> Controls:
-        """The controls, in which hosted tools have the names of what they are bound to. Errors: ``RequestInvalidity``.
-
-        A plan has done that; this is for a request without one, whose hosted tools are left out.
-        """
-        return self._hosting.settle(controls)
-
     def pair(self, asked: Asked, caller: str) -> tuple[Asked, ResumeToken | None]:
-        """The request, whose calls and results belong together, and what it goes on with where a call of it waits.
+        """The request with matching calls and results, and its token if a call of it waits.
 
-        Errors: ``InputError``, which names the call.
+        Errors: ``InputError``, with the call.
         """
         if self._deferral is None:
             history_checks.check(asked.canisters)
@@ -76,14 +68,14 @@ class HostedRuns:
         return asked, self._deferral.find(asked, unanswered, caller) if unanswered else None
 
     def plan(self, asked: Asked, caller: str, claim: ResumeToken | None = None) -> "Plan | None":
-        """How a request is answered by a run; None when nothing of it runs here. ``claim`` is what it goes on with.
+        """The plan to answer a request by a run; None if nothing of it runs here. ``claim`` is its token.
 
-        Errors: ``InputError`` for tools that it cannot have, and for results of ours that are none.
+        Errors: ``InputError`` for unavailable tools, and for results of ours without a valid signature.
         """
-        offering = self._hosting.offer(asked)
+        offering = self.hosting.offer(asked)
         if offering is None:
             if claim is not None:
-                raise InputError("A call waits, and nothing of this request runs here: send its tools again.")
+                raise InputError("A call waits, but this request has none of its tools. Send the same tools again.")
             return None
         self._signer.check(asked.canisters, offering.ours, signatures_in(asked.native), caller)
         limits, calls = self._limits, offering.controls.tool_calls
@@ -103,9 +95,9 @@ class HostedRuns:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How one request is answered by a run, for one caller, whom tools know as their ``auxdata``.
+    """The run that answers one request, for one caller, which tools receive as ``auxdata``.
 
-    ``deferral`` is there where calls may wait for a person, and ``claim`` where one has waited.
+    ``deferral`` is set if calls may wait for a person, and ``claim`` if one has waited.
     """
 
     assembly: Assembly
@@ -117,16 +109,15 @@ class Plan:
     deferral: Deferral | None = None
     claim: ResumeToken | None = None
 
-    async def play(self, model: Model, *, wire: str | None, hear: Callable[[Event], None] | None = None) -> Batches:
-        """The events of the whole run as those of one answer.
+    async def respond(self, model: Model, *, wire: str | None, hear: Callable[[Event], None] | None = None) -> Batches:
+        """The events of the run as those of one response.
 
-        ``wire`` names that of the answer where it tells calls that run here, and results; None: they are not told.
-        ``hear`` is told every event of the run itself.
-        Closing it cancels the run, and every tool of it. Errors: ``ProviderFailure``, ``InputError``,
+        ``wire`` is that of the response if it shows calls and results that run here. ``hear`` receives every event of
+        the run. Closing it cancels the run and its tools. Errors: ``ProviderFailure``, ``InputError``,
         ``ToolExecutionFailure``.
         """
         limits = self.limits
-        telling = Telling(
+        merger = ResponseMerger(
             model=self.asked.model,
             theirs=self.offering.theirs,
             controls=self.offering.controls,
@@ -134,8 +125,8 @@ class Plan:
             shows=wire is not None,
         )
         if self.deferral is not None:
-            patience = self._patience(self.deferral, telling, model, wire=wire, hear=hear)
-            async with contextlib.aclosing(patience.play()) as batches:
+            paused = self._paused_run(self.deferral, merger, model, wire=wire, hear=hear)
+            async with contextlib.aclosing(paused.respond()) as batches:
                 async for batch in batches:
                     yield batch
             return
@@ -149,31 +140,31 @@ class Plan:
                         hear(event)
                     if isinstance(event, ConductEnded):
                         turns, calls = event.turns, event.calls
-                    told = telling.tell(event)
-                    if told:
-                        yield told
+                    events = merger.merge(event)
+                    if events:
+                        yield events
             conversation = run.conversation
             denied = _denied(conversation)
             if not denied:
                 break
-            yield telling.deny(denied)
+            yield merger.deny(denied)
             conversation = conversation.say(denied)
             if conversation.open:
                 break
             limits = dataclasses.replace(limits, turns=limits.turns - turns, calls=max(0, limits.calls - calls))
-        yield telling.end(_finish(conversation), conversation.usage)
+        yield merger.end(_finish(conversation), conversation.usage)
 
-    def _patience(
+    def _paused_run(
         self,
         deferral: Deferral,
-        telling: Telling,
+        merger: ResponseMerger,
         model: Model,
         *,
         wire: str | None,
         hear: Callable[[Event], None] | None,
     ) -> PausedRun:
         offering = self.offering
-        part = Part(
+        request = RunRequest(
             begin=lambda conversation, answers: self._begin(model, conversation, self.limits, answers),
             canisters=self.asked.canisters,
             ours=offering.ours,
@@ -186,7 +177,7 @@ class Plan:
             deny=_denied,
             finish_of=_finish,
         )
-        return PausedRun(deferral, telling, part, self.claim)
+        return PausedRun(deferral, merger, request, self.claim)
 
     def _begin(
         self, model: Model, conversation: Conversation, limits: Limits, answers: Mapping[str, Given] | None = None
@@ -198,7 +189,7 @@ class Plan:
             model=model,
             ensembles=offering.ensembles,
             tools=offering.tools,
-            # How many calls may run is no business of the model's provider: they run here.
+            # The limit of calls is applied here, not by the model's provider.
             controls=dataclasses.replace(controls, tool_calls=None),
             limits=limits,
             auxdata=self.caller,
@@ -207,7 +198,6 @@ class Plan:
 
 
 def _denied(conversation: Conversation) -> Sequence[ResultCanister]:
-    """Results for the calls that wait for a person, whom nobody would wait for here."""
     waiting = (one for one in conversation.waiting if one.why != "caller")
     return [ResultCanister(invocation_id=one.invocation, error=_UNANSWERED) for one in waiting]
 

@@ -1,8 +1,7 @@
-"""Results of calls that ran here are known again when a client sends them back: each carries a signature.
+"""Signatures of the results of tools that run here, which verify results that clients send back.
 
-Nothing is stored here. What a client returns as the result of a tool of ours could be anything, and a model would take
-it for what the tool has said: so it counts only with the signature that it was given with, by the caller that it was
-given to. The results of a client's own tools need none.
+Nothing is stored. A result of our tools counts only with the signature that its caller received, because a client
+could send anything as the result. The results of a client's own tools need none.
 """
 
 import base64
@@ -27,54 +26,55 @@ from ripieno.jsonvalues import canonical, is_list, is_table
 from ripieno.models.protocol import Native
 from ripieno.servers.gateway.history_checks import described
 
-#: What a signature begins with, as an identifier does.
+#: The prefix of a signature, which is that of an identifier.
 _PREFIX = "fco_"
-#: Part of what is signed: another meaning of the same parts would have another one.
+#: The purpose, which is signed as well.
 _PURPOSE = "ripieno result 1"
 _CLAIM = "ripieno claim 1"
-#: The identifier of an item that waits: the conversation that is kept, how much of it was told, and a signature. No
-#: provider is sent it: it is one of those that servers make.
+#: The identifier of a waiting item: the saved conversation, how many of its canisters the client has, and a signature.
+#: It is not sent to providers.
 _CLAIMED = re.compile(r"fc_ripieno_waiting_([0-9a-f]{32})_([0-9]{1,9})_([A-Za-z0-9_-]{43})")
 _CLAIMS = "fc_ripieno_waiting_"
 
 
 class Unsigned(InputError):
-    """A result of one of our tools is not as it was given."""
+    """A result of one of our tools is not as it was sent."""
 
 
 class Signer:
-    """Signs results, and knows them again. ``secret`` is the same wherever they may come back to.
+    """Signs and verifies results. ``secret`` is the same in all processes that may receive them.
 
-    Errors: ``InputError`` for a secret that could be guessed.
+    Errors: ``InputError`` for a secret that is too short.
     """
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) < SECRET_BYTES:
-            least = f"it needs {SECRET_BYTES} or more, by chance"
-            raise InputError(f"The secret of a gateway has {len(secret)} bytes: {least}.")
+            raise InputError(
+                f"The secret of the gateway has {len(secret)} bytes. Use {SECRET_BYTES} or more random bytes."
+            )
         self._secret = secret
 
     def sign(self, call: InvocationCanister, result: ResultCanister, caller: str) -> str:
-        """The signature of a result, of 47 characters: of its call, the arguments, and all that a model reads of it."""
+        """The signature of a result (47 characters), over its call, the arguments, and what a model reads of it."""
         parts = [_PURPOSE, caller, call.identifier, call.name, call.arguments, _read(result)]
         return _PREFIX + self._digest(parts)
 
-    def claim(self, call: InvocationCanister, caller: str, conversation: str, told: int) -> str:
-        """What a caller claims the result of a waiting call with: the identifier of its item.
+    def claim(self, call: InvocationCanister, caller: str, conversation: str, shown: int) -> str:
+        """The identifier of the item of a waiting call, with which a caller claims its result.
 
-        ``conversation`` is kept under this identifier, and ``told`` is how many of its canisters the caller has.
+        ``shown`` is how many canisters of the saved ``conversation`` the caller has.
         """
-        parts = [_CLAIM, caller, conversation, told, call.identifier, call.name, call.arguments]
-        return f"{_CLAIMS}{conversation}_{told}_{self._digest(parts)}"
+        parts = [_CLAIM, caller, conversation, shown, call.identifier, call.name, call.arguments]
+        return f"{_CLAIMS}{conversation}_{shown}_{self._digest(parts)}"
 
     def claimed(self, call: InvocationCanister, caller: str, claim: str) -> tuple[str, int] | None:
-        """The conversation and the number that ``claim`` was given; None for a claim that this is not."""
+        """The conversation and the number in ``claim``; None for an invalid claim."""
         match = _CLAIMED.fullmatch(claim)
         if match is None:
             return None
-        conversation, told = match[1], int(match[2])
-        expected = self.claim(call, caller, conversation, told)
-        return (conversation, told) if hmac.compare_digest(expected, claim) else None
+        conversation, shown = match[1], int(match[2])
+        expected = self.claim(call, caller, conversation, shown)
+        return (conversation, shown) if hmac.compare_digest(expected, claim) else None
 
     def _digest(self, parts: Sequence[Any]) -> str:
         digest = hmac.digest(self._secret, canonical(parts), hashlib.sha256)
@@ -83,9 +83,9 @@ class Signer:
     def check(
         self, canisters: Sequence[Canister], ours: Collection[str], signatures: Mapping[str, Sequence[str]], caller: str
     ) -> None:
-        """Whether the results of ``ours``, by the names of tools, are results of ours. Errors: ``Unsigned``.
+        """Checks the results of ``ours`` (names of tools). Errors: ``Unsigned``.
 
-        ``signatures`` are those that came along, by the identifiers of calls.
+        ``signatures`` are those in the request, by identifiers of calls.
         """
         calls: dict[str, InvocationCanister] = {}
         for canister in canisters:
@@ -99,9 +99,8 @@ class Signer:
                 given = signatures.get(canister.invocation_id, ())
                 if not any(hmac.compare_digest(expected, one.encode("utf-8", "replace")) for one in given):
                     raise Unsigned(
-                        f"{call.name!r} runs here, and the result of {described(call.name, call.identifier)} is not "
-                        "as it was given: send the call and its result back unchanged, each with the id of its item, "
-                        "or leave out both."
+                        f"{call.name!r} runs here, but the result of {described(call.name, call.identifier)} was "
+                        "changed. Send the call and its result back unchanged, each with its item id, or neither."
                     )
 
 
@@ -114,13 +113,13 @@ def signatures_in(native: Native) -> Mapping[str, Sequence[str]]:
 
 
 def claims_in(native: Native) -> Mapping[str, str]:
-    """The claims of a request's waiting calls, by their identifiers: of the last item of each."""
+    """The claims of a request's waiting calls, by identifier: those of the last item of each."""
     identified = _identified(native, results=False)
     return {call: identifier for call, identifier in identified if identifier.startswith(_CLAIMS)}
 
 
 def _identified(native: Native, *, results: bool) -> Iterator[tuple[str, str]]:
-    """The identifiers of a request's items of results, or of others, after those of their calls."""
+    """The identifiers of calls and of their items: of results, or of others."""
     items = native.get("input")
     for item in items if is_list(items) else ():
         if is_table(item) and ("output" in item) == results:
@@ -130,7 +129,7 @@ def _identified(native: Native, *, results: bool) -> Iterator[tuple[str, str]]:
 
 
 def _read(result: ResultCanister) -> list[Any]:
-    """What a model reads of a result, however a wire cuts its texts."""
+    """What a model reads of a result, however a wire splits its texts."""
     pieces: list[Any] = []
     texts: list[str] = [] if result.error is None else [result.error.text(), "\n"]
     for content in result.content:
@@ -143,7 +142,7 @@ def _read(result: ResultCanister) -> list[Any]:
 
 
 def _joined(texts: Iterable[str]) -> list[str]:
-    # Wires part what failed from what follows by a line's end, or by nothing where nothing follows.
+    # Wires separate an error from further text by a newline, or by nothing if there is none.
     text = "".join(texts).rstrip("\n")
     return [text] if text else []
 

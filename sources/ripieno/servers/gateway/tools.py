@@ -1,8 +1,6 @@
-"""What of a request runs here: ensembles of the operator, and what a client's hosted tools and labels are bound to.
+"""The tools of a request that run here: the operator's ensembles, and bindings of hosted tools and labels.
 
-An address that a client sends is not even read: a label names an ensemble that the operator declared, or nothing.
-
-The tools of clients as offers: whoever sends the same tools again is not to wait until they are made ready again.
+An address in a request is not read: a label names an ensemble that the operator declared, or nothing.
 """
 
 import dataclasses
@@ -19,22 +17,21 @@ from ripieno.exceptions import NameAbsence, RequestInvalidity
 from ripieno.models.protocol import Asked, HostedTool
 from ripieno.models.protocols.common.tools import hosted_named
 
-#: The kind of tools whose label names an ensemble.
+#: The kind of hosted tools whose label names an ensemble.
 _SERVER = "mcp"
 #: The ensemble of a client's own tools. No descriptor can have its name.
 _CLIENT = "Client"
-#: How many kinds that are bound to nothing are told of, and how much of what a client calls them.
-_TOLD = 256
+#: The maximum number of reported kinds without a binding, and of characters of their names.
+_REPORTED = 256
 _SHOWN = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Offering:
-    """What a request's model is offered. ``tools`` are the patterns that narrow the ``ensembles``.
+    """The tools of a request's model. ``tools`` are the patterns that select from ``ensembles``.
 
-    ``patterns`` are those of them that fit tools of ours.
-    ``ours`` are the exposed names of tools that run here, ``theirs`` those of the client's own. ``controls`` are those
-    of the request, in which hosted tools have the names of what they are bound to.
+    ``patterns`` are those for our tools. ``ours`` are the exposed names of tools that run here, ``theirs`` those of the
+    client's own. ``controls`` are those of the request, with the names of the tools that hosted ones are bound to.
     """
 
     ensembles: tuple[Ensemble, ...]
@@ -46,10 +43,10 @@ class Offering:
 
 
 class Hosting:
-    """Finds out for each request what runs here.
+    """Finds the tools of each request that run here.
 
-    ``warn`` is told once of each kind of tool that is bound to nothing. Errors: ``NameAbsence`` when the operator has
-    bound something to an ensemble or a tool that does not play.
+    ``warn`` is called once for each kind of tool without a binding. Errors: ``NameAbsence`` if a binding names an
+    ensemble or a tool that is not enabled.
     """
 
     def __init__(self, assembly: Assembly, descriptor: GatewayDescriptor, warn: Callable[[str], None]) -> None:
@@ -60,13 +57,13 @@ class Hosting:
         self._assembly = assembly
         self._descriptor = descriptor
         self._warn = warn
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def offer(self, asked: Asked) -> Offering | None:
-        """What runs here of this request; None when nothing does.
+        """The tools of this request that run here; None if there are none.
 
-        Errors: ``RequestInvalidity`` for a hosted tool that is bound to nothing, where that is strict, and for a tool
-        of the client that has the name of one of ours; ``NameAbsence`` for a tool that is not there.
+        Errors: ``RequestInvalidity`` for a hosted tool without a binding, if strict, and for a client's tool with the
+        name of one of ours; ``NameAbsence`` for an unknown tool.
         """
         bound = {tool: self._bound(tool) for tool in dict.fromkeys(asked.hosted)}
         for tool, invokers in bound.items():
@@ -81,10 +78,10 @@ class Hosting:
         clients = Ensemble.of_request(asked.tools, _CLIENT)
         theirs = _names(clients, ours)
         if theirs:
-            # First: whatever one of ours is called later, a client's tool keeps its name.
+            # First, so that a client's tool keeps its name, even if one of ours is renamed later.
             ensembles.insert(0, clients)
             patterns += (_CLIENT,)
-        controls = self.settle(asked.controls)
+        controls = self.resolve(asked.controls)
         offer = Offer.of(ensembles, tools=patterns)
         if controls.tool_choice not in (None, "auto", "none", "required"):
             _check_choice(controls.tool_choice, offer)
@@ -107,7 +104,7 @@ class Hosting:
         return list(dict.fromkeys(chosen))
 
     def _bound(self, tool: HostedTool) -> Sequence[Invoker] | None:
-        """What stands for a hosted tool; None where it is bound to nothing. Errors: ``NameAbsence``."""
+        """The invokers for a hosted tool; None without a binding. Errors: ``NameAbsence``."""
         if tool.kind == _SERVER:
             return self._served(tool)
         identity = self._descriptor.hosted.get(tool.kind)
@@ -116,7 +113,7 @@ class Hosting:
         try:
             return (self._assembly.access_invoker(identity),)
         except NameAbsence:
-            return None  # Its server has taken it back.
+            return None  # Its server no longer offers it.
 
     def _served(self, tool: HostedTool) -> Sequence[Invoker] | None:
         if tool.label not in self._descriptor.mcp and tool.label not in self._descriptor.ensembles:
@@ -132,20 +129,24 @@ class Hosting:
         return [one for one in invokers if one.name in wanted or one.exposed in wanted]
 
     def _leave_out(self, tool: HostedTool) -> None:
-        """A tool is bound to nothing. Errors: ``RequestInvalidity``, where that is strict."""
+        """Reports a tool without a binding. Errors: ``RequestInvalidity``, if strict."""
         if tool.kind == _SERVER:
             what, key = f"an MCP server labelled {tool.label[:_SHOWN]!r}", f"mcp = [{tool.label[:_SHOWN]!r}]"
         else:
             what, key = f"a tool of the kind {tool.kind[:_SHOWN]!r}", f'{tool.kind[:_SHOWN]!r} = "ensemble.tool"'
         if self._descriptor.strict:
-            raise RequestInvalidity(f"Nothing runs here for {what}: leave it out of the tools.", parameter="tools")
-        if what not in self._told and len(self._told) < _TOLD:
-            self._told.add(what)
+            raise RequestInvalidity(
+                f"There is no binding here for {what}: leave it out of the tools.", parameter="tools"
+            )
+        if what not in self._reported and len(self._reported) < _REPORTED:
+            self._reported.add(what)
             where = "[gateway]" if tool.kind == _SERVER else "[gateway.hosted]"
-            self._warn(f"A client asks for {what}; it is left out. To run it here: {key} under {where}.")
+            self._warn(
+                f"A client requested {what}, which is not offered: it has no binding. To run it here: {key} under {where}."
+            )
 
-    def settle(self, controls: Controls) -> Controls:
-        """The controls, with names of tools for the words that hosted ones have. Errors: ``RequestInvalidity``."""
+    def resolve(self, controls: Controls) -> Controls:
+        """The controls with the names of the tools that hosted ones are bound to. Errors: ``RequestInvalidity``."""
         choice, allowed = controls.tool_choice, controls.allowed_tools
         changed = controls
         named = None if choice is None else hosted_named(choice)
@@ -153,7 +154,7 @@ class Hosting:
             names = self._names_of(named)
             if not names:
                 raise RequestInvalidity("The tool choice is a tool that does not run here.", parameter="tool_choice")
-            # There is no word for a choice among several.
+            # No control means a choice among several.
             changed = dataclasses.replace(changed, tool_choice=names[0] if len(names) == 1 else "required")
         if allowed is not None and any(map(hosted_named, allowed)):
             tools = ((word, hosted_named(word)) for word in allowed)
@@ -166,7 +167,7 @@ class Hosting:
 
 
 def _patterns(chosen: Collection[Invoker], ensembles: Iterable[Ensemble]) -> Iterable[str]:
-    """Patterns that fit the chosen ones, and no others. Names of tools are those of servers, and are no patterns."""
+    """Patterns that match only the chosen invokers. Names are escaped, because servers choose them."""
     for ensemble in ensembles:
         mine = [one for one in chosen if one.ensemble is ensemble]
         if len(mine) == len(ensemble.invokers):
@@ -176,12 +177,12 @@ def _patterns(chosen: Collection[Invoker], ensembles: Iterable[Ensemble]) -> Ite
 
 
 def _names(clients: Ensemble, ours: Mapping[str, Invoker]) -> frozenset[str]:
-    """The names of the client's own tools. Errors: ``RequestInvalidity`` where one of ours has the same."""
+    """The names of the client's own tools. Errors: ``RequestInvalidity`` for a name of ours."""
     names = frozenset(one.exposed for one in clients.invokers.values())
     for name in sorted(names & ours.keys()):
         raise RequestInvalidity(
-            f"The tool {name!r} of the request has the name of one that runs here ({ours[name].identity}): give it "
-            "another name, or leave it out.",
+            f"The tool {name!r} of the request has the same name as one that runs here ({ours[name].identity}). Rename "
+            "it, or leave it out.",
             parameter="tools",
         )
     return names
@@ -192,17 +193,17 @@ def _check_choice(name: str, offer: Offer) -> None:
         raise NameAbsence("tool", name[:_SHOWN], offer.names)
 
 
-#: How many are kept.
+#: The maximum number of cached offers.
 _MOST = 64
 
 _Tools = tuple[Definition, ...]
 
 
 class Offers:
-    """Keeps what was made of tools, for each caller apart. Protocols give the same tools for the same request."""
+    """A cache of offers of clients' tools, by caller. Protocols return the same tools for the same request."""
 
     def __init__(self) -> None:
-        #: By caller and by the identity of the tools, which are kept with their offer: nothing else can have it then.
+        #: By caller and the identity of the tools, which stays unique while they are cached.
         self._kept: OrderedDict[tuple[str, int], tuple[_Tools, Offer]] = OrderedDict()
 
     def of(self, caller: str, tools: _Tools) -> Offer:

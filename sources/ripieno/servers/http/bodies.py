@@ -1,4 +1,4 @@
-"""Bodies of requests, bounded while they are read, and what they say."""
+"""Bounded bodies of requests, and their content."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from ripieno.jsonvalues import is_table, parse
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
 
-#: How deep a request may be nested: schemas of tools stand deep in it.
+#: The maximum nesting of a request, which contains schemas of tools.
 DEPTH = 128
 
 
 class Refused(Exception):
-    """A request that is answered with an error."""
+    """The request is answered with an error."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -24,11 +24,11 @@ class Refused(Exception):
 
 
 class Gone(Exception):
-    """The client has left before its request was complete."""
+    """The client left before its request was complete."""
 
 
 async def receive_body(receive: Receive, *, most: int, seconds: float) -> bytes:
-    """The body of a request, of at most so many bytes, within so many seconds. Errors: ``Refused``, ``Gone``."""
+    """The body, of at most ``most`` bytes, within ``seconds``. Errors: ``Refused``, ``Gone``."""
     parts: list[bytes] = []
     size = 0
     try:
@@ -41,17 +41,17 @@ async def receive_body(receive: Receive, *, most: int, seconds: float) -> bytes:
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > most:
-                    words = f"The request is larger than {most} bytes: send less at once."
+                    words = f"The request is larger than {most} bytes: send a smaller one."
                     raise Refused(Refusal(status=413, message=words))
                 more = message.get("more_body", False)
     except TimeoutError:
-        words = f"The request did not come within {seconds:g} s."
+        words = f"The request did not arrive within {seconds:g} s."
         raise Refused(Refusal(status=408, message=words)) from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def read_asked(body: bytes, protocol: Protocol, parameters: Mapping[str, Any], *, most: int) -> Asked:
-    """What a client asks for: its body, and what its path says. Errors: ``Refused``, ``InputError``."""
+    """The request of a client: its body, and the parameters in its path. Errors: ``Refused``, ``InputError``."""
     try:
         native = parse(body, max_bytes=most, max_depth=DEPTH)
     except JsonInvalidity as error:

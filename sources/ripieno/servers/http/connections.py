@@ -1,4 +1,4 @@
-"""Connections of a server: how long they may wait for a request, how large its headers are, and how many there are."""
+"""Connections of a server: limits on idle time, headers, stalled clients and their number."""
 
 import asyncio
 import contextlib
@@ -11,18 +11,18 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-#: Connections beyond the bound that are told so, at once; what comes beyond these is only cut.
-_TOLD = 32
+#: Connections beyond the limit that get an answer at the same time; further ones are only closed.
+_ANSWERED = 32
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What one server takes of its clients, in bytes and seconds.
+    """The limits of one server, in bytes and seconds.
 
-    ``header_seconds`` is for all headers of a request, from the connection or their first byte on; ``idle_seconds`` is
-    how long a connection stays without a request, ``stalled_seconds`` how long a client may take nothing of an answer
-    that waits for it. ``connections`` None is as many as there may be. ``grace`` is what
-    open answers have at the end; then they are cut, or, with ``farewell``, cancelled, and have this to say so.
+    ``header_seconds`` is for all headers of a request, from the connection or their first byte on. ``idle_seconds``
+    limits a connection without a request, ``stalled_seconds`` a client that reads nothing of a waiting answer.
+    ``connections`` None means no limit. Open answers have ``grace`` at the end. Then they are cut off, or, with
+    ``farewell``, cancelled, with this time to report it.
     """
 
     header_bytes: int = 64 * 1024
@@ -35,69 +35,66 @@ class Bounds:
 
 
 class ConnectionQueue:
-    """The connections of one server that wait for a request. Where there are too many, who has waited longest goes.
-
-    So whoever holds connections open loses them to those who ask for something.
-    """
+    """The idle connections of one server. Beyond the limit, the one that is idle longest is closed."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self._waiting: dict[Connection, None] = {}
-        self._told: dict[Connection, None] = {}
+        self._refused: dict[Connection, None] = {}
 
     def join(self, connection: "Connection") -> None:
-        """It waits for a request; whoever does already keeps its place."""
-        if connection not in self._told:
+        """Adds an idle connection; one that is in the queue keeps its place."""
+        if connection not in self._refused:
             self._waiting.setdefault(connection)
 
     def leave(self, connection: "Connection") -> None:
-        """It waits no longer."""
+        """Removes a connection that is no longer idle."""
         self._waiting.pop(connection, None)
 
     def forget(self, connection: "Connection") -> None:
-        """It has ended."""
+        """Removes a connection that has ended."""
         self.leave(connection)
-        self._told.pop(connection, None)
+        self._refused.pop(connection, None)
 
     def admits(self, newcomer: "Connection", count: int) -> bool:
-        """Makes room for one more, of which there are ``count`` now; False where all others are being answered."""
-        if self.bounds.connections is None or count - len(self._told) <= self.bounds.connections:
+        """Makes space for a new one, if ``count`` now exceeds the limit. False if all others are in use."""
+        if self.bounds.connections is None or count - len(self._refused) <= self.bounds.connections:
             return True
         self.leave(newcomer)
         if self._waiting:
             next(iter(self._waiting)).cut()
             self.join(newcomer)
             return True
-        if len(self._told) >= _TOLD:
-            next(iter(self._told)).cut()
-        self._told[newcomer] = None
+        if len(self._refused) >= _ANSWERED:
+            next(iter(self._refused)).cut()
+        self._refused[newcomer] = None
         return False
 
 
 class Connection(H11Protocol):
-    """Ends when its next request does not come; the library's own limit ends with the first byte (measured).
+    """A connection that ends if its next request does not arrive.
 
-    Bodies are bounded by whoever reads them.
+    The library's limit ends with the first byte (measured). Bodies are bounded by their readers.
     """
 
     _overdue: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
-    #: How much of an answer waited for its client the last time that anybody looked.
+    #: Unread bytes of an answer at the last check.
     _unsent = 0
 
-    def __init__(self, line: ConnectionQueue, **arguments: Any) -> None:
+    def __init__(self, queue: ConnectionQueue, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self._line = line
+        self._queue = queue
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._expect()
-        if not self._line.admits(self, len(self.connections)):
+        if not self._queue.admits(self, len(self.connections)):
             self.app = turn_away
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        # What answers the last request that has all its headers.
+        # The cycle answers the last request with complete headers.
         cycle: Any = self.cycle
         if cycle is None or cycle.response_complete:
             self._expect()
@@ -108,7 +105,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
         cycle: Any = self.cycle
         if cycle.response_complete and not self.transport.is_closing():
-            self._line.join(self)
+            self._queue.join(self)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -116,53 +113,53 @@ class Connection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._watch_nobody()
+        self._stop_watching()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect_nothing()
-        self._watch_nobody()
-        self._line.forget(self)
+        self._stop_watching()
+        self._queue.forget(self)
         super().connection_lost(exc)
 
     def cut(self) -> None:
-        """Ends at once, and counts no longer."""
-        self._line.forget(self)
+        """Closes the connection at once, and stops counting it."""
+        self._queue.forget(self)
         self.connections.discard(self)
         self.transport.abort()
 
     def _watch_reader(self) -> None:
-        """A client that takes nothing is cut; one that is only slow is not."""
+        """Closes the connection of a client that reads nothing; a slow one may continue."""
         self._unsent = self._count_unsent()
-        seconds = self._line.bounds.stalled_seconds
-        self._stalled = asyncio.get_running_loop().call_later(seconds, self._judge_reader)
+        seconds = self._queue.bounds.stalled_seconds
+        self._stalled = asyncio.get_running_loop().call_later(seconds, self._check_reader)
 
-    def _judge_reader(self) -> None:
+    def _check_reader(self) -> None:
         if self._count_unsent() < self._unsent:
             self._watch_reader()
         else:
             self.cut()
 
     def _count_unsent(self) -> int:
-        """Bytes that the client has not taken. What the system holds of them moves first, and long before ours does."""
+        """The bytes that the client has not read: the system's buffer, which empties first, and ours."""
         held = struct.pack("i", 0)
-        # Elsewhere nobody can tell: there, a client that is very slow is taken for one that stands still.
+        # Not available everywhere. Without it, a very slow client counts as stalled.
         with contextlib.suppress(OSError, AttributeError):
             held = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, held)
         return self.transport.get_write_buffer_size() + int(struct.unpack("i", held)[0])
 
-    def _watch_nobody(self) -> None:
+    def _stop_watching(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
 
     def _expect(self) -> None:
-        self._line.join(self)
+        self._queue.join(self)
         if self._overdue is None:
-            seconds = self._line.bounds.header_seconds
+            seconds = self._queue.bounds.header_seconds
             self._overdue = asyncio.get_running_loop().call_later(seconds, self.transport.abort)
 
     def _expect_nothing(self) -> None:
-        self._line.leave(self)
+        self._queue.leave(self)
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
@@ -175,9 +172,9 @@ async def turn_away(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def bounded(application: ASGIApp, header_bytes: int) -> ASGIApp:
-    """The same for requests whose line and headers are no larger than that.
+    """The application, for requests whose line and headers have at most ``header_bytes``.
 
-    The library bounds only those that come in pieces (measured: 200 KiB in one segment are taken with any limit).
+    The library limits only headers that arrive in pieces (measured: 200 KiB in one segment pass with any limit).
     """
 
     async def bound(scope: Scope, receive: Receive, send: Send) -> None:
@@ -185,7 +182,7 @@ def bounded(application: ASGIApp, header_bytes: int) -> ASGIApp:
         for name, value in scope["headers"]:
             size += len(name) + len(value) + 4
         if size > header_bytes:
-            await _refuse(send, 431, b"The headers are too large: %d bytes are taken.\n" % header_bytes)
+            await _refuse(send, 431, b"The headers are larger than %d bytes.\n" % header_bytes)
             return
         await application(scope, receive, send)
 

@@ -1,4 +1,4 @@
-"""Models as servers list them, in a form that has what every client looks for."""
+"""The list of models in a form with the fields of all wires."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +18,6 @@ def model_entry(name: str) -> dict[str, Any]:
 
 
 def model_list(names: Sequence[str]) -> dict[str, Any]:
-    """All of them, which fit on one page."""
+    """The list of models, on one page."""
     ends = {"first_id": names[0] if names else None, "last_id": names[-1] if names else None}
     return {"object": "list", "data": [model_entry(name) for name in names], "has_more": False, **ends}

@@ -1,8 +1,4 @@
-"""Serves an ASGI application over HTTP in the running loop, as long as it is entered.
-
-``listening`` opens the listener, ``connections`` bounds who is connected, ``keys`` tells who has one, and ``receiving``
-reads what comes.
-"""
+"""An HTTP server for an ASGI application, in the running loop."""
 
 import asyncio
 import contextlib
@@ -17,12 +13,10 @@ from starlette.types import ASGIApp
 from ripieno.servers.http.connections import Bounds, Connection, ConnectionQueue, bounded
 from ripieno.servers.http.listeners import bind, taken, url_of
 
-__all__ = ["Bounds", "serve"]
-
-#: Connections that are taken at once: so processes that serve one listener share them (measured: with 16, one of two
-#: idle processes takes all of a burst), and requests that run go on meanwhile.
+#: Connections accepted at once. One, so that processes share a listener (measured: with 16, one of two idle processes
+#: takes all of a burst), and running requests continue meanwhile.
 _ACCEPTED = 1
-#: Seconds in which answers end whose connections were cut; then they are cancelled.
+#: Seconds for answers to end after their connections were closed; then they are cancelled.
 _LAST = 2.0
 
 
@@ -35,18 +29,17 @@ async def serve(
     listener: socket.socket | None = None,
     bounds: Bounds | None = None,
 ) -> AsyncGenerator[str, None]:
-    """Serves an ASGI application in the running loop, and gives its URL. Port 0 is any that is free.
+    """Serves an ASGI application for the duration of the block, and yields its URL. Port 0 means any free one.
 
-    ``listener`` is one of ``bind`` that is served instead, and closed. Takes no signals. At the end nobody new is let
-    in, and open answers have the grace of the bounds; then they are cut. Errors: ``InputError`` when the port cannot be
-    had.
+    Serves and closes ``listener``, if given, which comes from ``bind``. Handles no signals. At the end, new connections
+    are refused, and open answers have the grace of the bounds. Errors: ``InputError`` if the port cannot be used.
     """
     bounds = bounds or Bounds()
     listener = listener or bind(host, port)
-    line = ConnectionQueue(bounds)
+    queue = ConnectionQueue(bounds)
     config = uvicorn.Config(
         bounded(application, bounds.header_bytes),
-        http=functools.partial(Connection, line),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        http=functools.partial(Connection, queue),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         log_config=None,
         log_level="error",
         access_log=False,
@@ -57,14 +50,14 @@ async def serve(
         timeout_keep_alive=bounds.idle_seconds,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         timeout_graceful_shutdown=bounds.grace + bounds.farewell + _LAST,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         h11_max_incomplete_event_size=bounds.header_bytes,
-        # What a request had in its context is not for the next one of its connection (measured: a body that comes in
-        # pieces lets the connection read on in that of its request).
+        # Otherwise the next request of a connection may run in the context of the one before (measured with a body
+        # that arrives in pieces).
         reset_contextvars=True,
     )
     config.load()
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
-    # Its own main loop would take the signals of this program; it only stamps dates beside that.
+    # Its main loop would handle this program's signals. Apart from that, it only updates the date.
     try:
         await server.startup(sockets=[listener])
     except OSError as error:
@@ -85,12 +78,11 @@ async def serve(
 
 
 def _cancel(tasks: Collection["asyncio.Task[None]"]) -> None:
-    """Lets open answers end as their clients can read it."""
+    """Cancels open answers, which then report it to their clients."""
     for task in tuple(tasks):
         task.cancel()
 
 
 def _cut(connections: Collection[Any]) -> None:
-    """Ends connections at once; whoever still answers on them is told, and stops."""
     for connection in tuple(connections):
         connection.transport.abort()

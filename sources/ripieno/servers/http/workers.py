@@ -1,8 +1,7 @@
-"""Forks workers of one command, which all do the same; replaces those that are lost, and ends all of them together.
+"""Worker processes of one command: forks them, replaces lost ones, and ends them together.
 
-This runs inside of the application, before it has threads or a loop. Workers are forked, and no program is started
-anew: what the command has read and imported is shared by all of them, and costs each one neither time nor memory; what
-is secret goes through no argument and no variable.
+Workers are forked before the application has threads or a loop. They share what the command has read and imported,
+and secrets pass through no argument and no variable.
 """
 
 import contextlib
@@ -19,11 +18,11 @@ from collections.abc import Callable, Generator
 
 from ripieno.sandbox.supervision import linux
 
-#: Seconds until a lost worker is replaced: at first, and at most while they keep getting lost.
+#: Seconds until a lost worker is replaced: the first time, and at most when it recurs.
 _PAUSES = (0.1, 10.0)
-#: Seconds after which a worker that is lost says nothing about the next one.
+#: Seconds after which the loss of a worker counts as the first one again.
 _SETTLED = 10.0
-#: Seconds after a signal until it is told what is waited for.
+#: Seconds after a signal until the wait is reported.
 NOTICED = 0.3
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _READY = b"1"
@@ -31,12 +30,12 @@ _READY = b"1"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
-    """A worker's end of what ties it to its parent: it ends with the parent, and can be read then."""
+    """A worker's end of the socket to its parent. It becomes readable when the parent ends."""
 
     parent: socket.socket
 
     def tell(self) -> None:
-        """Says that this worker works."""
+        """Reports to the parent that this worker is ready."""
         with contextlib.suppress(OSError):
             self.parent.send(_READY)
 
@@ -50,12 +49,10 @@ class _Worker:
 
 
 class Workers:
-    """So many workers. ``complete`` is called when all work for the first time, ``lost`` with what happened to one.
+    """``count`` workers that serve ``listener``, and have ``grace`` seconds to end by themselves.
 
-    ``ending`` is called when some have not ended soon after a signal.
-
-    ``listener`` is what they serve; at the end it is closed here first, so that nobody new is let in. ``grace`` are
-    the seconds that workers have to end by themselves.
+    ``complete`` is called when all are ready for the first time, ``lost`` with a message when one ends, and ``ending``
+    when some have not ended soon after a signal. At the end, ``listener`` is closed first.
     """
 
     def __init__(
@@ -76,51 +73,51 @@ class Workers:
         self._tell_ending = ending
         self._workers: dict[int, _Worker] = {}
         self._poll = select.poll()
-        self._heard: list[int] = []
+        self._signals: list[int] = []
         self._completed = False
-        #: What the parent gives when all are gone; None as long as they shall work.
+        #: The parent's exit code, once workers must end.
         self._code: int | None = None
-        #: When it is told that workers have yet to end.
+        #: When the wait for workers is reported.
         self._notice: float | None = None
-        #: When workers that do not end are killed.
+        #: When remaining workers are killed.
         self._deadline: float | None = None
-        #: When the next lost one is replaced.
+        #: When the next lost worker is replaced.
         self._next = 0.0
         self._pause = _PAUSES[0]
 
     def run(self) -> Place | int:
-        """Returns in each worker, with its place; and in the parent when all are gone, with an exit code.
+        """Returns a place in each worker, and an exit code in the parent when all have ended.
 
-        That is 0 after a signal, 128 and its number after a second one that somebody had to be killed for, and the
-        code of a worker that was lost before all worked. Errors: ``RuntimeError``
-        where threads run, which no worker would have; ``OSError`` when there can be no process.
+        The code is 0 after a signal, 128 and its number after a second signal that killed workers, and a worker's own
+        code if it ended before all were ready. Errors: ``RuntimeError`` if threads run, which a fork would lose;
+        ``OSError`` if no process can be started.
         """
         others = [one.name for one in threading.enumerate() if one is not threading.main_thread()]
         if others:
             raise RuntimeError(f"Workers cannot be forked where threads run: {', '.join(others)}.")
         for stream in (sys.stdout, sys.stderr):
-            # What waits in it would be written by each of them.
+            # Otherwise each worker would write the buffered text.
             stream.flush()
         gc.collect()
-        # What is here now is shared with every worker, as long as nobody counts it.
+        # Keeps the current objects in pages that all workers share.
         gc.freeze()
-        with self._listening() as bell:
-            outcome = self._supervise(bell)
+        with self._listening() as wakeup_reader:
+            outcome = self._supervise(wakeup_reader)
         if isinstance(outcome, Place):
-            # What came meanwhile is for the handlers that a worker has now.
+            # Pending signals go to the worker's own handlers.
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
         return outcome
 
     @contextlib.contextmanager
     def _listening(self) -> Generator[int, None, None]:
-        """Notes signals; gives what can be read when there was one."""
+        """Records signals; yields a descriptor that is readable after one."""
         reading, writing = os.pipe()
         for number in (reading, writing):
             os.set_blocking(number, False)
         wakeup = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        # What the caller ignores (nohup, background jobs of a script) stays ignored.
-        heeded = [one for one in _ENDINGS if signal.getsignal(one) is not signal.SIG_IGN]
-        before = {one: signal.signal(one, self._note) for one in (*heeded, signal.SIGCHLD)}
+        # Signals that the caller ignores (nohup, background jobs of a script) stay ignored.
+        handled = [one for one in _ENDINGS if signal.getsignal(one) is not signal.SIG_IGN]
+        before = {one: signal.signal(one, self._note) for one in (*handled, signal.SIGCHLD)}
         try:
             yield reading
         finally:
@@ -132,10 +129,10 @@ class Workers:
 
     def _note(self, number: int, _: object) -> None:
         if number != signal.SIGCHLD:
-            self._heard.append(number)
+            self._signals.append(number)
 
-    def _supervise(self, bell: int) -> Place | int:
-        self._poll.register(bell, select.POLLIN)
+    def _supervise(self, wakeup_reader: int) -> Place | int:
+        self._poll.register(wakeup_reader, select.POLLIN)
         while True:
             while self._is_lacking():
                 place = self._fork()
@@ -143,22 +140,22 @@ class Workers:
                     return place
             if self._code is not None and not self._workers:
                 return self._code
-            ready = self._poll.poll(self._patience())
-            if any(number == bell for number, _ in ready):
+            ready = self._poll.poll(self._timeout())
+            if any(number == wakeup_reader for number, _ in ready):
                 with contextlib.suppress(BlockingIOError):
-                    os.read(bell, 4096)
+                    os.read(wakeup_reader, 4096)
             self._read({number for number, _ in ready})
             self._reap()
-            self._obey()
+            self._handle_signals()
 
     def _is_lacking(self) -> bool:
-        """Whether one is to be started now. The first is, alone: what is wrong with all of them is said once."""
+        """Whether to start one now. The first starts alone, so that an error of all is reported once."""
         if self._code is not None or len(self._workers) >= self._count or time.monotonic() < self._next:
             return False
         return self._completed or not self._workers or any(one.ready for one in self._workers.values())
 
     def _fork(self) -> Place | None:
-        """Starts a worker; its place in the worker itself."""
+        """Starts a worker. Returns its place in the worker, and None in the parent."""
         parent = os.getpid()
         ours, theirs = socket.socketpair()
         signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
@@ -174,7 +171,7 @@ class Workers:
             return None
         if pid == 0:
             linux.die_with_parent(parent)
-            # A terminal's Ctrl-C is for the parent, which tells the others.
+            # Ctrl-C of a terminal reaches only the parent, which signals the workers.
             os.setsid()
             for one in (ours, *(worker.tie for worker in self._workers.values())):
                 one.close()
@@ -185,20 +182,19 @@ class Workers:
         self._poll.register(ours, select.POLLIN)
         return None
 
-    def _patience(self) -> float | None:
-        """Milliseconds until something is to be done that nobody rings for."""
+    def _timeout(self) -> float | None:
+        """Milliseconds until the next action without a signal."""
         times = [one for one in (self._notice, self._deadline) if one is not None]
         if self._code is None and len(self._workers) < self._count and time.monotonic() < self._next:
             times.append(self._next)
         return max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
 
     def _read(self, numbers: set[int]) -> None:
-        """Hears of workers that work."""
         for worker in self._workers.values():
             if worker.tie.fileno() not in numbers:
                 continue
             worker.ready = worker.tie.recv(64) != b"" or worker.ready
-            # Whatever comes after that is its end, which is rung for.
+            # The socket's end needs no polling: SIGCHLD reports it.
             self._poll.unregister(worker.tie)
         if not self._completed and sum(one.ready for one in self._workers.values()) == self._count:
             self._completed = True
@@ -214,10 +210,10 @@ class Workers:
                 self._poll.unregister(worker.tie)
             worker.tie.close()
             if self._code is None:
-                self._miss(worker, os.waitstatus_to_exitcode(status))
+                self._handle_loss(worker, os.waitstatus_to_exitcode(status))
 
-    def _miss(self, worker: _Worker, code: int) -> None:
-        """A worker is gone that should not be."""
+    def _handle_loss(self, worker: _Worker, code: int) -> None:
+        """Replaces a lost worker, or ends all if not all were ready yet."""
         if not self._completed:
             self._end(code if code > 0 else 1)
             return
@@ -231,15 +227,15 @@ class Workers:
         self._next = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, _PAUSES[1])
 
-    def _obey(self) -> None:
-        """Does what signals say: the first ends all workers, the next one at once; and so does the end of the grace."""
-        heard, self._heard = self._heard, []
-        if heard and self._code is None:
+    def _handle_signals(self) -> None:
+        """Ends all workers after the first signal. Kills them after the next one, or after the grace."""
+        signals, self._signals = self._signals, []
+        if signals and self._code is None:
             self._end(0)
             self._notice = time.monotonic() + NOTICED
-        elif heard or (self._deadline is not None and time.monotonic() >= self._deadline):
-            if heard and self._workers:
-                self._code = 128 + heard[-1]
+        elif signals or (self._deadline is not None and time.monotonic() >= self._deadline):
+            if signals and self._workers:
+                self._code = 128 + signals[-1]
             self._signal(signal.SIGKILL)
             self._deadline = self._notice = None
         elif self._notice is not None and self._workers and time.monotonic() >= self._notice:
@@ -254,5 +250,5 @@ class Workers:
 
     def _signal(self, number: int) -> None:
         for pid in self._workers:
-            # Whoever is dead keeps the number until it is waited for.
+            # A dead process keeps its number until it is reaped.
             os.kill(pid, number)

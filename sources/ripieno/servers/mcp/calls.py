@@ -1,7 +1,4 @@
-"""One call of a client through the pipeline: validated, confirmed, limited, run, bounded and recorded as everywhere.
-
-Calls that wait for what their clients say next: each is found again by a name that nobody can guess, once.
-"""
+"""Calls of MCP clients: each runs through the pipeline, and may wait for further input from its client."""
 
 import asyncio
 import collections
@@ -28,16 +25,16 @@ from ripieno.execution import Circumstances, Execution
 from ripieno.execution.budget import Budget
 from ripieno.execution.scheduling.turn import Turn
 from ripieno.jsonvalues import encode, freeze
-from ripieno.servers.mcp.client import Client, UnaskedClient, can_fill_form, in_name_of
+from ripieno.servers.mcp.client import Client, UnaskedClient, can_fill_form, context_of
 
-#: Reports of progress that may wait for a client that is slow to read; older ones are dropped.
+#: The maximum number of unsent progress reports for a slow client; older ones are dropped.
 PENDING = 64
 
 
 class Performance:
-    """One call of a client, from its first request to its result, over as many requests as that takes.
+    """One call of a client, from its first request to its result, over any number of requests.
 
-    It is a turn and a run of its own, with the limits of one.
+    It is its own turn and run, with the limits of one.
     """
 
     def __init__(
@@ -50,25 +47,24 @@ class Performance:
         client.waits = self._progress.wake
         scope = Circumstances(conversation="mcp", turn=1, notify=self._progress.take, inquire=_inquire_of(client))
         self._turn = Turn(execution=execution, offer=offer, scope=scope, budget=Budget(execution.limits), patient=False)
-        context = in_name_of(client)
+        context = context_of(client)
         context.run(self._turn.seal, _invocation(invoker.exposed, arguments))
-        # A task of its own: the SDK's cancel scopes cancel what they hold again and again until it ends.
+        # In its own task, because the SDK's cancel scopes cancel their content repeatedly until it ends.
         self._task = asyncio.create_task(self._turn.finish(), context=context)
         self._task.add_done_callback(lambda _: self._progress.wake())
 
     @property
     def done(self) -> bool:
-        """Whether it has its result."""
+        """Whether the result is available."""
         return self._task.done()
 
     async def proceed(self) -> ResultCanister | None:
-        """Its result, whatever the tool does; None when it waits for what the client says next.
+        """The result, or None if it waits for further input from the client. Reports progress meanwhile.
 
-        Tells the client how far it is, where it wants to know. Cancelling this cancels the call, and is raised when
-        that has its result, some seconds later at most.
+        Cancelling this cancels the call, and is raised when the call has its result, some seconds later at most.
         """
         try:
-            while await self._progress.tell(final=self.done):
+            while await self._progress.send(final=self.done):
                 if self.client.requests and not self.done:
                     return None
         except BaseException:
@@ -77,18 +73,18 @@ class Performance:
             raise
         self._task.result()
         result = self._turn.entries[0].result
-        assert result is not None  # The turn's law: a call that is hosted here has its result.
+        assert result is not None  # A call that is hosted here always has a result.
         return result
 
     async def cancel(self) -> None:
-        """Cancels the call, and waits until it has its result."""
+        """Cancels the call, and waits for its result."""
         if not self.done:
             self._task.cancel()
             await asyncio.wait((self._task,))
 
 
 def _inquire_of(client: Client) -> Inquire:
-    """What asks a person on the other side; where there is none to be asked, it says so."""
+    """The function that asks the client's user; raises ``NobodyAsked`` if the client supports no forms."""
     names = itertools.count(1)
 
     async def inquire(text: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -103,14 +99,14 @@ def _inquire_of(client: Client) -> Inquire:
 
 
 def refuse(execution: Execution, offer: Offer, name: str) -> str:
-    """Records a call of a tool that is not there, and says what there is."""
+    """Records a call of an unknown tool, and returns the error message with the known ones."""
     fault = offer.absence(name[:100])
     execution.refuse(_invocation(name[:100], {}), fault, Circumstances(conversation="mcp", turn=1))
     return f"Unknown tool: {name[:100]}. {fault.suggestion}"
 
 
 def _invocation(name: str, arguments: Mapping[str, Any]) -> InvocationCanister:
-    # A client counts its requests, and others do too: their numbers name nothing here.
+    # The request numbers of clients are not unique here.
     identifier = f"mcp_{uuid.uuid4().hex}"
     try:
         encode(arguments)
@@ -121,7 +117,7 @@ def _invocation(name: str, arguments: Mapping[str, Any]) -> InvocationCanister:
 
 
 class _Progress:
-    """Reports of one call on their way to its client: in order, growing, and only the latest of a flood."""
+    """The progress reports of one call: in order, growing, and only the latest of many."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -130,7 +126,7 @@ class _Progress:
         self._woken = asyncio.Event()
 
     def take(self, event: Event) -> None:
-        """Takes what happens to the call, whatever its tool made of it; never raises.
+        """Accepts any event of the call; never raises.
 
         Progress must grow with each report (specification, ``basic/utilities/progress``).
         """
@@ -142,11 +138,11 @@ class _Progress:
         self.wake()
 
     def wake(self) -> None:
-        """Something is there to be told, or the call has ended."""
+        """Wakes ``send``: there is a report, or the call has ended."""
         self._woken.set()
 
-    async def tell(self, *, final: bool) -> bool:
-        """Tells what there is, after waiting for it unless this is the last time; whether there may be more."""
+    async def send(self, *, final: bool) -> bool:
+        """Sends the reports, after waiting for one unless ``final``. Returns whether more may follow."""
         if not final:
             await self._woken.wait()
             self._woken.clear()
@@ -159,12 +155,12 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-#: Calls that may wait at the same time; the tools of more are told that nobody answers.
+#: The maximum number of waiting calls. The tools of further calls get an error instead of an answer.
 CAPACITY = 64
 
 
 class Parking:
-    """The calls that wait. One that ends meanwhile keeps its result for its client."""
+    """The waiting calls. A call that ends meanwhile keeps its result for its client."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Performance] = {}
@@ -177,25 +173,25 @@ class Parking:
         return len(self._waiting) >= CAPACITY
 
     def put(self, performance: Performance) -> str:
-        """Keeps a call; gives the state that its client sends back."""
+        """Stores a call. Returns the unguessable state that its client sends back."""
         state = secrets.token_urlsafe(24)
         self._waiting[state] = performance
         return state
 
     def take(self, state: str, name: str, arguments: Mapping[str, Any]) -> Performance:
-        """The call that waits under this state. Errors: ``MCPError`` where none does, or it was another call."""
+        """Removes the call with this state. Errors: ``MCPError`` if there is none, or it is another call."""
         performance = self._waiting.get(state)
         if performance is None or performance.invoker.exposed != name or performance.arguments != arguments:
             raise MCPError(
                 code=INVALID_PARAMS,
-                message="No call waits with this requestState: it was changed, used before, or it belongs to another "
-                "call. Call the tool again without it.",
+                message="No call waits with this requestState: it was changed, used, or belongs to another call. "
+                "Call the tool again without it.",
                 data={"reason": "invalid_request_state"},
             )
         del self._waiting[state]
         return performance
 
     async def clear(self) -> None:
-        """Cancels all calls that wait."""
+        """Cancels all waiting calls."""
         waiting, self._waiting = self._waiting, {}
         await asyncio.gather(*(one.cancel() for one in waiting.values()))

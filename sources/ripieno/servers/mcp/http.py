@@ -1,7 +1,4 @@
-"""The protocol over HTTP: on loopback, or anywhere else behind a key; Host and Origin are checked in any case.
-
-Bodies of HTTP requests: bounded in size and time, and strict JSON, before anything else sees them.
-"""
+"""The MCP server over HTTP: on loopback, or elsewhere with a key. Host and Origin are always checked."""
 
 import contextlib
 import logging
@@ -19,14 +16,14 @@ from ripieno.servers.http.server import serve
 from ripieno.servers.mcp.messages import Refused, read
 from ripieno.servers.mcp.server import EnsembleServer
 
-#: Bytes of a body, as many as the SDK takes.
+#: The maximum size of a body in bytes, which is the SDK's.
 BODY_BYTES = 4 * 1024 * 1024
-#: Seconds in which all of a body must come.
+#: Seconds in which the whole body must arrive.
 BODY_SECONDS = 30.0
 
 
 class StrictBodies:
-    """Passes on the requests whose bodies are in order."""
+    """Forwards requests whose body is bounded in size and time, and is strict JSON."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
@@ -41,18 +38,18 @@ class StrictBodies:
         except bodies.Gone:
             return
         except bodies.Refused as refused:
-            said = refused.refusal
-            await PlainTextResponse(f"{said.message}\n", said.status)(scope, receive, send)
+            refusal = refused.refusal
+            await PlainTextResponse(f"{refusal.message}\n", refusal.status)(scope, receive, send)
             return
         except Refused as refused:
             answer = refused.answer.model_dump_json(by_alias=True, exclude_unset=True)
             await Response(answer, 400, media_type="application/json")(scope, receive, send)
             return
-        await self._application(scope, _Again(body, receive), send)
+        await self._application(scope, _Replayed(body, receive), send)
 
 
-class _Again:
-    """Gives a body that was read once more, and then whatever comes."""
+class _Replayed:
+    """Returns a body that was read before, then the following messages."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body
@@ -73,11 +70,10 @@ _logger = logging.getLogger(__name__)
 async def serve_http(
     server: EnsembleServer, *, host: str = "127.0.0.1", port: int = 0, key: str | None = None, names: Iterable[str] = ()
 ) -> AsyncGenerator[str, None]:
-    """Serves as long as it is entered, once for each server; gives the URL. Port 0 is any that is free.
+    """Serves for the duration of the block, once per server; yields the URL. Port 0 means any free one.
 
-    Clients send ``Authorization: Bearer KEY`` when there is a key. They reach the server under loopback's names, under
-    ``host``, and under ``names``. Errors: ``InputError`` for an address beyond loopback without a key, a key that is
-    none, a port that cannot be had.
+    With a key, clients send ``Authorization: Bearer KEY``. They reach the server under loopback's names, ``host`` and
+    ``names``. Errors: ``InputError`` for an address beyond loopback without a key, an invalid key, a port in use.
     """
     check_exposure(host, keyed=key is not None)
     keys = None if key is None else Keys({"": digest_of(key)}, places=(BEARER,))
@@ -87,7 +83,7 @@ async def serve_http(
     )
     if keys is not None:
         application = _Keyed(application, keys)
-    # Its task group would wrap whatever is raised here, a port that is taken among it.
+    # In its own task: its task group would wrap every error here, such as a port in use.
     sessions = Owner("MCP sessions", server.session_manager.run, lost=_report)
     await sessions.open()
     try:
@@ -101,7 +97,7 @@ async def serve_http(
 
 
 def _report(error: BaseException, *_: object) -> None:
-    _logger.error("The sessions of the MCP server were lost.", exc_info=error)
+    _logger.error("The MCP sessions failed.", exc_info=error)
 
 
 def _security(names: Iterable[str]) -> TransportSecuritySettings:
@@ -115,7 +111,7 @@ def _security(names: Iterable[str]) -> TransportSecuritySettings:
 
 
 class _Keyed:
-    """Lets requests through that have the key. Takes the same time for any other, however much of it is right."""
+    """Forwards requests with the key. The comparison takes the same time for every wrong key."""
 
     def __init__(self, application: ASGIApp, keys: Keys) -> None:
         self._application = application

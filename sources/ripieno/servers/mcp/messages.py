@@ -1,7 +1,4 @@
-"""Messages as strict JSON: doubled keys, NaN and halves of characters are refused before the SDK reads them.
-
-So is a message of more values than anybody means, before anything reads it at all.
-"""
+"""Strict JSON for messages: no duplicate keys, NaN, lone surrogates or too many values reach the SDK."""
 
 import json
 import re
@@ -13,18 +10,18 @@ from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import JsonValue, is_table, parse
 from ripieno.origins.mcp.transports.framing import VALUES, too_many
 
-#: How deep a message may be nested.
+#: The maximum nesting of a message.
 DEPTH = 128
-#: Where the id of a request stands that is not read: before its method, or at its end. Clients write one or the other.
+#: The id of an unparsed request: clients write it before the method, or at the end.
 _IDENTIFIER = rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*'
 _BEGINNING = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _IDENTIFIER + rb",")
 _END = re.compile(rb",\s*" + _IDENTIFIER + rb"\}\s*\Z")
-#: Bytes at either side in which it is looked for.
+#: The number of bytes at either end that are searched for it.
 _ENDS = 300
 
 
 class Refused(Exception):
-    """What is no message, with what its sender is told."""
+    """Invalid data, with the answer for its sender."""
 
     def __init__(self, code: int, message: str, data: bytes = b"") -> None:
         super().__init__(message)
@@ -35,7 +32,7 @@ class Refused(Exception):
 def read(data: bytes, *, limit: int) -> JsonValue:
     """The JSON of a message of at most ``limit`` bytes. Errors: ``Refused``."""
     if len(data) <= limit and too_many(data):
-        raise Refused(INVALID_REQUEST, f"A message may have {VALUES} values.", data)
+        raise Refused(INVALID_REQUEST, f"A message may have at most {VALUES} values.", data)
     try:
         return parse(data, max_bytes=limit, max_depth=DEPTH)
     except JsonInvalidity as error:
@@ -43,7 +40,7 @@ def read(data: bytes, *, limit: int) -> JsonValue:
 
 
 def _identifier(data: bytes) -> str | int | None:
-    """The id of a request that is refused, as far as it can be read: its sender waits for an answer."""
+    """The id of a refused request, if it can be read, because its sender waits for an answer."""
     if too_many(data):
         known = _BEGINNING.match(data[:_ENDS]) or _END.search(data[-_ENDS:])
         data = b'{"id": %s}' % known[1] if known is not None else b""

@@ -1,7 +1,4 @@
-"""Results of calls as answers of the protocol: contents, structured results, and errors that a model can mend.
-
-Takes paths outside of the workspace out of errors before a stranger reads them.
-"""
+"""Results of calls in the protocol's form: contents, structured results, and errors without local paths."""
 
 import base64
 import contextlib
@@ -31,7 +28,7 @@ from ripieno.ensembles import Invoker
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import is_table, parse
 
-#: An absolute path, also behind ``file://``, but not the path of another URL.
+#: An absolute path, also after ``file://``, but not the path of another URL.
 _PATH = re.compile(r"(?:(?<=file://)|(?<![\w/.~%-])(?!//))/[^\s'\"`<>|:,;()\[\]{}]+")
 
 
@@ -39,21 +36,21 @@ _PATH = re.compile(r"(?:(?<=file://)|(?<![\w/.~%-])(?!//))/[^\s'\"`<>|:,;()\[\]{
 class Concealer:
     """Replaces absolute paths of this machine in a text.
 
-    Those beneath the workspace stay, and those that the caller said itself, in its arguments. What begins with a
-    folder that is not there, as routes of a web service do, is no path.
+    Paths in the workspace and in the caller's own arguments stay. A text whose first folder does not exist, such as a
+    route of a web service, is not a path.
     """
 
     workspace: pathlib.Path
     arguments: Mapping[str, Any]
 
     def __call__(self, text: str) -> str:
-        said: list[str] = []
+        known: list[str] = []
 
         def replace(match: re.Match[str]) -> str:
             path = match[0]
-            if not said:
-                said.append(json.dumps(dict(self.arguments), ensure_ascii=False, default=str))
-            if path.rstrip(".!?") in said[0] or self._is_ours(path) or not _is_here(path):
+            if not known:
+                known.append(json.dumps(dict(self.arguments), ensure_ascii=False, default=str))
+            if path.rstrip(".!?") in known[0] or self._is_ours(path) or not _is_here(path):
                 return path
             return "(a path outside of the workspace)"
 
@@ -65,19 +62,18 @@ class Concealer:
 
 
 def _is_here(path: str) -> bool:
-    """Whether its first folder exists on this machine."""
     first = path.strip("/").partition("/")[0]
     return bool(first) and pathlib.Path("/", first).exists()
 
 
-#: What a structured result may have that its schema allows, before it is read again.
+#: Bytes and nesting of a structured result, at most.
 _BYTES = 64 * 1024 * 1024
 _DEPTH = 128
 _JSON = "application/json"
 
 
 def answer(result: ResultCanister, invoker: Invoker, conceal: Concealer, *, structured: bool) -> CallToolResult:
-    """The answer to a call. ``structured``: the client was told of a schema, and expects what fits it."""
+    """The answer to a call. ``structured``: the client knows a schema, and expects a result that fits it."""
     blocks = list(_blocks(result))
     if result.error is not None:
         return _failure(conceal(result.error.text()), blocks)
@@ -86,10 +82,10 @@ def answer(result: ResultCanister, invoker: Invoker, conceal: Concealer, *, stru
     for value in itertools.chain(_values(result), _wrapped(result, invoker.results.mapping)):
         if not invoker.results.validate(value):
             return CallToolResult(content=blocks, structured_content=value)
-    # Clients take a good answer without what its schema promises for a broken one, and show none of it (measured).
+    # Clients discard a successful answer that does not fit the schema (measured).
     if result.report.stdout_truncated:
-        return _failure("Error: The result is too large to be given whole; what follows is cut.", blocks)
-    return _failure("Error: The tool gave no result that fits its schema. What it gave follows.", blocks)
+        return _failure("Error: The result is too large for its schema. A truncated result follows.", blocks)
+    return _failure("Error: The result does not fit the tool's schema. The result follows.", blocks)
 
 
 def _failure(text: str, blocks: list[ContentBlock]) -> CallToolResult:
@@ -97,23 +93,23 @@ def _failure(text: str, blocks: list[ContentBlock]) -> CallToolResult:
 
 
 def _values(result: ResultCanister) -> Iterator[Any]:
-    """What may be the structured result: the last JSON there is, or else the text itself."""
+    """The candidates for the structured result: the last JSON content, or else the text."""
     texts = [content for content in result.content if isinstance(content, contents.TextualContent)]
     for content in reversed(texts):
         if content.mime_type == _JSON:
             try:
                 yield parse(content.text, max_bytes=_BYTES, max_depth=_DEPTH)
             except JsonInvalidity:
-                continue  # It was cut.
+                continue  # It was truncated.
             return
     if texts:
         yield contents.text_of(result.content)
 
 
 def _wrapped(result: ResultCanister, schema: Mapping[str, Any]) -> Iterator[Any]:
-    """What a text may be where the schema is that of an object with one property.
+    """The texts wrapped as an object, if the schema is that of an object with one property.
 
-    Servers wrap so what is no object (measured), and from servers the contents come without their wrapping.
+    Servers wrap values that are no object (measured), and contents arrive without that wrapping.
     """
     properties = schema.get("properties")
     if not is_table(properties) or len(properties) != 1:
@@ -126,7 +122,6 @@ def _wrapped(result: ResultCanister, schema: Mapping[str, Any]) -> Iterator[Any]
 
 
 def _read(text: str) -> Any:
-    """The JSON that a text is, or else the text."""
     try:
         return parse(text, max_bytes=_BYTES, max_depth=_DEPTH)
     except JsonInvalidity:
@@ -134,7 +129,7 @@ def _read(text: str) -> Any:
 
 
 def _blocks(result: ResultCanister) -> Iterator[ContentBlock]:
-    """The contents. What only one provider understands is left out, as over every other wire."""
+    """The contents. Opaque content of one provider is omitted, as over every other wire."""
     for index, content in enumerate(result.content):
         if isinstance(content, contents.TextualContent):
             yield TextContent(text=content.text)

@@ -1,4 +1,4 @@
-"""The SDK's low-level server over an assembly: it lists the tools and calls them."""
+"""The SDK's low-level server over an assembly: lists the tools and calls them."""
 
 import asyncio
 import contextlib
@@ -33,13 +33,13 @@ from ripieno.servers.mcp.client import Client, DirectClient, Levels, RoundsClien
 from ripieno.servers.mcp.results import Concealer, answer
 from ripieno.servers.mcp.tools import Changes, Listing, output_schema
 
-#: Calls that run at the same time, whoever asked for them; more wait for their turn.
+#: The maximum number of concurrent calls of all clients; further calls wait.
 PARALLEL = 64
 _logger = logging.getLogger(__name__)
 
 
 class EnsembleServer(Server[None]):
-    """The SDK's server, whose tools are those of ensembles. Make it with ``create_server``."""
+    """The SDK's server with the tools of ensembles. Created by ``create_server``."""
 
     def __init__(
         self, assembly: Assembly, ensembles: Sequence[Ensemble], *, name: str, instructions: str | None
@@ -47,7 +47,7 @@ class EnsembleServer(Server[None]):
         self._execution = assembly.execution
         self._workspace = assembly.surroundings.workspace
         self._listing = Listing(ensembles, assembly.surroundings.alert)
-        self._room = asyncio.Semaphore(PARALLEL)
+        self._slots = asyncio.Semaphore(PARALLEL)
         self._levels = Levels()
         self._parking = Parking()
         self._connections = 0
@@ -62,7 +62,7 @@ class EnsembleServer(Server[None]):
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self.changes.listen,
         )
-        # Passed to the SDK's constructor, it would warn of the handshake era's end.
+        # In the SDK's constructor, it would cause a deprecation warning.
         self.add_request_handler("logging/setLevel", SetLevelRequestParams, self._levels.take)
         self.add_notification_handler("notifications/initialized", NotificationParams, self.changes.follow)
         self.middleware.append(_guard)
@@ -73,11 +73,11 @@ class EnsembleServer(Server[None]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """The SDK's, which says to peers of the handshake era that they will be told of changes."""
-        told = notification_options or NotificationOptions(
+        """The SDK's options; announces change notifications to peers of the handshake era."""
+        options = notification_options or NotificationOptions(
             tools_changed=True, prompts_changed=True, resources_changed=True
         )
-        return super().create_initialization_options(told, experimental_capabilities, extensions)
+        return super().create_initialization_options(options, experimental_capabilities, extensions)
 
     @contextlib.asynccontextmanager
     async def _live(self, server: Server[None]) -> AsyncGenerator[None, None]:
@@ -94,9 +94,8 @@ class EnsembleServer(Server[None]):
     async def _list_tools(
         self, context: ServerRequestContext[None], params: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        """All tools on one page."""
         if params is not None and params.cursor is not None:
-            raise MCPError(code=INVALID_PARAMS, message="There is one page of tools only: leave the cursor out.")
+            raise MCPError(code=INVALID_PARAMS, message="There is only one page of tools: leave out the cursor.")
         await self.changes.look()
         return ListToolsResult(tools=self._listing.tools(modern=_is_modern(context)))
 
@@ -104,9 +103,9 @@ class EnsembleServer(Server[None]):
         self, context: ServerRequestContext[None], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         await self.changes.look()
-        async with self._room:
-            # Not before: a call that reads starts at once when it is made.
-            performance = self._continued(context, params) or self._begun(context, params)
+        async with self._slots:
+            # Created here, because a reading call starts at once.
+            performance = self._continue(context, params) or self._begin(context, params)
             result = await performance.proceed()
         client = performance.client
         if result is None:
@@ -117,14 +116,14 @@ class EnsembleServer(Server[None]):
             required = client.lacking.model_dump(mode="json", by_alias=True, exclude_none=True)
             raise MCPError(
                 code=MISSING_REQUIRED_CLIENT_CAPABILITY,
-                message=f"The tool needs a client that can do more: {', '.join(required)}.",
+                message=f"The tool needs these client capabilities: {', '.join(required)}.",
                 data={"requiredCapabilities": required},
             )
         structured = output_schema(performance.invoker, modern=_is_modern(context)) is not None
         conceal = Concealer(workspace=self._workspace, arguments=performance.arguments)
         return answer(result, performance.invoker, conceal, structured=structured)
 
-    def _begun(self, context: ServerRequestContext[None], params: CallToolRequestParams) -> Performance:
+    def _begin(self, context: ServerRequestContext[None], params: CallToolRequestParams) -> Performance:
         offer = self._listing.offer
         invoker = offer.named(params.name)
         if invoker is None:
@@ -137,8 +136,8 @@ class EnsembleServer(Server[None]):
             client = DirectClient(context.session, context.meta, self._levels)
         return Performance(self._execution, offer, invoker, params.arguments or {}, client)
 
-    def _continued(self, context: ServerRequestContext[None], params: CallToolRequestParams) -> Performance | None:
-        """The call that this request goes on with; None for a new one."""
+    def _continue(self, context: ServerRequestContext[None], params: CallToolRequestParams) -> Performance | None:
+        """The call that this request continues; None for a new one."""
         if params.request_state is None or not _is_modern(context):
             return None
         performance = self._parking.take(params.request_state, params.name, params.arguments or {})
@@ -147,13 +146,13 @@ class EnsembleServer(Server[None]):
 
 
 async def _guard(ctx: ServerRequestContext[None], call_next: CallNext) -> HandlerResult:
-    """Says nothing of a bug of ours but that it is one; in the handshake era the SDK would say all (measured)."""
+    """Hides the details of an internal error; in the handshake era the SDK would send them (measured)."""
     try:
         return await call_next(ctx)
     except (MCPError, ValidationError):
         raise
     except Exception as error:
-        _logger.exception("A request could not be answered: %s", ctx.method)
+        _logger.exception("The request %s failed.", ctx.method)
         raise MCPError(code=INTERNAL_ERROR, message=f"Internal server error ({type(error).__name__})") from None
 
 
@@ -165,7 +164,7 @@ def _version() -> str:
     try:
         return importlib.metadata.version("ripieno")
     except importlib.metadata.PackageNotFoundError:
-        return "unknown"  # It is run from its sources.
+        return "unknown"  # Runs from its sources.
 
 
 def create_server(
@@ -175,11 +174,11 @@ def create_server(
     name: str = "ripieno",
     instructions: str | None = None,
 ) -> EnsembleServer:
-    """A server for the tools of an entered assembly: of all its ensembles, or of these.
+    """A server for the tools of an entered assembly: all its ensembles, or these.
 
-    Calls go through the assembly's execution: its rules, limits, confirmer and recorder. Run it with ``serve_stdio``
-    or ``serve_http``, or with what the SDK has: ``run``, ``streamable_http_app``. It must not outlive the assembly.
-    Errors: ``ConfigurationInvalidity`` when two tools have one name.
+    Calls use the assembly's execution: its rules, limits, confirmer and recorder. Run it with ``serve_stdio`` or
+    ``serve_http``, or with the SDK's ``run`` or ``streamable_http_app``, within the assembly. Errors:
+    ``ConfigurationInvalidity`` if two tools have the same name.
     """
-    playing = assembly.ensembles if ensembles is None else ensembles
-    return EnsembleServer(assembly, playing, name=name, instructions=instructions)
+    served = assembly.ensembles if ensembles is None else ensembles
+    return EnsembleServer(assembly, served, name=name, instructions=instructions)

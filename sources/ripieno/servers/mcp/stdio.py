@@ -1,7 +1,7 @@
-"""The protocol over standard input and output, which nothing else of the process can read or write then.
+"""The MCP server over standard input and output, which the rest of the process can no longer use.
 
-The SDK's own transport reads lines of any length in a way that cannot be cancelled (measured), and takes the streams
-only when everything that may print has been started.
+The SDK's transport reads unbounded lines, cannot be cancelled (measured), and claims the streams only after
+everything that may print has started.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from ripieno.servers.mcp.messages import Refused, read
 from ripieno.servers.mcp.server import EnsembleServer
 
 _CHUNK = 64 * 1024
-#: Seconds for the last messages to be read when all is over.
+#: Seconds for the client to read the last messages.
 GRACE = 1.0
 
 
 def claim_streams() -> tuple[int, int]:
-    """Takes standard input and output away from the rest of the process, for good; gives both as descriptors.
+    """Takes standard input and output from the rest of the process, permanently; returns both descriptors.
 
-    From then on there is nothing to read, and whatever anybody prints goes to standard error. Call it before anything
-    that may print. Errors: ``InputError`` when one of the streams is closed.
+    Afterwards input is empty, and output goes to standard error. Call it before anything that may print. Errors:
+    ``InputError`` if one of the streams is closed.
     """
     try:
         reading = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
@@ -44,21 +44,21 @@ def claim_streams() -> tuple[int, int]:
         except OSError:  # Standard error is closed.
             os.dup2(nothing, 1)
         os.close(nothing)
-        # Whoever started us may share the streams with us, and not block on them.
+        # The parent process may share the streams, and use them without blocking.
         os.set_blocking(reading, True)
         os.set_blocking(writing, True)
     except OSError as error:
         raise InputError(f"Standard input and output must be open for a client: {error}") from error
     if sys.stdout is not None:
-        # What was printed before goes where everything goes now.
+        # Earlier output goes to the new target.
         sys.stdout.flush()
     return reading, writing
 
 
 async def serve_stdio(server: EnsembleServer, streams: tuple[int, int]) -> None:
-    """Serves one client over the descriptors that ``claim_streams`` gave, until it closes its end.
+    """Serves one client over the descriptors of ``claim_streams``, until it closes its end.
 
-    Cancelling this is to the server as if the client had gone: calls are cancelled, and have their results.
+    A cancellation has the effect of a closed client: calls are cancelled, and have results.
     """
     reading, writing = streams
     # The server closes its ends of the streams.
@@ -68,11 +68,11 @@ async def serve_stdio(server: EnsembleServer, streams: tuple[int, int]) -> None:
     writer = asyncio.create_task(_write(writing, leaving))
     serving = asyncio.create_task(server.run(incoming, outgoing, server.create_initialization_options()))
     try:
-        # The writer ends first when nobody reads what it writes.
+        # The writer ends first if its reader is gone.
         await asyncio.wait((serving, writer), return_when=asyncio.FIRST_COMPLETED)
     finally:
         with anyio.CancelScope(shield=True):
-            # Cancelled itself, the SDK would raise for the message that it passes on just then (measured).
+            # A cancelled SDK server would raise for the message in transit (measured).
             reader.cancel()
             await asyncio.wait((reader, serving))
             await asyncio.wait((writer,), timeout=GRACE)
@@ -86,7 +86,7 @@ async def _read(
     arriving: MemoryObjectSendStream[SessionMessage | Exception],
     refusals: MemoryObjectSendStream[SessionMessage],
 ) -> None:
-    """Reads messages until the end; what is none is answered at once."""
+    """Reads messages until the end. Invalid ones are answered at once."""
     lines = Lines()
     with arriving, refusals, contextlib.suppress(anyio.BrokenResourceError):  # The server has ended.
         while data := await _next(descriptor):
@@ -106,14 +106,14 @@ async def _next(descriptor: int) -> bytes:
     await _ready(descriptor, select.POLLIN, loop.add_reader, loop.remove_reader)
     try:
         return os.read(descriptor, _CHUNK)
-    except OSError:  # A terminal that was hung up.
+    except OSError:  # The terminal was closed.
         return b""
 
 
 async def _ready(descriptor: int, mask: int, add: Callable[..., object], remove: Callable[[int], object]) -> None:
-    """Waits until a read or a small write will not block; files never do, and no loop can wait for them.
+    """Waits until a read or a small write will not block. Files never block, and event loops do not support them.
 
-    The descriptors stay as they are, blocking: what starts us may share them.
+    The descriptors stay blocking, because the parent process may share them.
     """
     poll = select.poll()
     poll.register(descriptor, mask)
@@ -128,17 +128,17 @@ async def _ready(descriptor: int, mask: int, add: Callable[..., object], remove:
 
 
 def _message(line: bytes | None) -> SessionMessage:
-    """The message of a line; None is a line that was too long. Errors: ``Refused``."""
+    """The message of a line; None is a line that is too long. Errors: ``Refused``."""
     if line is None:
-        raise Refused(INVALID_REQUEST, f"A message may have {LINE_LIMIT} bytes.")
+        raise Refused(INVALID_REQUEST, f"A message may have at most {LINE_LIMIT} bytes.")
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_python(read(line, limit=LINE_LIMIT), by_name=False))
     except ValidationError:
-        raise Refused(INVALID_REQUEST, "The message is not one of JSON-RPC 2.0.", line) from None
+        raise Refused(INVALID_REQUEST, "The message is not JSON-RPC 2.0.", line) from None
 
 
 async def _write(descriptor: int, leaving: MemoryObjectReceiveStream[SessionMessage]) -> None:
-    """Writes messages until the server has no more, or nobody reads them."""
+    """Writes messages until the server has no more, or the reader is gone."""
     with leaving, contextlib.suppress(OSError):
         async for item in leaving:
             text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -150,5 +150,5 @@ async def _write_all(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         await _ready(descriptor, select.POLLOUT, loop.add_writer, loop.remove_writer)
-        # As much as a pipe takes that can take anything (POSIX).
+        # A writable pipe accepts at least this much (POSIX).
         rest = rest[os.write(descriptor, rest[: select.PIPE_BUF]) :]

@@ -1,9 +1,4 @@
-"""Tells clients that the list of tools has changed: subscribers of 2026-07-28, and every peer of the handshake era.
-
-Invokers as tools of the protocol: name, description, schemas, and hints about their effect.
-
-The tools that are offered now: taken from the ensembles, and taken anew when one of them has changed.
-"""
+"""The list of offered tools in the protocol's form, and notifications when it changes."""
 
 import asyncio
 import contextlib
@@ -29,7 +24,7 @@ from ripieno.jsonvalues import thaw
 
 
 def describe(invoker: Invoker, *, modern: bool) -> Tool:
-    """The tool that a client sees. ``modern``: of 2026-07-28 and later, where results may have any schema."""
+    """The tool for a client. ``modern``: for 2026-07-28 and later, where results may have any schema."""
     return Tool(
         name=invoker.exposed,
         description=invoker.description or None,
@@ -40,7 +35,7 @@ def describe(invoker: Invoker, *, modern: bool) -> Tool:
 
 
 def output_schema(invoker: Invoker, *, modern: bool) -> dict[str, Any] | None:
-    """The schema of structured results; the handshake era knows only objects."""
+    """The schema of structured results. The handshake era supports only objects."""
     schema = invoker.results_schema
     if schema is None or not (modern or schema.get("type") == "object"):
         return None
@@ -49,12 +44,12 @@ def output_schema(invoker: Invoker, *, modern: bool) -> dict[str, Any] | None:
 
 
 def _hints(policy: Policy) -> ToolAnnotations:
-    """What the policy knows. ``write`` says nothing of destruction: what is not declared counts as a write.
+    """The hints from the policy. ``write`` leaves destructiveness open, because it is the default effect.
 
-    A hint that is missing is read as the dangerous one (specification, ``ToolAnnotations``).
+    A missing hint means the dangerous value (specification, ``ToolAnnotations``).
     """
     if policy.harmless:
-        # What only looks at its arguments meets nobody; what reads may read anything.
+        # A tool without effects stays in a closed world; one that reads may read anything.
         closed = False if policy.effect == "none" else None
         return ToolAnnotations(
             read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=closed
@@ -69,28 +64,27 @@ def _hints(policy: Policy) -> ToolAnnotations:
 class Listing:
     """The offer of some ensembles, and the same as tools of the protocol, in its order.
 
-    Tools that the application would have to run itself are left out: here is no application. So is a tool that
-    comes later under a name which is taken; ``alert`` is told. Errors: ``ConfigurationInvalidity`` for such a clash
-    at the start.
+    Omits tools that the application would have to run, and later tools with a name in use, which cause an ``alert``.
+    Errors: ``ConfigurationInvalidity`` for such a conflict at the start.
     """
 
     def __init__(self, ensembles: Sequence[Ensemble], alert: Callable[[Alert], None]) -> None:
         self._ensembles = tuple(ensembles)
         self._alert = alert
-        self._revisions = self._look()
+        self._revisions = self._read_revisions()
         self.offer = _hosted_here(Offer.of(self._ensembles))
         self._tools: dict[bool, list[Tool]] = {}
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """As ``Ensemble.watch``, for all of the ensembles."""
+        """Like ``Ensemble.watch``, for all ensembles."""
         with contextlib.ExitStack() as stack:
             for ensemble in self._ensembles:
                 stack.callback(ensemble.watch(callback))
             return stack.pop_all().close
 
     def refresh(self) -> bool:
-        """Whether something has changed since the last time; what is offered is new then."""
-        revisions = self._look()
+        """Updates the offer if an ensemble has changed. Returns whether one has."""
+        revisions = self._read_revisions()
         if revisions == self._revisions:
             return False
         self._revisions = revisions
@@ -99,31 +93,31 @@ class Listing:
         return True
 
     def tools(self, *, modern: bool) -> list[Tool]:
-        """What ``tools/list`` answers, for clients of an era."""
+        """The answer to ``tools/list``, for clients of an era."""
         if modern not in self._tools:
             self._tools[modern] = [describe(invoker, modern=modern) for invoker in self.offer.invokers]
         return self._tools[modern]
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
-        """The schema of a tool's arguments; None where there is no such tool."""
+        """The schema of a tool's arguments; None for an unknown tool."""
         invoker = self.offer.named(name)
         return None if invoker is None else thaw(invoker.arguments_schema)
 
-    def _look(self) -> tuple[int, ...]:
+    def _read_revisions(self) -> tuple[int, ...]:
         return tuple(ensemble.revision for ensemble in self._ensembles)
 
     def _leave_out(self, newcomer: Invoker, holder: Invoker) -> None:
-        message = f"The tool is left out: {holder.identity} is offered as {holder.exposed!r} already."
+        message = f"The tool is not offered: {holder.identity} already has the name {holder.exposed!r}."
         self._alert(Alert(message=message, tool=newcomer.identity))
 
 
 def _hosted_here(offer: Offer) -> Offer:
-    # A client has its own ways with many tools: nothing is searchable.
+    # Clients handle many tools themselves: no tool search.
     return Offer(invoker for invoker in offer.everything if invoker.hosted == "here")
 
 
 class Changes:
-    """Watches a listing while it is entered, and tells all who want to know. ``listen`` serves subscriptions."""
+    """Watches a listing, and notifies clients of changes. ``listen`` serves subscriptions."""
 
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
@@ -132,20 +126,20 @@ class Changes:
         self._peers: set[int] = set()
 
     async def look(self) -> None:
-        """Looks at the ensembles now, and tells what has changed."""
+        """Checks the ensembles now, and publishes changes."""
         if self._listing.refresh():
             await self._bus.publish(ToolsListChanged())
 
     async def publish(self, event: ServerEvent) -> None:
-        """Tells that something else has changed, which an application serves beside the tools."""
+        """Publishes another change, for an application that serves more than tools."""
         await self._bus.publish(event)
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncGenerator[None, None]:
-        """Looks whenever an ensemble has changed while it is entered, by however many connections."""
+        """Publishes changes for the duration of the block, for any number of connections."""
         changed = asyncio.Event()
         leave = self._listing.watch(changed.set)
-        # What changed before is looked for at once.
+        # Checks at once for earlier changes.
         changed.set()
         watcher = asyncio.create_task(self._watch(changed), name="watch for changed tools")
         try:
@@ -166,9 +160,9 @@ class Changes:
             await self.look()
 
     async def follow(self, context: ServerRequestContext[Any], params: NotificationParams) -> None:
-        """Handles ``notifications/initialized``: tells this peer of changes, as long as its connection lasts.
+        """Handles ``notifications/initialized``: notifies this peer of changes until its connection ends.
 
-        The connection's task group ends this. A peer that says it again is not told twice.
+        The connection's task group ends this. A repeated notification has no effect.
         """
         del params
         peer = context.session.client_params
@@ -187,13 +181,13 @@ class Changes:
             while True:
                 await changed.wait()
                 changed.clear()
-                told = {type(event) for event in waiting}
+                kinds = {type(event) for event in waiting}
                 waiting.clear()
-                if ToolsListChanged in told:
+                if ToolsListChanged in kinds:
                     await context.session.send_tool_list_changed()
-                if PromptsListChanged in told:
+                if PromptsListChanged in kinds:
                     await context.session.send_prompt_list_changed()
-                if ResourcesListChanged in told:
+                if ResourcesListChanged in kinds:
                     await context.session.send_resource_list_changed()
         finally:
             self._peers.discard(id(peer))
