@@ -142,7 +142,8 @@ class Hosting:
             self._reported.add(what)
             where = "[gateway]" if tool.kind == _SERVER else "[gateway.hosted]"
             self._warn(
-                f"A client requested {what}, which is not offered: it has no binding. To run it here: {key} under {where}."
+                f"A client requested {what}, which is not offered: it has no binding. "
+                f"To run it here: {key} under {where}."
             )
 
     def resolve(self, controls: Controls) -> Controls:
