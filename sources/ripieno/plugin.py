@@ -25,11 +25,12 @@ from ripieno.canisters.faults import Change
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.reader.alternatives import TemplateText
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import Flag, Free, Named, Number, Several, Text
+from ripieno.descriptors.reader.kinds import INVALID, Flag, Free, Named, Number, Several, Text
 from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Connected, Context, Definition, Invocable, Origin, Outcome, Surroundings
-from ripieno.ensembles.origin import NeededProgram, NeededVariable
+from ripieno.ensembles.origin import NeededProgram, NeededVariable, while_connected
 from ripieno.exceptions import (
+    ConnectionFailure,
     ExecutionFault,
     FatalFault,
     NetworkFault,
@@ -84,11 +85,13 @@ def ripieno_commands() -> Mapping[str, str]:  # type: ignore[empty-body]
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 __all__ = [
+    "INVALID",
     "Alert",
     "AudioContent",
     "Change",
     "Confinement",
     "Connected",
+    "ConnectionFailure",
     "Content",
     "Context",
     "ControlsProcessor",
@@ -136,4 +139,5 @@ __all__ = [
     "ToolFault",
     "ValidationFault",
     "hookimpl",
+    "while_connected",
 ]

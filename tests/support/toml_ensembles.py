@@ -8,6 +8,8 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ripieno.assembly.builtins import ripieno_origins
+from ripieno.assembly.plugins import resolve
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.ensembles import read_ensemble
@@ -17,15 +19,10 @@ from ripieno.ensembles.opener import opener
 from ripieno.ensembles.origin import check_origin
 from ripieno.ensembles.owner import Recovery
 from ripieno.exceptions import Problem
-from ripieno.origins.client import ORIGIN as CLIENT
-from ripieno.origins.command import ORIGIN as COMMAND
-from ripieno.origins.http import ORIGIN as HTTP
-from ripieno.origins.mcp import ORIGIN as MCP
-from ripieno.origins.python import ORIGIN as PYTHON
 from ripieno.sandbox.processes import LocalSpawner
 from tests.support.live_processes import Living
 
-ORIGINS: Mapping[str, Origin] = {origin.name: origin for origin in (CLIENT, COMMAND, HTTP, MCP, PYTHON)}
+ORIGINS: Mapping[str, Origin] = {name: resolve(path) for name, path in ripieno_origins().items()}
 #: The default recovery of ensembles.
 RECOVERY = Recovery()
 SERVERS = pathlib.Path(__file__).parent / "mcp_servers"

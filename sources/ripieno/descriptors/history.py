@@ -43,7 +43,7 @@ HISTORY = Table(
                     Text(choices=(*_NAMES, "none")),
                     Several(Text(choices=_NAMES), "names of strategies", once=True),
                 ),
-                expected='"drop-oldest", "sliding-window", "summarize", "none", or a list of the first three',
+                expected=Text(choices=(*_NAMES, "none")).expected + ", or a list of strategies",
             ),
             "How the oldest exchanges are shortened; a list applies one strategy after the other. If absent, they are "
             "dropped when the model's context is known and would be exceeded.",

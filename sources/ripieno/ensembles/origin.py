@@ -1,8 +1,9 @@
 """The contract of origins, which plugins implement: ``Origin``, ``Connected`` and ``Outcome``."""
 
+import asyncio
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from frozendict import frozendict
@@ -101,9 +102,33 @@ class Origin(Protocol):
 
     def open(
         self, descriptor: EnsembleDescriptor, surroundings: Surroundings
-    ) -> AbstractAsyncContextManager[Connected]:
-        """Connects, and disconnects at the end. One task enters and leaves it."""
+    ) -> contextlib.AbstractAsyncContextManager[Connected]:
+        """Connects, and disconnects at the end. One task enters and leaves it.
+
+        ``descriptor.connection`` is None, or another origin's, if only invokers name this origin. Its ``settings`` are
+        the values of the TOML; ``Table.read`` reads them. If the connection is lost later, ``open`` raises at its
+        ``yield`` (see ``while_connected``). It is then entered again after a pause, and ``bind`` is called again; calls
+        made until then reach the old invocables, which raise ``NetworkFault``, or ``OutcomeUnknownFault`` if the call
+        may have been made. Errors: ``ConnectionFailure``.
+        """
         ...
+
+
+@contextlib.asynccontextmanager
+async def while_connected(lost: Coroutine[Any, Any, None]) -> AsyncGenerator[None, None]:
+    """For the ``yield`` of ``Origin.open``: cancels the body and raises the error of ``lost`` when that raises.
+
+    ``lost`` waits for the end of the connection, and is cancelled when the body ends first.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            watcher = group.create_task(lost)
+            try:
+                yield
+            finally:
+                watcher.cancel()
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
 
 
 def tables_of(origin: Origin) -> Mapping[str, Table]:

@@ -188,7 +188,7 @@ class HistoryView:
                 )
             )
         if shown.shortened:
-            self._alert_once("shortened", f"Some results, stale or over a budget, are shown to {model} as short notes.")
+            self._alert_once("shortened", f"Some results are shown to {model} as short notes.")
         if shown.excess:
             self._alert_once(
                 "excess",

@@ -284,11 +284,14 @@ class Either:
     expected: str
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        hints: list[str] = []
         for kind in self.kinds:
-            read = kind.read(value, path, Problems(problems.source))
+            wrong = Problems(problems.source)
+            read = kind.read(value, path, wrong)
             if read is not INVALID:
                 return read
-        return refuse(self, value, path, problems)
+            hints += [problem.hint for problem in wrong.finished() if problem.hint]
+        return refuse(self, value, path, problems, hints[0] if hints else "")
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [kind.schema() for kind in self.kinds]}

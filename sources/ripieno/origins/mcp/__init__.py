@@ -19,7 +19,7 @@ from types import MappingProxyType
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Connected, Origin, Surroundings
-from ripieno.ensembles.origin import NeededProgram, check_origin
+from ripieno.ensembles.origin import NeededProgram, check_origin, while_connected
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem, ToolFault
 from ripieno.origins.mcp.oauth.person import Person
@@ -79,8 +79,12 @@ async def connect(
         except Exception as error:
             failure = await _explain(peer, error, settings)
             raise ConnectionFailure(descriptor.name, failure, hint=_advise(peer, settings)) from error
-        async with _watched(peer):
-            yield connected
+        async with while_connected(peer.lost()):
+            try:
+                yield connected
+            finally:
+                # Later calls fail because the connection is gone.
+                peer.ended.set()
 
 
 def _reach(
@@ -160,22 +164,6 @@ def _advise(peer: Peer, settings: ServerSettings) -> str:
     from ripieno.origins.mcp.transports.http import Remote
 
     return peer.advice if isinstance(peer, Remote) else ""
-
-
-@contextlib.asynccontextmanager
-async def _watched(peer: Peer) -> AsyncGenerator[None, None]:
-    """Cancels the body and raises the failure when the server is lost."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            watcher = group.create_task(peer.lost())
-            try:
-                yield
-            finally:
-                watcher.cancel()
-                # Later calls fail because the connection is gone.
-                peer.ended.set()
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None
 
 
 ORIGIN = McpOrigin()

@@ -6,15 +6,24 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.reader.alternatives import TemplateText
-from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import Several, Text
-from ripieno.descriptors.templates import Template
-from ripieno.ensembles import Connected, Context, Origin, Surroundings
-from ripieno.ensembles.origin import NeededProgram
-from ripieno.exceptions import Problem, ResourceFault
-from ripieno.sandbox import ProcessLimits
+from ripieno.plugin import (
+    Connected,
+    Context,
+    EnsembleDescriptor,
+    InvokerDescriptor,
+    Key,
+    NeededProgram,
+    Origin,
+    Problem,
+    ProcessLimits,
+    ResourceFault,
+    Several,
+    Surroundings,
+    Table,
+    Template,
+    TemplateText,
+    Text,
+)
 
 CONNECTION = Table(
     title="[connection]",
