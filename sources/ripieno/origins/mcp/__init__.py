@@ -13,7 +13,6 @@ import dataclasses
 import shutil
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from types import MappingProxyType
 
 from ripieno.descriptors import EnsembleDescriptor
@@ -87,35 +86,25 @@ async def connect(
                 peer.ended.set()
 
 
-def _reach(
+@contextlib.asynccontextmanager
+async def _reach(
     settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings, person: Person | None
-) -> AbstractAsyncContextManager[Peer]:
+) -> AsyncGenerator[Peer, None]:
     """The server's side of the connection, before the session starts."""
     variables = settings.headers if settings.command is None else settings.environment
     secret = None if settings.oauth is None else settings.oauth.client_secret
-    secrets = [] if secret is None else [secret]
-    require_variables(descriptor.name, (*variables.values(), *secrets), surroundings)
+    require_variables(descriptor.name, (*variables.values(), *([] if secret is None else [secret])), surroundings)
     values = {name: template.text({}, surroundings.secrets) for name, template in variables.items()}
-    if settings.command is None:
-        text = "" if secret is None else secret.text({}, surroundings.secrets)
-        return _dial(settings, values, text, ensemble=descriptor.name, store=TokenStore.of(surroundings), person=person)
-    return _start(settings.command, settings.directory, values, descriptor, surroundings)
-
-
-@contextlib.asynccontextmanager
-async def _dial(
-    settings: ServerSettings,
-    headers: Mapping[str, str],
-    secret: str,
-    *,
-    ensemble: str,
-    store: TokenStore,
-    person: Person | None,
-) -> AsyncGenerator[Peer, None]:
+    if settings.command is not None:
+        async with _start(settings.command, settings.directory, values, descriptor, surroundings) as server:
+            yield server
+        return
     await import_sdk()
     from ripieno.origins.mcp.transports.http import reach
 
-    async with reach(settings, headers, secret, ensemble=ensemble, store=store, person=person) as remote:
+    text = "" if secret is None else secret.text({}, surroundings.secrets)
+    store = TokenStore.of(surroundings)
+    async with reach(settings, values, text, ensemble=descriptor.name, store=store, person=person) as remote:
         yield remote
 
 

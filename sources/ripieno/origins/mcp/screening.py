@@ -2,18 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-)
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from ripieno.ensembles.surroundings import Tap
 from ripieno.jsonvalues import is_list, is_table
@@ -46,13 +39,8 @@ class Screened:
         incoming, outgoing = await self._inner.__aenter__()
         return Incoming(incoming, self._receive, self._peer.ended.set), Outgoing(outgoing, self._send)
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
-        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
+    async def __aexit__(self, *details: Any) -> bool | None:
+        return await self._inner.__aexit__(*details)
 
     def _send(self, item: SessionMessage) -> None:
         message = item.message
@@ -114,16 +102,11 @@ def _bounded(result: dict[str, Any]) -> dict[str, Any]:
     return {**result, "content": [*contents[:CONTENTS], {"type": "text", "text": text}]}
 
 
-class Outgoing:
-    """The stream of messages to the server."""
+class _Stream:
+    """One direction of messages, over the transport's own stream."""
 
-    def __init__(self, inner: Any, seen: Callable[[SessionMessage], None]) -> None:
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self._seen = seen
-
-    async def send(self, item: SessionMessage) -> None:
-        self._seen(item)
-        await self._inner.send(item)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -131,16 +114,23 @@ class Outgoing:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
-class Incoming:
+class Outgoing(_Stream):
+    """The stream of messages to the server."""
+
+    def __init__(self, inner: Any, seen: Callable[[SessionMessage], None]) -> None:
+        super().__init__(inner)
+        self._seen = seen
+
+    async def send(self, item: SessionMessage) -> None:
+        self._seen(item)
+        await self._inner.send(item)
+
+
+class Incoming(_Stream):
     """The stream of messages from the server."""
 
     def __init__(
@@ -149,7 +139,7 @@ class Incoming:
         seen: Callable[[SessionMessage | Exception], SessionMessage | Exception],
         ended: Callable[[], None],
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._seen = seen
         self._ended = ended
 
@@ -166,9 +156,6 @@ class Incoming:
             raise
         return self._seen(item)
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
     def __aiter__(self) -> Self:
         return self
 
@@ -177,14 +164,3 @@ class Incoming:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()

@@ -15,12 +15,7 @@ from typing import Any
 import httpx2
 from frozendict import frozendict
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError, OAuthTokenError
-from mcp.client.auth.utils import (
-    extract_field_from_www_auth,
-    extract_scope_from_www_auth,
-    issuers_match,
-    union_scopes,
-)
+from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth, issuers_match, union_scopes
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from types import TracebackType
 from typing import Protocol
 
 import anyio
@@ -24,19 +23,15 @@ class Wire(Protocol):
 
     async def read_line(self) -> bytes | None:
         """The next line; None at the end."""
-        ...
 
     async def write(self, data: bytes) -> None:
         """Writes all of it."""
-        ...
 
     def refuse(self, what: str) -> None:
         """Counts a line that is not a message."""
-        ...
 
     def give_up(self, reason: str) -> None:
         """Stops reading."""
-        ...
 
 
 class Incoming:
@@ -71,12 +66,7 @@ class Transport:
         self._sender = asyncio.create_task(self._send(), name=f"messages to {self._server.ensemble}")
         return Incoming(self), self._outgoing
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.wait((self._sender,))
