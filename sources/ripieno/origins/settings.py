@@ -2,20 +2,22 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.reader.alternatives import TemplateText
-from ripieno.descriptors.reader.kinds import INVALID, Named, Text
+from ripieno.descriptors.reader.keys import Table
+from ripieno.descriptors.reader.kinds import INVALID, Named, Text, refuse
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.descriptors.templates import ArgvTemplate, Complaint, Template
 from ripieno.ensembles import Surroundings
-from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem
+from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem
 
 Settings = TypeVar("Settings")
-#: Reads the settings of one invoker at a path; None after problems were added.
+#: Reads the settings of one invoker at a path, and adds their problems; None where they cannot be read.
 InvocableReader: TypeAlias = Callable[[EnsembleDescriptor, InvokerDescriptor, Path, Problems], Settings | None]
 
 #: A folder beneath another one.
@@ -65,6 +67,43 @@ class Argv:
         }
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedText:
+    """A string in a format of its own, stored as ``parse`` returns it. ``parse`` raises ``InputError``."""
+
+    expected: str
+    parse: Callable[[str], Any]
+    hint: str | None = None
+    pattern: str | None = None
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return refuse(self, value, path, problems)
+        try:
+            return self.parse(value)
+        except InputError as error:
+            problems.add(path, str(error), self.hint)
+            return INVALID
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string"} if self.pattern is None else {"type": "string", "pattern": self.pattern}
+
+
+def _parse_variables(text: str) -> Template:
+    seed_form = _SEED_FORM.match(text)
+    template = Template.parse(f"{{env:{seed_form[1]}}}" if seed_form else text, variables=True)
+    if template.placeholders:
+        raise InputError(f"{{{template.placeholders[0]}}} is an argument; arguments are not allowed here")
+    return template
+
+
+_SEED_FORM = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\Z")
+#: A template without arguments, or the seed's form ``env:NAME``.
+VARIABLE_TEXT = ParsedText(
+    expected="a string, with {env:NAME} where a variable goes",
+    parse=_parse_variables,
+    hint='Variables are "{env:NAME}"; write "{{" for a brace that is text.',
+)
 ENVIRONMENT = Named(name=VARIABLE_NAME, kind=TemplateText(variables=True), expected="a table of variables")
 
 
@@ -93,9 +132,30 @@ def read_invocable(
     """The settings of one invoker. Errors: ``ConfigurationInvalidity``, if they were not checked before."""
     problems = Problems(Source(file=invoker.file))
     settings = read(descriptor, invoker, ("invocable",), problems)
-    if settings is None:
+    if settings is None or len(problems):
         raise ConfigurationInvalidity(problems.finished())
     return settings
+
+
+def read_configuration(
+    table: Table,
+    configuration: Mapping[str, Any],
+    complete: Callable[[Mapping[str, Any], Problems], None] | None = None,
+    *,
+    file: str | None = None,
+) -> Mapping[str, Any]:
+    """The keys of an ensemble's ``[configuration]``. ``complete`` takes the keys, and adds further problems.
+
+    Errors: ``ConfigurationInvalidity`` with all problems; ``file`` names their place.
+    """
+    problems = Problems(Source(file=file))
+    read = table.read(configuration, ("configuration",), problems)
+    values: Mapping[str, Any] = {} if read is INVALID else read
+    if complete is not None:
+        complete(values, problems)
+    if len(problems):
+        raise ConfigurationInvalidity(problems.finished())
+    return values
 
 
 def check_connection(

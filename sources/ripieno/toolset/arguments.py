@@ -1,4 +1,4 @@
-"""Checks of arguments that depend on another one, and plurals in messages. Pure."""
+"""Checks of arguments, and plurals in messages. Pure."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -27,6 +27,16 @@ def refuse_unused(arguments: Mapping[str, Any], chosen: str, uses: Mapping[str, 
 
 def _is_given(value: object) -> bool:
     return value is not False and value not in ([], ())
+
+
+def encoded(text: str, name: str, code: str = "invalid_content") -> bytes:
+    """A text as UTF-8. Errors: ``ValidationFault`` for half of a surrogate pair."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValidationFault(
+            f"The {name} contains half of a surrogate pair, at position {error.start}.", code=code
+        ) from None
 
 
 def several(number: int, what: str, many: str | None = None) -> str:

@@ -27,7 +27,7 @@ from tests.support.toml_ensembles import check, server
         ('url = "https://a/b c"', "connection.url", "begins with http:// or https://", ""),
         ('url = "https://a/b"\nheaders = { "A:" = "b" }', 'connection.headers."A:"', "the name of a header", ""),
         ('command = ["x"]\ntimeout = 100', "connection.timeout", "at most 28, not", ""),
-        ('command = ["x"]\nenvironment = { A = "{b}" }', "connection.environment.A", "{b} is the place of an", "env:"),
+        ('command = ["x"]\nenvironment = { A = "{b}" }', "connection.environment.A", "{b} is an argument", "env:"),
         ('command = ["x"]\nenvironment = { A = "{env:B" }', "connection.environment.A", "never closed", ""),
         ('command = ["x"]\nenvironment = { "A=" = "" }', 'connection.environment."A="', "the name of a variable", ""),
     ],

@@ -10,7 +10,6 @@ not trusted, so it is always confined.
 
 import contextlib
 import dataclasses
-import os
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -30,7 +29,7 @@ from ripieno.ensembles.requirements import find_own_program, own_path
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import is_table
 from ripieno.origins.command.outcomes import failure, report
-from ripieno.origins.command.programs import GRACE, limits_of, resolve, run, surroundings_of, workspace_of
+from ripieno.origins.command.programs import GRACE, limits_of, run, true_path
 from ripieno.origins.settings import (
     ENVIRONMENT,
     FOLDER,
@@ -125,15 +124,10 @@ class Program:
 
     def roots(self, context: Context) -> tuple[str, ...]:
         """Possible folders of a project with its own programs, if ``project`` is set. Errors: those of ``resolve``."""
-        if not self.project:
-            return ()
-        surroundings = surroundings_of(context)
-        workspace = workspace_of(surroundings)
-        return resolve(workspace, self.directory, os.fspath(surroundings.workspace)), workspace
+        return tuple(true_path(context, one) for one in (self.directory, ".")) if self.project else ()
 
 
 def _read(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems) -> Program | None:
-    before = len(problems)
     settings = PROGRAM.read(invoker.invocable.settings, path, problems)
     if settings is INVALID:
         return None
@@ -148,7 +142,7 @@ def _read(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path
     if program.project and not program.confined:
         message = "a program of the workspace would run with all rights of this one"
         problems.add((*path, "project"), message, "Set confined = true, or delete project.")
-    return program if len(problems) == before else None
+    return program
 
 
 class CommandOrigin(Origin):

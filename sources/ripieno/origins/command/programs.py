@@ -131,6 +131,12 @@ def workspace_of(surroundings: Surroundings) -> str:
     return os.path.realpath(surroundings.workspace)
 
 
+def true_path(context: Context, path: str, *, start: str | None = None) -> str:
+    """``resolve`` in the workspace of a call. Errors: ``ToolFault``."""
+    surroundings = surroundings_of(context)
+    return resolve(workspace_of(surroundings), path, os.fspath(surroundings.workspace), start=start)
+
+
 def limits_of(context: Context, *, kept: bool = False) -> ProcessLimits:
     """Limits for as much of each stream as the result may have; with ``kept``, as much as is kept, if that is more."""
     output = context.invoker.policy.output

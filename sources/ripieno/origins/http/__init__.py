@@ -27,7 +27,7 @@ from ripieno.exceptions import ConnectionFailure, InputError, Problem, Validatio
 from ripieno.execution.retries import explain_status
 from ripieno.origins.http.client import METHODS, Fetcher, HostPattern, Reach, Request, Wording, check_header
 from ripieno.origins.http.client.addresses import is_local
-from ripieno.origins.http.templates import AnyJson, JsonTemplate, UrlTemplate, UrlText
+from ripieno.origins.http.templates import URL_TEXT, AnyJson, JsonTemplate, UrlTemplate
 from ripieno.origins.settings import (
     add_complaints,
     check_invocables,
@@ -51,7 +51,7 @@ REQUEST = Table(
         ),
         Key(
             name="url",
-            kind=UrlText(),
+            kind=URL_TEXT,
             documentation="Scheme, host and path; an argument fills one segment of the path.",
             required=True,
             example="https://api.example.org/v1/{city}",
@@ -119,7 +119,6 @@ class HttpCall:
 
 
 def _read(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems) -> HttpCall | None:
-    before = len(problems)
     settings = REQUEST.read(invoker.invocable.settings, path, problems)
     if settings is INVALID:
         return None
@@ -143,7 +142,7 @@ def _read(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problem
     if call.json is not None:
         add_complaints(call.json.check(schema, given), (*path, "json"), problems)
     _check_body(call, path, problems)
-    return call if len(problems) == before else None
+    return call
 
 
 def _check_body(call: HttpCall, path: Path, problems: Problems) -> None:

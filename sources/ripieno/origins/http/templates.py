@@ -6,7 +6,7 @@ import urllib.parse
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ripieno.descriptors.reader.kinds import INVALID, plain, refuse
+from ripieno.descriptors.reader.kinds import INVALID, plain
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Complaint, Template
@@ -15,6 +15,7 @@ from ripieno.exceptions import InputError, ValidationFault
 from ripieno.jsonvalues import is_list, is_table, thaw
 from ripieno.origins.http.client import Url, parse_url
 from ripieno.origins.http.client.addresses import refuse_address
+from ripieno.origins.settings import ParsedText
 
 _PARTS = re.compile(r"([^/?#]*//[^/?#]*)([^?#]*)(.*)", re.DOTALL)
 #: A literal part of a segment: complete percent-encodings only, so that no value can complete one.
@@ -93,23 +94,12 @@ def _climbs(segment: str) -> bool:
     return any(one in (".", "..") for one in re.split(r"[/\\]", segment))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class UrlText:
-    """A URL with placeholders in its path, stored parsed."""
-
-    expected: str = "a URL that begins with http:// or https://, with {argument} in its path where values go"
-
-    def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        if not isinstance(value, str):
-            return refuse(self, value, path, problems)
-        try:
-            return UrlTemplate.parse(value)
-        except InputError as error:
-            problems.add(path, str(error))
-            return INVALID
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": "^https?://"}
+#: A URL with placeholders in its path.
+URL_TEXT = ParsedText(
+    expected="a URL that begins with http:// or https://, with {argument} in its path where values go",
+    parse=UrlTemplate.parse,
+    pattern="^https?://",
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """The keys of ``[connection]`` for an MCP server, and of ``[connection.oauth]``."""
 
 import dataclasses
-import re
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -9,38 +8,13 @@ from typing import Any, Literal
 from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor
-from ripieno.descriptors.reader.alternatives import TemplateText
 from ripieno.descriptors.reader.keys import Key, Table, toml_line
-from ripieno.descriptors.reader.kinds import INVALID, Named, Number, Several, Text, refuse
-from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.kinds import INVALID, Named, Number, Several, Text
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Template
 from ripieno.ensembles.owner import OPEN_DEADLINE
 from ripieno.origins.mcp.addresses import Url
-from ripieno.origins.settings import VARIABLE_NAME, check_program
-
-_SEED_FORM = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\Z")
-
-
-class Variable:
-    """The value of a variable: a template without arguments, or the seed's form ``env:NAME``."""
-
-    expected = "a string, with {env:NAME} where a variable goes"
-
-    def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        if not isinstance(value, str):
-            return refuse(self, value, path, problems)
-        match = _SEED_FORM.match(value)
-        template = TemplateText(variables=True).read(f"{{env:{match[1]}}}" if match else value, path, problems)
-        if isinstance(template, Template) and template.placeholders:
-            message = f"{{{template.placeholders[0]}}} is the place of an argument, but a server has none"
-            problems.add(path, message, 'Variables are "{env:NAME}"; write "{{" for a brace that is text.')
-            return INVALID
-        return template
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string"}
-
+from ripieno.origins.settings import VARIABLE_NAME, VARIABLE_TEXT, check_program
 
 Grant = Literal["client_credentials", "authorization_code"]
 _AT = ("connection", "oauth")
@@ -62,12 +36,7 @@ OAUTH = Table(
             documentation="The registered client ID. A sign-in needs it only if this program is already registered.",
             example="ripieno",
         ),
-        Key(
-            name="client_secret",
-            kind=Variable(),
-            documentation="The client secret.",
-            example="{env:CLIENT_SECRET}",
-        ),
+        Key(name="client_secret", kind=VARIABLE_TEXT, documentation="The secret.", example="{env:CLIENT_SECRET}"),
         Key(
             name="issuer",
             kind=Url(),
@@ -129,9 +98,12 @@ def read_oauth(table: Mapping[str, Any], problems: Problems) -> Credentials:
             problems.add((*_AT, name), message)
     for name in _OF_PROGRAMS:
         if name not in table:
-            hint = f"For instance: {toml_line(name, OAUTH.known[name].example)}"
-            problems.add(_AT, f"[connection.oauth] lacks {name}", hint)
+            problems.add(_AT, f"[connection.oauth] lacks {name}", _show_example(OAUTH, name))
     return credentials
+
+
+def _show_example(table: Table, name: str) -> str:
+    return f"For instance: {toml_line(name, table.known[name].example)}"
 
 
 def _check_person(credentials: Credentials, problems: Problems) -> None:
@@ -139,8 +111,7 @@ def _check_person(credentials: Credentials, problems: Problems) -> None:
         for name in ("client_id", "issuer"):
             if getattr(credentials, name) is None:
                 role = "the client that it belongs to" if name == "client_id" else "the only server that may see it"
-                hint = f"For instance: {toml_line(name, OAUTH.known[name].example)}"
-                problems.add(_AT, f"client_secret needs {name}, {role}", hint)
+                problems.add(_AT, f"client_secret needs {name}, {role}", _show_example(OAUTH, name))
     url = credentials.client_metadata_url
     if url is None:
         return
@@ -175,7 +146,7 @@ CONNECTION = Table(
         ),
         Key(
             name="environment",
-            kind=Named(name=VARIABLE_NAME, kind=Variable(), expected="a table of variables"),
+            kind=Named(name=VARIABLE_NAME, kind=VARIABLE_TEXT, expected="a table of variables"),
             documentation="Environment variables in addition to PATH, LANG, TZ, TMPDIR and HOME.",
             example={"TOKEN": "{env:TIME_TOKEN}"},
         ),
@@ -185,15 +156,10 @@ CONNECTION = Table(
             documentation="The folder that it runs in, relative to the workspace. Default: the workspace.",
             example="/srv/server",
         ),
-        Key(
-            name="url",
-            kind=Url(),
-            documentation="The URL of the server.",
-            example="https://example.org/mcp",
-        ),
+        Key(name="url", kind=Url(), documentation="The URL of the server.", example="https://example.org/mcp"),
         Key(
             name="headers",
-            kind=Named(name=_HEADER_NAME, kind=Variable(), expected="a table of headers"),
+            kind=Named(name=_HEADER_NAME, kind=VARIABLE_TEXT, expected="a table of headers"),
             documentation="Headers of every request.",
             example={"Authorization": "Bearer {env:TIME_TOKEN}"},
         ),
@@ -243,8 +209,7 @@ def read_connection(descriptor: EnsembleDescriptor, problems: Problems) -> Serve
             other = "http or sse" if transport == "stdio" else "stdio"
             problems.add(("connection", name), f"{name} belongs to the transport {other}, but this one is {transport}")
     if needed not in settings:
-        example = toml_line(needed, CONNECTION.known[needed].example)
-        problems.add(("connection",), f"[connection] lacks {needed}", f"For instance: {example}")
+        problems.add(("connection",), f"[connection] lacks {needed}", _show_example(CONNECTION, needed))
     elif transport == "stdio":
         _check_command(settings["command"], descriptor, problems)
     if transport != "stdio" and "oauth" in settings:

@@ -4,29 +4,52 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from ripieno.toolset.checks import diagnostics
-from ripieno.toolset.checks.diagnostics import Diagnostic
+from ripieno.toolset.checks.diagnostics import (
+    Diagnostic,
+    read_cargo,
+    read_eslint,
+    read_lines,
+    read_pyright,
+    read_ruff,
+    read_typescript,
+)
 from ripieno.toolset.programs.projects import Project
 
 Kind = Literal["lint", "typecheck", "format"]
+Fits = Callable[[Project], bool]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Checker:
-    """A tool of one kind. ``arguments(targets, check)`` follow its program.
+    """A tool of one kind, whose name begins with its program.
 
-    ``configured``: the project has settings for it. ``read`` is None if its output has no diagnostics. ``whole``: it
-    takes no targets and checks the whole project.
+    Its ``arguments`` are followed by those of ``check`` or ``write``, then by the targets: ``default`` if a call names
+    none; with ``default`` None it takes none and checks the whole project. ``configured``: the project has settings for
+    it; by default it does if it ``fits``. ``read`` is None if its output has no diagnostics.
     """
 
     name: str
     kind: Kind
-    program: str
-    fits: Callable[[Project], bool]
-    configured: Callable[[Project], bool]
-    arguments: Callable[[Sequence[str], bool], list[str]]
+    fits: Fits
+    arguments: Sequence[str]
+    default: Sequence[str] | None = None
+    configured: Fits | None = None
     read: Callable[[str], list[Diagnostic] | None] | None = None
-    whole: bool = False
+    check: Sequence[str] = ()
+    write: Sequence[str] = ()
+
+    @property
+    def program(self) -> str:
+        """The program that runs it."""
+        return self.name.partition(" ")[0]
+
+    def command(self, targets: Sequence[str], *, check: bool) -> list[str]:
+        """The arguments of its program."""
+        return [*self.arguments, *(self.check if check else self.write), *(targets or self.default or ())]
+
+    def is_configured(self, project: Project) -> bool:
+        """Whether the project uses it."""
+        return (self.configured or self.fits)(project)
 
 
 def _python(project: Project) -> bool:
@@ -45,182 +68,50 @@ def _go(project: Project) -> bool:
     return project.is_go
 
 
-def _tool(name: str, *files: str) -> Callable[[Project], bool]:
+def _tool(name: str, *files: str) -> Fits:
     """Whether the project configures a tool: in pyproject.toml, in package.json, or in its own file."""
     return lambda project: name in project.python or project.depends_on(name) or bool(project.files & set(files))
-
-
-def _target(name: str) -> Callable[[Project], bool]:
-    return lambda project: name in project.targets
-
-
-def _script(name: str) -> Callable[[Project], bool]:
-    return lambda project: project.script(name) is not None
 
 
 def _run(kind: Kind) -> tuple[Checker, ...]:
     """The project's own scripts and targets of that name; these come last."""
     return (
-        Checker(
-            name=f"npm run {kind}",
-            kind=kind,
-            program="npm",
-            fits=_script(kind),
-            configured=_script(kind),
-            arguments=lambda _, __: ["run", "--silent", kind],
-            whole=True,
-        ),
-        Checker(
-            name=f"make {kind}",
-            kind=kind,
-            program="make",
-            fits=_target(kind),
-            configured=_target(kind),
-            arguments=lambda _, __: [kind],
-            whole=True,
-        ),
+        Checker(f"npm run {kind}", kind, lambda project: project.script(kind) is not None, ["run", "--silent", kind]),
+        Checker(f"make {kind}", kind, lambda project: kind in project.targets, [kind]),
     )
 
 
+_MYPY_OPTIONS = (
+    *("--no-pretty", "--no-color-output", "--no-error-summary", "--show-column-numbers", "--show-error-codes"),
+    *("--hide-error-context", "--"),
+)
+_TSC_OPTIONS = ("--noEmit", "--pretty", "false")
+_CARGO_OPTIONS = ("--message-format=json", "--all-targets")
+#: Default targets: the directory, and Go's packages beneath it.
+_HERE, _PACKAGES = (".",), ("./...",)
+_IS_RUFF = _tool("ruff", "ruff.toml", ".ruff.toml")
+_IS_ESLINT = _tool("eslint", "eslint.config.js", "eslint.config.mjs", ".eslintrc.json")
+_IS_PRETTIER = _tool("prettier", ".prettierrc", ".prettierrc.json", "prettier.config.js")
+_IS_PYRIGHT = _tool("pyright", "pyrightconfig.json")
+
 CHECKERS: tuple[Checker, ...] = (
-    Checker(
-        name="ruff",
-        kind="lint",
-        program="ruff",
-        fits=_python,
-        configured=_tool("ruff", "ruff.toml", ".ruff.toml"),
-        arguments=lambda targets, _: ["check", "--output-format=json", "--no-fix", "--", *(targets or ["."])],
-        read=diagnostics.read_ruff,
-    ),
-    Checker(
-        name="flake8",
-        kind="lint",
-        program="flake8",
-        fits=_python,
-        configured=_tool("flake8", ".flake8"),
-        arguments=lambda targets, _: ["--format=default", "--", *(targets or ["."])],
-        read=diagnostics.read_lines,
-    ),
-    Checker(
-        name="eslint",
-        kind="lint",
-        program="eslint",
-        fits=_node,
-        configured=_tool("eslint", "eslint.config.js", "eslint.config.mjs", ".eslintrc.json"),
-        arguments=lambda targets, _: ["--format=json", "--", *(targets or ["."])],
-        read=diagnostics.read_eslint,
-    ),
-    Checker(
-        name="cargo clippy",
-        kind="lint",
-        program="cargo",
-        fits=_rust,
-        configured=_rust,
-        arguments=lambda _, __: ["clippy", "--message-format=json", "--all-targets"],
-        read=diagnostics.read_cargo,
-        whole=True,
-    ),
-    Checker(
-        name="go vet",
-        kind="lint",
-        program="go",
-        fits=_go,
-        configured=_go,
-        arguments=lambda targets, _: ["vet", *(targets or ["./..."])],
-        read=diagnostics.read_lines,
-    ),
+    Checker("ruff", "lint", _python, ("check", "--output-format=json", "--no-fix", "--"), _HERE, _IS_RUFF, read_ruff),
+    Checker("flake8", "lint", _python, ("--format=default", "--"), _HERE, _tool("flake8", ".flake8"), read_lines),
+    Checker("eslint", "lint", _node, ("--format=json", "--"), _HERE, _IS_ESLINT, read_eslint),
+    Checker("cargo clippy", "lint", _rust, ("clippy", *_CARGO_OPTIONS), read=read_cargo),
+    Checker("go vet", "lint", _go, ("vet",), _PACKAGES, read=read_lines),
     *_run("lint"),
-    Checker(
-        name="mypy",
-        kind="typecheck",
-        program="mypy",
-        fits=_python,
-        configured=_tool("mypy", "mypy.ini", ".mypy.ini"),
-        arguments=lambda targets, _: [
-            *("--no-pretty", "--no-color-output", "--no-error-summary", "--show-column-numbers", "--show-error-codes"),
-            *("--hide-error-context", "--"),
-            *(targets or ["."]),
-        ],
-        read=diagnostics.read_lines,
-    ),
-    Checker(
-        name="pyright",
-        kind="typecheck",
-        program="pyright",
-        fits=_python,
-        configured=_tool("pyright", "pyrightconfig.json"),
-        arguments=lambda targets, _: ["--outputjson", *targets],
-        read=diagnostics.read_pyright,
-    ),
-    Checker(
-        name="tsc",
-        kind="typecheck",
-        program="tsc",
-        fits=_node,
-        configured=_tool("typescript", "tsconfig.json"),
-        arguments=lambda _, __: ["--noEmit", "--pretty", "false"],
-        read=diagnostics.read_typescript,
-        whole=True,
-    ),
-    Checker(
-        name="cargo check",
-        kind="typecheck",
-        program="cargo",
-        fits=_rust,
-        configured=_rust,
-        arguments=lambda _, __: ["check", "--message-format=json", "--all-targets"],
-        read=diagnostics.read_cargo,
-        whole=True,
-    ),
-    Checker(
-        name="go build",
-        kind="typecheck",
-        program="go",
-        fits=_go,
-        configured=_go,
-        arguments=lambda targets, _: ["build", "-o", "/dev/null", *(targets or ["./..."])],
-        read=diagnostics.read_lines,
-    ),
+    Checker("mypy", "typecheck", _python, _MYPY_OPTIONS, _HERE, _tool("mypy", "mypy.ini", ".mypy.ini"), read_lines),
+    Checker("pyright", "typecheck", _python, ("--outputjson",), (), _IS_PYRIGHT, read_pyright),
+    Checker("tsc", "typecheck", _node, _TSC_OPTIONS, None, _tool("typescript", "tsconfig.json"), read_typescript),
+    Checker("cargo check", "typecheck", _rust, ("check", *_CARGO_OPTIONS), read=read_cargo),
+    Checker("go build", "typecheck", _go, ("build", "-o", "/dev/null"), _PACKAGES, read=read_lines),
     *_run("typecheck"),
+    Checker("ruff format", "format", _python, ("format",), _HERE, _IS_RUFF, check=("--check", "--"), write=("--",)),
+    Checker("black", "format", _python, (), _HERE, _tool("black"), check=("--check", "--"), write=("--",)),
     Checker(
-        name="ruff format",
-        kind="format",
-        program="ruff",
-        fits=_python,
-        configured=_tool("ruff", "ruff.toml", ".ruff.toml"),
-        arguments=lambda targets, check: ["format", *(["--check"] if check else []), "--", *(targets or ["."])],
+        "prettier", "format", _node, (), _HERE, _IS_PRETTIER, check=("--list-different", "--"), write=("--write", "--")
     ),
-    Checker(
-        name="black",
-        kind="format",
-        program="black",
-        fits=_python,
-        configured=_tool("black"),
-        arguments=lambda targets, check: [*(["--check"] if check else []), "--", *(targets or ["."])],
-    ),
-    Checker(
-        name="prettier",
-        kind="format",
-        program="prettier",
-        fits=_node,
-        configured=_tool("prettier", ".prettierrc", ".prettierrc.json", "prettier.config.js"),
-        arguments=lambda targets, check: ["--list-different" if check else "--write", "--", *(targets or ["."])],
-    ),
-    Checker(
-        name="cargo fmt",
-        kind="format",
-        program="cargo",
-        fits=_rust,
-        configured=_rust,
-        arguments=lambda _, check: ["fmt", *(["--", "--check", "-l"] if check else [])],
-        whole=True,
-    ),
-    Checker(
-        name="gofmt",
-        kind="format",
-        program="gofmt",
-        fits=_go,
-        configured=_go,
-        arguments=lambda targets, check: ["-l", *([] if check else ["-w"]), *(targets or ["."])],
-    ),
+    Checker("cargo fmt", "format", _rust, ("fmt",), check=("--", "--check", "-l")),
+    Checker("gofmt", "format", _go, ("-l",), _HERE, write=("-w",)),
 )

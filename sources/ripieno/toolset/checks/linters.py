@@ -98,11 +98,11 @@ def _choose(context: Context, arguments: dict[str, Any], *, check: bool) -> tupl
             code="no_tool",
             suggestion="Give the directory of the project, or ask the user to install one.",
         )
-    checker = next((one for one in installed if one.configured(project)), installed[0])
+    checker = next((one for one in installed if one.is_configured(project)), installed[0])
     targets = [check_target(context, directory, one) for one in arguments.get("paths", [])]
-    if targets and checker.whole:
+    if targets and checker.default is None:
         raise ValidationFault(f"{checker.name} checks the whole project.", suggestion="Leave paths out.")
-    return checker, [find_program(context, directory, checker.program), *checker.arguments(targets, check)]
+    return checker, [find_program(context, directory, checker.program), *checker.command(targets, check=check)]
 
 
 async def _run(context: Context, arguments: dict[str, Any], argv: list[str]) -> Completed:

@@ -15,7 +15,7 @@ from ripieno.ensembles import Context, Outcome
 from ripieno.ensembles.requirements import has_command
 from ripieno.exceptions import ValidationFault
 from ripieno.origins.command.outcomes import failure
-from ripieno.origins.command.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.origins.command.programs import GRACE, run, surroundings_of, true_path
 from ripieno.sandbox import ProcessLimits
 from ripieno.toolset.checks.diagnostics import Diagnostic
 from ripieno.toolset.workspace.workspace import Workspace
@@ -119,8 +119,7 @@ async def _parse(context: Context, path: str, kind: str) -> Diagnostic | None:
 
 async def _ask(context: Context, path: str, command: tuple[str, ...]) -> Diagnostic | None:
     _read(context, path)
-    surroundings = surroundings_of(context)
-    place = resolve(workspace_of(surroundings), path, os.fspath(surroundings.workspace))
+    place = true_path(context, path)
     done = await run(context, [*command, place], write=False, limits=_LIMITS)
     if done.exit_code == 0 and not done.flooded:
         return None

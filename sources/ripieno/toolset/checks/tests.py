@@ -15,7 +15,7 @@ from typing import Any
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
 from ripieno.origins.command.outcomes import failure, noted, report, share
-from ripieno.origins.command.programs import resolve, surroundings_of, workspace_of
+from ripieno.origins.command.programs import surroundings_of, true_path, workspace_of
 from ripieno.sandbox.capture import Captured
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.checks.test_reports import Tally, read_cargo, read_go, read_jest, read_junit
@@ -39,7 +39,7 @@ class TestRequest:
     report: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Runner:
     """A way to run tests. ``read`` makes a tally of its report or its output."""
 
@@ -97,45 +97,13 @@ def _script(program: str, *options: str) -> Callable[[Context, TestRequest], lis
 
 #: Runners of specific project files come before those that any project may have.
 RUNNERS = (
-    Runner(
-        name="pytest",
-        fits=lambda project: project.is_python,
-        command=_pytest,
-        read=lambda data, _: read_junit(data),
-    ),
-    Runner(
-        name="unittest",
-        fits=lambda project: project.is_python,
-        command=_unittest,
-        read=lambda _, done: read_unittest(done.stderr.text),
-    ),
-    Runner(
-        name="jest",
-        fits=lambda project: project.depends_on("jest"),
-        command=_jest,
-        read=lambda data, _: read_jest(data),
-    ),
-    Runner(
-        name="cargo",
-        fits=lambda project: project.is_rust,
-        command=_cargo,
-        read=lambda _, done: read_cargo(done.stdout.text),
-    ),
-    Runner(
-        name="go",
-        fits=lambda project: project.is_go,
-        command=_go,
-        read=lambda _, done: read_go(done.stdout.text),
-    ),
-    Runner(
-        name="npm",
-        fits=lambda project: project.script("test") is not None,
-        command=_script("npm", "--silent"),
-        read=lambda _, __: None,
-    ),
-    Runner(
-        name="make", fits=lambda project: "test" in project.targets, command=_script("make"), read=lambda _, __: None
-    ),
+    Runner("pytest", lambda project: project.is_python, _pytest, lambda data, _: read_junit(data)),
+    Runner("unittest", lambda project: project.is_python, _unittest, lambda _, done: read_unittest(done.stderr.text)),
+    Runner("jest", lambda project: project.depends_on("jest"), _jest, lambda data, _: read_jest(data)),
+    Runner("cargo", lambda project: project.is_rust, _cargo, lambda _, done: read_cargo(done.stdout.text)),
+    Runner("go", lambda project: project.is_go, _go, lambda _, done: read_go(done.stdout.text)),
+    Runner("npm", lambda project: project.script("test") is not None, _script("npm", "--silent"), lambda _, __: None),
+    Runner("make", lambda project: "test" in project.targets, _script("make"), lambda _, __: None),
 )
 
 
@@ -199,17 +167,13 @@ def check_target(context: Context, directory: str, target: str) -> str:
             code="argument",
             suggestion="Write ./ before a path that begins with '-'.",
         )
-    surroundings = surroundings_of(context)
-    workspace = workspace_of(surroundings)
-    place = resolve(workspace, directory, os.fspath(surroundings.workspace))
-    resolve(workspace, target.split("::", 1)[0], os.fspath(surroundings.workspace), start=place)
+    true_path(context, target.split("::", 1)[0], start=true_path(context, directory))
     return target
 
 
 def _beneath(context: Context, directory: str, tally: Tally) -> Tally:
     """The tally with files relative to the directory of the call."""
-    surroundings = surroundings_of(context)
-    place = f"{resolve(workspace_of(surroundings), directory, os.fspath(surroundings.workspace))}/"
+    place = f"{true_path(context, directory)}/"
     failures = (dataclasses.replace(one, file=one.file and one.file.removeprefix(place)) for one in tally.failures)
     return dataclasses.replace(tally, failures=tuple(failures))
 

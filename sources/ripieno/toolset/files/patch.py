@@ -8,10 +8,10 @@ from typing import Any
 
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ValidationFault
-from ripieno.toolset.arguments import several
+from ripieno.toolset.arguments import encoded, several
 from ripieno.toolset.files.diffs import FilePatch, apply, read_patch
 from ripieno.toolset.files.session import READ_CAP, changes, learn, open_workspace
-from ripieno.toolset.files.write import encoded, text_of, unless_stale
+from ripieno.toolset.files.write import text_of, unless_stale
 from ripieno.toolset.workspace.directories import ChangeMode
 from ripieno.toolset.workspace.remove import Remove
 from ripieno.toolset.workspace.replace import Replace

@@ -9,7 +9,7 @@ from typing import Any
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ResourceFault, ValidationFault
 from ripieno.storage.undo import digest
-from ripieno.toolset.arguments import several
+from ripieno.toolset.arguments import encoded, several
 from ripieno.toolset.files.session import BINARY_PROBE, READ_CAP, changes, learn, not_kept, open_workspace, readings
 from ripieno.toolset.files.text_edits import Edited, edit, excerpt
 from ripieno.toolset.workspace.workspace import Workspace
@@ -98,16 +98,6 @@ def unless_stale(context: Context, workspace: Workspace, path: str, change: Any)
         return changed
 
     return check
-
-
-def encoded(text: str, name: str) -> bytes:
-    """A text as UTF-8. Errors: ``ValidationFault`` for half of a surrogate pair."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise ValidationFault(
-            f"The {name} contains half of a surrogate pair, at position {error.start}.", code="invalid_content"
-        ) from None
 
 
 def text_of(before: bytes | None, path: str) -> str:

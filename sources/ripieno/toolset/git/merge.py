@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from ripieno.exceptions import ExecutionFault, ToolFault
-from ripieno.origins.command.programs import resolve, surroundings_of, workspace_of
+from ripieno.origins.command.programs import surroundings_of, true_path
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.arguments import several
 from ripieno.toolset.git.repository import Repository, explain
@@ -62,10 +62,9 @@ async def find_markers(repository: Repository, paths: Sequence[str]) -> list[str
 
 def _find_line(repository: Repository, name: str) -> int | None:
     """The line of the first complete conflict in a file; None without one."""
-    surroundings = surroundings_of(repository.context)
-    path = os.path.relpath(os.path.join(repository.top, name), workspace_of(surroundings))
+    path = os.path.relpath(os.path.join(repository.top, name), true_path(repository.context, "."))
     try:
-        with Workspace(surroundings.workspace) as workspace, workspace.open_file(path) as file:
+        with Workspace(surroundings_of(repository.context).workspace) as workspace, workspace.open_file(path) as file:
             data = file.read(_LOOK) or b""
     except ToolFault:
         # A deleted file is resolved, and an unreadable one has no lines.
@@ -78,6 +77,5 @@ def _find_line(repository: Repository, name: str) -> int | None:
 
 def _from(repository: Repository, names: Sequence[str]) -> list[str]:
     """Paths from the top of the working tree, relative to the directory of the call."""
-    surroundings = surroundings_of(repository.context)
-    place = resolve(workspace_of(surroundings), repository.directory, os.fspath(surroundings.workspace))
+    place = true_path(repository.context, repository.directory)
     return [os.path.relpath(os.path.join(repository.top, name), place) for name in names]

@@ -19,10 +19,11 @@ from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault
 from ripieno.origins.command.outcomes import failure
 from ripieno.origins.command.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.origins.settings import read_configuration
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Captured
 from ripieno.sandbox.processes import Completed
-from ripieno.toolset.programs.settings import KEYS, Grants, read_grants, without_progress
+from ripieno.toolset.programs.settings import KEYS, Grants, without_progress
 
 _CORE = (
     *("repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode", "symlinks"),
@@ -144,7 +145,7 @@ class Committer(Grants):
 @contextlib.asynccontextmanager
 async def open_git(configuration: Mapping[str, Any], _: Surroundings) -> AsyncGenerator[Committer, None]:
     """The factory of the connection."""
-    yield Committer(**read_grants(configuration, GRANTS))
+    yield Committer(**read_configuration(GRANTS, configuration))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

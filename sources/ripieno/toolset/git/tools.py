@@ -12,9 +12,9 @@ from typing import Any
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
 from ripieno.origins.command.outcomes import report
-from ripieno.origins.command.programs import resolve, surroundings_of, workspace_of
+from ripieno.origins.command.programs import true_path
 from ripieno.sandbox.processes import Completed
-from ripieno.toolset.arguments import refuse_unused
+from ripieno.toolset.arguments import encoded, refuse_unused
 from ripieno.toolset.git.merge import conflict, find_markers, is_fast_forward
 from ripieno.toolset.git.repository import (
     Repository,
@@ -266,16 +266,13 @@ async def git_stash(context: Context, arguments: dict[str, Any]) -> Outcome:
 async def git_clone(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Copies a repository of the workspace into a new directory of it; one of a server if the operator allows it."""
     source: str = check_word(arguments["source"], "source")
-    surroundings = surroundings_of(context)
-    workspace = workspace_of(surroundings)
-    named = os.fspath(surroundings.workspace)
     remote = _URL.match(source) is not None
     if remote:
         _check_remote(context, source)
     else:
-        source = resolve(workspace, source, named)
+        source = true_path(context, source)
         await check_file(context, ".", _settings_of(source))
-    target = resolve(workspace, check_word(arguments["directory"], "path"), named)
+    target = true_path(context, check_word(arguments["directory"], "path"))
     if _is_taken(target):
         raise ResourceFault(
             f"{arguments['directory']!r} already exists and is not empty.",
@@ -314,10 +311,9 @@ async def _open(context: Context, arguments: dict[str, Any]) -> Repository:
 
 def _inside(context: Context, arguments: dict[str, Any], top: str) -> str:
     """The path of an argument, relative to the top of the working tree."""
-    surroundings = surroundings_of(context)
-    place = resolve(workspace_of(surroundings), arguments.get("directory", "."), os.fspath(surroundings.workspace))
+    place = true_path(context, arguments.get("directory", "."))
     path: str = arguments["path"]
-    resolve(workspace_of(surroundings), path, os.fspath(surroundings.workspace), start=place)
+    true_path(context, path, start=place)
     return os.path.relpath(os.path.join(place, path), top)
 
 
@@ -341,10 +337,7 @@ def _ends(revision: str) -> tuple[list[str], str]:
 def _message(text: str) -> bytes:
     if not text.strip():
         raise ValidationFault("The message is empty.", suggestion="Summarize the commit in one line.")
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise ValidationFault(f"The message contains half of a surrogate pair, at position {error.start}.") from None
+    return encoded(text, "message")
 
 
 async def _has_commits(repository: Repository) -> bool:

@@ -11,13 +11,14 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import INVALID, Flag, Named, Several, Size, Text, refuse
+from ripieno.descriptors.reader.kinds import Flag, Named, Several, Size, Text
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Surroundings
-from ripieno.exceptions import ConfigurationInvalidity, InputError
+from ripieno.exceptions import InputError
 from ripieno.origins.http.client import Fetcher, HostPattern, Limits, Reach, check_header, parse_url
+from ripieno.origins.settings import VARIABLE_TEXT, ParsedText, read_configuration
 from ripieno.storage.redaction import NO_SECRETS, Redactor
 
 _WHERE = "[configuration.network]"
@@ -25,55 +26,18 @@ _ADVICE = f'The operator can allow hosts: hosts = ["api.example.org", "*.example
 _LOCAL_ADVICE = f"The operator can allow this machine and private networks: local = true under {_WHERE}."
 
 
-class _Host:
-    """An allowed host, stored parsed."""
-
-    expected = 'a host such as "api.example.org", "*.example.com" or "localhost:8080"'
-
-    def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        if not isinstance(value, str):
-            return refuse(self, value, path, problems)
-        try:
-            return HostPattern.parse(value)
-        except InputError as error:
-            problems.add(
-                path, str(error), "Write a host without scheme and path, with its port unless that is the default."
-            )
-            return INVALID
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string"}
-
-
-class _Secret:
-    """A header value: a template with variables and without arguments, stored parsed."""
-
-    expected = "a string, with {env:NAME} where a variable goes"
-
-    def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        if not isinstance(value, str):
-            return refuse(self, value, path, problems)
-        try:
-            template = Template.parse(value, variables=True)
-        except InputError as error:
-            problems.add(path, str(error))
-            return INVALID
-        if template.placeholders:
-            problems.add(path, "arguments are not allowed here", "Variables are written {env:NAME}.")
-            return INVALID
-        return template
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string"}
-
-
+_HOST = ParsedText(
+    expected='a host such as "api.example.org", "*.example.com" or "localhost:8080"',
+    parse=HostPattern.parse,
+    hint="Write a host without scheme and path, with its port unless that is the default.",
+)
 GRANTS = Table(
     title="[configuration]",
     documentation="The hosts that the network tools may contact. All others are refused.",
     keys=(
         Key(
             name="hosts",
-            kind=Several(item=_Host(), items="hosts", once=True),
+            kind=Several(item=_HOST, items="hosts", once=True),
             documentation="Hosts by name, *. for all subdomains, or * for all public ones; with :port, or :* for all.",
             default=(),
             example=["api.example.org", "*.example.com", "localhost:8080"],
@@ -96,7 +60,7 @@ GRANTS = Table(
             name="credentials",
             kind=Named(
                 name=Text(pattern=r"https?://\S+", shape='an origin such as "https://api.example.org"'),
-                kind=Named(name=Text(), kind=_Secret(), expected="a table of headers"),
+                kind=Named(name=Text(), kind=VARIABLE_TEXT, expected="a table of headers"),
                 expected="a table of origins",
             ),
             documentation="Headers that only the named origin receives; models do not see them.",
@@ -118,11 +82,10 @@ class Network:
 
 def read_grants(configuration: Mapping[str, Any], secrets: Mapping[str, str]) -> Network:
     """The grants of a configuration. Errors: ``ConfigurationInvalidity`` with all problems."""
-    problems = Problems(Source(file=_WHERE))
-    read = GRANTS.read(configuration, ("configuration",), problems)
     credentials: dict[str, tuple[tuple[str, str], ...]] = {}
     values: set[str] = set()
-    if read is not INVALID:
+
+    def fill(read: Mapping[str, Any], problems: Problems) -> None:
         for origin, headers in read.get("credentials", {}).items():
             path: Path = ("configuration", "credentials", origin)
             filled = [_fill(name, one, secrets, (*path, name), problems) for name, one in headers.items()]
@@ -130,8 +93,8 @@ def read_grants(configuration: Mapping[str, Any], secrets: Mapping[str, str]) ->
             place = _origin(origin, path, problems)
             if place is not None:
                 credentials[place] = tuple(one for one in filled if one is not None)
-    if read is INVALID or len(problems):
-        raise ConfigurationInvalidity(problems.finished())
+
+    read = read_configuration(GRANTS, configuration, fill, file=_WHERE)
     reach = Reach(
         hosts=read.get("hosts", ()), local=read.get("local", False), advice=_ADVICE, local_advice=_LOCAL_ADVICE
     )

@@ -16,7 +16,7 @@ from ripieno.exceptions import InputError, PermissionFault, ResourceFault, Valid
 from ripieno.execution.retries import explain_status
 from ripieno.jsonvalues import is_list
 from ripieno.origins.http.client import Fetched, Request, Url, Wording, parse_url
-from ripieno.toolset.arguments import several
+from ripieno.toolset.arguments import encoded, several
 from ripieno.toolset.files.session import changes, learn, not_kept, open_workspace
 from ripieno.toolset.network.grants import Network
 
@@ -158,12 +158,7 @@ def _body(arguments: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
             suggestion="Use query, or another method.",
         )
     written = text if text is not None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    try:
-        return written.encode(), "text/plain; charset=utf-8" if text is not None else "application/json"
-    except UnicodeEncodeError as error:
-        raise ValidationFault(
-            f"The body contains half of a surrogate pair, at position {error.start}.", code="invalid_content"
-        ) from None
+    return encoded(written, "body"), "text/plain; charset=utf-8" if text is not None else "application/json"
 
 
 def _pairs(query: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
@@ -171,13 +166,8 @@ def _pairs(query: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     for name, value in query.items():
         for one in _listed(value):
             if isinstance(one, str):
-                if any("\ud800" <= character <= "\udfff" for character in one):
-                    raise ValidationFault(
-                        f"The query's {name!r} contains half of a surrogate pair.", code="invalid_value"
-                    )
-                yield name, one
-            else:
-                yield name, json.dumps(one)
+                encoded(one, f"query's {name!r}")
+            yield name, one if isinstance(one, str) else json.dumps(one)
 
 
 def _listed(value: Any) -> list[Any]:

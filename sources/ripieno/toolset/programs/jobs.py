@@ -14,10 +14,11 @@ from typing import Any
 
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import QuotaFault, ResourceFault
+from ripieno.origins.settings import read_configuration
 from ripieno.sandbox import Process
 from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.processes import Completed, collect
-from ripieno.toolset.programs.settings import Grants, read_grants
+from ripieno.toolset.programs.settings import GRANTS, Grants
 
 #: Processes that one conversation may have running, and ended ones that are remembered.
 MAX_RUNNING, MAX_ENDED = 32, 64
@@ -150,7 +151,7 @@ def _cancel(jobs: Iterable[Job]) -> None:
 @contextlib.asynccontextmanager
 async def open_jobs(configuration: Mapping[str, Any], _: Surroundings) -> AsyncGenerator[JobManager, None]:
     """The factory of the connection. At its end no job is left running."""
-    manager = JobManager(**read_grants(configuration))
+    manager = JobManager(**read_configuration(GRANTS, configuration))
     try:
         yield manager
     finally:

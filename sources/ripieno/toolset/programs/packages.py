@@ -8,7 +8,7 @@ from ripieno.ensembles import Context, Outcome
 from ripieno.ensembles.requirements import find_own_program
 from ripieno.exceptions import ResourceFault
 from ripieno.origins.command.outcomes import failure, report
-from ripieno.origins.command.programs import resolve, run, surroundings_of, workspace_of
+from ripieno.origins.command.programs import run, true_path
 from ripieno.toolset.programs.projects import find_program, own_folders
 
 _NAMES = ("python3", "python")
@@ -23,7 +23,7 @@ async def pip(context: Context, arguments: dict[str, Any]) -> Outcome:
     argv = [_choose(context, arguments), "-m", "pip", "--disable-pip-version-check", "--no-input", command]
     argv += ["--upgrade"] if arguments.get("upgrade") else []
     argv += [f"--requirement={arguments['requirements']}"] if "requirements" in arguments else []
-    argv += [f"--target={_beneath(context, arguments['target'])}"] if "target" in arguments else []
+    argv += [f"--target={true_path(context, arguments['target'])}"] if "target" in arguments else []
     argv += ["--", *arguments.get("packages", [])]
     done = await run(context, argv, environment={"PIP_YES": "1", **own_folders(context, ".")}, network=True)
     output = context.invoker.policy.output
@@ -42,11 +42,11 @@ def _choose(context: Context, arguments: dict[str, Any]) -> str:
 
     Errors: ``ResourceFault`` without an environment to change; those of ``resolve``.
     """
-    workspace = workspace_of(surroundings_of(context))
+    workspace = true_path(context, ".")
     changing = arguments["command"] in _CHANGING and "target" not in arguments
     named: str | None = arguments.get("environment")
     if named is not None:
-        folder = _beneath(context, named)
+        folder = true_path(context, named)
         found = [os.path.join(folder, "bin", one) for one in _NAMES]
         python = next((one for one in found if os.path.isfile(one) and os.access(one, os.X_OK)), None)
         if python is None or not _is_environment(python, workspace):
@@ -72,9 +72,3 @@ def _is_environment(python: str, workspace: str) -> bool:
     folder = os.path.dirname(os.path.dirname(python))
     beneath = os.path.realpath(folder).startswith(workspace.rstrip("/") + "/")
     return beneath and os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
-
-
-def _beneath(context: Context, path: str) -> str:
-    """The true path of something beneath the workspace. Errors: those of ``resolve``."""
-    surroundings = surroundings_of(context)
-    return resolve(workspace_of(surroundings), path, os.fspath(surroundings.workspace))

@@ -11,7 +11,7 @@ from typing import Any
 from ripieno.ensembles import Context
 from ripieno.ensembles.requirements import PROJECT_FOLDERS, find_own_program, has_command, own_path
 from ripieno.exceptions import ResourceFault, ToolFault
-from ripieno.origins.command.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.origins.command.programs import GRACE, run, surroundings_of, true_path
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.programs.foreign_json import table
@@ -65,9 +65,7 @@ async def run_for_project(context: Context, argv: Sequence[str], directory: str)
 
 def _roots(context: Context, directory: str) -> tuple[str, str]:
     """The possible folders of a project: the directory, then the workspace. Errors: those of ``resolve``."""
-    surroundings = surroundings_of(context)
-    workspace = workspace_of(surroundings)
-    return resolve(workspace, directory, os.fspath(surroundings.workspace)), workspace
+    return true_path(context, directory), true_path(context, ".")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

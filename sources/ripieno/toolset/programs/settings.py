@@ -10,12 +10,12 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
 
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import INVALID, Flag, Several, Text
-from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.reader.kinds import Flag, Several, Text
 from ripieno.ensembles import Context, Outcome, Surroundings
-from ripieno.exceptions import ConfigurationInvalidity, PermissionFault
+from ripieno.exceptions import PermissionFault
 from ripieno.origins.command.outcomes import failure, outcome
 from ripieno.origins.command.programs import limits_of, run
+from ripieno.origins.settings import read_configuration
 
 #: Variables that make programs run other programs or change their search. Patterns never match them.
 _POWERFUL = (
@@ -70,20 +70,10 @@ class Grants:
         return any(fnmatch.fnmatchcase(name, one) for one in self.environment)
 
 
-def read_grants(configuration: Mapping[str, Any], table: Table = GRANTS) -> Mapping[str, Any]:
-    """The keys of a configuration. Errors: ``ConfigurationInvalidity`` with all problems."""
-    problems = Problems(Source())
-    read = table.read(configuration, ("configuration",), problems)
-    if read is INVALID or len(problems):
-        raise ConfigurationInvalidity(problems.finished())
-    values: Mapping[str, Any] = read
-    return values
-
-
 @contextlib.asynccontextmanager
 async def open_programs(configuration: Mapping[str, Any], _: Surroundings) -> AsyncGenerator[Grants, None]:
     """The factory of connections that are grants only."""
-    yield Grants(**read_grants(configuration))
+    yield Grants(**read_configuration(GRANTS, configuration))
 
 
 def grants_of(context: Context) -> Grants:

@@ -13,6 +13,7 @@ import jsonschema_rs
 
 from ripieno.exceptions import ValidationFault
 from ripieno.schemas.regexes import rate
+from ripieno.toolset.arguments import encoded
 
 #: Units of work (0.06 µs each) at a time, since the interpreter is blocked meanwhile.
 _WORK = 800_000
@@ -41,12 +42,7 @@ def check(pattern: str, *, literal: bool) -> None:
             code="multiline",
             suggestion="Search for one of its lines, with context_lines for the lines around it.",
         )
-    try:
-        pattern.encode()
-    except UnicodeEncodeError as error:
-        raise ValidationFault(
-            f"The pattern contains half of a surrogate pair at {error.start}.", code="invalid_pattern"
-        ) from None
+    encoded(pattern, "pattern", "invalid_pattern")
 
 
 def invalid(pattern: str, reason: str, position: int | None) -> ValidationFault:

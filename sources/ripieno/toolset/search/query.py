@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault, TimeoutFault
-from ripieno.origins.command.programs import resolve, surroundings_of
+from ripieno.origins.command.programs import true_path
 from ripieno.toolset.search.gitignore import Rules, rules_in
 from ripieno.toolset.workspace.workspace import Workspace
 
@@ -105,15 +105,12 @@ class Engine(Protocol):
     @property
     def name(self) -> str:
         """The name in results."""
-        ...
 
     async def count(self, query: Query, deadlines: SearchDeadlines) -> Tally:
         """All matches. Errors: ``ToolFault``."""
-        ...
 
     async def locate(self, query: Query, paths: Sequence[str], most: int, deadlines: SearchDeadlines) -> Located:
         """The first matching lines of each of these files, at most ``most``. Errors: ``ToolFault``."""
-        ...
 
 
 def find(context: Context, workspace: Workspace, path: str) -> tuple[str, str | None]:
@@ -128,9 +125,7 @@ def find(context: Context, workspace: Workspace, path: str) -> tuple[str, str | 
         file.close()
         directory, _, name = true.rpartition("/")
         return directory or ".", name
-    named = os.fspath(surroundings_of(context).workspace)
-    root = os.path.realpath(named)
-    return os.path.relpath(resolve(root, path, named), root), None
+    return os.path.relpath(true_path(context, path), true_path(context, ".")), None
 
 
 def rules_above(workspace: Workspace, directory: str) -> list[tuple[Rules, str]]:
