@@ -4,21 +4,11 @@ import json
 from typing import Any
 
 from tests.origins.hostile_mcp_servers.exchanges import Exchange
-from tests.origins.hostile_mcp_servers.registry import fixed, on
+from tests.origins.hostile_mcp_servers.registry import behave, behave_and_answer, fixed, on
 
 CALL = "tools/call"
 TEXT = [{"type": "text", "text": "it"}]
 MIB = 2**20
-
-
-@on(CALL)
-def mute_in_call(exchange: Exchange) -> None:
-    exchange.hang()
-
-
-@on(CALL)
-def dies_in_call(exchange: Exchange) -> None:
-    exchange.die()
 
 
 @on(CALL)
@@ -31,16 +21,6 @@ def dies_after_call(exchange: Exchange) -> None:
 def dies_in_the_middle_of_an_answer(exchange: Exchange) -> None:
     exchange.write(exchange.frame(json.dumps(exchange.said("it")).encode())[:40])
     exchange.die()
-
-
-@on(CALL)
-def slow_and_in_time(exchange: Exchange) -> None:
-    exchange.dribble(json.dumps(exchange.said("it")).encode(), 0.001)
-
-
-@on(CALL)
-def slow_and_late(exchange: Exchange) -> None:
-    exchange.dribble(json.dumps(exchange.said("it")).encode(), 0.05)
 
 
 def _with_id(exchange: Exchange, identifier: Any) -> None:
@@ -71,11 +51,6 @@ for _name, _identifier in {"another_id": 999_999, "null_id": None, "enormous_id"
 
 
 @on(CALL)
-def string_id(exchange: Exchange) -> None:
-    _with_id(exchange, str(exchange.request["id"]))
-
-
-@on(CALL)
 def no_id(exchange: Exchange) -> None:
     message = exchange.said("it")
     del message["id"]
@@ -87,24 +62,6 @@ def no_id(exchange: Exchange) -> None:
 def answers_twice(exchange: Exchange) -> None:
     exchange.say("it")
     exchange.say("twice")
-
-
-@on(CALL)
-def answers_and_fails(exchange: Exchange) -> None:
-    exchange.send({**exchange.said("both"), "error": {"code": 1, "message": "both"}})
-    exchange.say("it")
-
-
-@on(CALL)
-def error_without_id(exchange: Exchange) -> None:
-    exchange.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
-    exchange.say("it")
-
-
-@on(CALL)
-def batch(exchange: Exchange) -> None:
-    exchange.send([exchange.said("in a batch")])
-    exchange.say("it")
 
 
 @on(CALL)
@@ -133,75 +90,8 @@ for _name, _data in {
         exchange.say("it")
 
 
-@on(CALL)
-def a_line_of_64_mib(exchange: Exchange) -> None:
-    exchange.line(b'{"jsonrpc": "2.0", "id": 7, "result": {"a": "' + b"x" * (64 * MIB) + b'"}}')
-    exchange.say("it")
-
-
-@on(CALL)
-def a_result_of_64_mib(exchange: Exchange) -> None:
-    exchange.say("x" * (64 * MIB))
-
-
-@on(CALL)
-def an_image_of_20_mib(exchange: Exchange) -> None:
-    exchange.answer({"content": [{"type": "image", "data": "AAAA" * (20 * MIB // 3), "mimeType": "image/png"}]})
-
-
-@on(CALL)
-def a_result_of_10_mib(exchange: Exchange) -> None:
-    exchange.say("x" * (10 * MIB))
-
-
-@on(CALL)
-def many_small_contents(exchange: Exchange) -> None:
-    exchange.answer({"content": TEXT * 100_000})
-
-
-@on(CALL)
-def more_contents_than_anybody_reads(exchange: Exchange) -> None:
-    exchange.answer({"content": TEXT * 10_000})
-
-
 def _altered(exchange: Exchange, old: bytes, new: bytes, text: str = "it") -> bytes:
     return json.dumps(exchange.said(text)).encode().replace(old, new)
-
-
-@on(CALL)
-def byte_order_mark(exchange: Exchange) -> None:
-    exchange.line(b"\xef\xbb\xbf" + json.dumps(exchange.said("it")).encode())
-    exchange.say("it")
-
-
-@on(CALL)
-def carriage_returns(exchange: Exchange) -> None:
-    exchange.line(json.dumps(exchange.said("it")).encode() + b"\r")
-
-
-@on(CALL)
-def duplicate_keys(exchange: Exchange) -> None:
-    exchange.line(_altered(exchange, b'"result":', b'"result": {"content": "first"}, "result":'))
-
-
-@on(CALL)
-def text_with_nul(exchange: Exchange) -> None:
-    exchange.say("i\0t")
-
-
-@on(CALL)
-def text_with_half_surrogate(exchange: Exchange) -> None:
-    exchange.line(_altered(exchange, b"MARK", b"\\ud800", "MARK"))
-
-
-@on(CALL)
-def structure_deeply_nested(exchange: Exchange) -> None:
-    exchange.line(_altered(exchange, b'"result": {', b'"result": {"structuredContent": ' + _deep(10_000) + b", "))
-
-
-@on(CALL)
-def structure_nested_in_bounds(exchange: Exchange) -> None:
-    exchange.line(_altered(exchange, b'"result": {', b'"result": {"structuredContent": ' + _deep(150) + b", "))
 
 
 def _deep(levels: int) -> bytes:
@@ -218,27 +108,6 @@ def structure_of_many_lists(exchange: Exchange) -> None:
 def structure_with_huge_number(exchange: Exchange) -> None:
     number = b'"result": {"structuredContent": {"n": ' + b"9" * 10_000 + b"}, "
     exchange.line(_altered(exchange, b'"result": {', number))
-
-
-@on(CALL)
-def error_without_message(exchange: Exchange) -> None:
-    exchange.send({"jsonrpc": "2.0", "id": exchange.request["id"], "error": {"code": 1}})
-    exchange.say("it")
-
-
-@on(CALL)
-def error_with_long_ansi_message(exchange: Exchange) -> None:
-    exchange.fail(-1, "\x1b[31mno\u202e" + "x" * MIB, data={"deep": [1] * 1000})
-
-
-@on(CALL)
-def error_of_our_own_kind(exchange: Exchange) -> None:
-    exchange.fail(-32000, "no", data={"ripieno": "unsent"})
-
-
-@on(CALL)
-def version_refused_in_call(exchange: Exchange) -> None:
-    exchange.fail(-32022, "Unsupported protocol version", data={"supported": ["1999-01-01"], "requested": "x"})
 
 
 fixed(
@@ -281,4 +150,57 @@ fixed(
         },
         "task_instead_of_result": {"task": {"taskId": "1", "status": "working"}},
     },
+)
+
+
+behave(
+    CALL,
+    mute_in_call=lambda exchange: exchange.hang(),
+    dies_in_call=lambda exchange: exchange.die(),
+    slow_and_in_time=lambda exchange: exchange.dribble(json.dumps(exchange.said("it")).encode(), 0.001),
+    slow_and_late=lambda exchange: exchange.dribble(json.dumps(exchange.said("it")).encode(), 0.05),
+    string_id=lambda exchange: _with_id(exchange, str(exchange.request["id"])),
+    a_result_of_64_mib=lambda exchange: exchange.say("x" * (64 * MIB)),
+    an_image_of_20_mib=lambda exchange: exchange.answer(
+        {"content": [{"type": "image", "data": "AAAA" * (20 * MIB // 3), "mimeType": "image/png"}]}
+    ),
+    a_result_of_10_mib=lambda exchange: exchange.say("x" * (10 * MIB)),
+    many_small_contents=lambda exchange: exchange.answer({"content": TEXT * 100_000}),
+    more_contents_than_anybody_reads=lambda exchange: exchange.answer({"content": TEXT * 10_000}),
+    carriage_returns=lambda exchange: exchange.line(json.dumps(exchange.said("it")).encode() + b"\r"),
+    duplicate_keys=lambda exchange: exchange.line(
+        _altered(exchange, b'"result":', b'"result": {"content": "first"}, "result":')
+    ),
+    text_with_nul=lambda exchange: exchange.say("i\0t"),
+    text_with_half_surrogate=lambda exchange: exchange.line(_altered(exchange, b"MARK", b"\\ud800", "MARK")),
+    structure_deeply_nested=lambda exchange: exchange.line(
+        _altered(exchange, b'"result": {', b'"result": {"structuredContent": ' + _deep(10_000) + b", ")
+    ),
+    structure_nested_in_bounds=lambda exchange: exchange.line(
+        _altered(exchange, b'"result": {', b'"result": {"structuredContent": ' + _deep(150) + b", ")
+    ),
+    error_with_long_ansi_message=lambda exchange: exchange.fail(
+        -1, "\x1b[31mno\u202e" + "x" * MIB, data={"deep": [1] * 1000}
+    ),
+    error_of_our_own_kind=lambda exchange: exchange.fail(-32000, "no", data={"ripieno": "unsent"}),
+    version_refused_in_call=lambda exchange: exchange.fail(
+        -32022, "Unsupported protocol version", data={"supported": ["1999-01-01"], "requested": "x"}
+    ),
+)
+behave_and_answer(
+    CALL,
+    answers_and_fails=lambda exchange: exchange.send(
+        {**exchange.said("both"), "error": {"code": 1, "message": "both"}}
+    ),
+    error_without_id=lambda exchange: exchange.send(
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
+    ),
+    batch=lambda exchange: exchange.send([exchange.said("in a batch")]),
+    a_line_of_64_mib=lambda exchange: exchange.line(
+        b'{"jsonrpc": "2.0", "id": 7, "result": {"a": "' + b"x" * (64 * MIB) + b'"}}'
+    ),
+    byte_order_mark=lambda exchange: exchange.line(b"\xef\xbb\xbf" + json.dumps(exchange.said("it")).encode()),
+    error_without_message=lambda exchange: exchange.send(
+        {"jsonrpc": "2.0", "id": exchange.request["id"], "error": {"code": 1}}
+    ),
 )

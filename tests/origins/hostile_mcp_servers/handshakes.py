@@ -1,30 +1,10 @@
 """Behaviours before anything is called: in the negotiation of a version."""
 
 from tests.origins.hostile_mcp_servers.exchanges import LEGACY, MODERN, NOT_FOUND, Exchange
-from tests.origins.hostile_mcp_servers.registry import fixed, on
+from tests.origins.hostile_mcp_servers.registry import behave, fixed, on
 
 FIRST = ("server/discover", "initialize")
 INITIALIZE = "initialize"
-
-
-@on(*FIRST)
-def mute_from_the_beginning(exchange: Exchange) -> None:
-    exchange.hang()
-
-
-@on(INITIALIZE)
-def mute_at_initialize(exchange: Exchange) -> None:
-    exchange.hang()
-
-
-@on("server/discover")
-def dies_at_discover(exchange: Exchange) -> None:
-    exchange.die()
-
-
-@on(INITIALIZE)
-def dies_at_initialize(exchange: Exchange) -> None:
-    exchange.die()
 
 
 @on(INITIALIZE)
@@ -37,31 +17,6 @@ def dies_after_initialize(exchange: Exchange) -> None:
 def _discovered(exchange: Exchange) -> None:
     exchange.answer({"supportedVersions": [MODERN], "capabilities": {"tools": {}}})
     exchange.die()
-
-
-@on(*FIRST)
-def refuses_every_version(exchange: Exchange) -> None:
-    exchange.fail(-32022, "Unsupported protocol version", data={"supported": [MODERN], "requested": "x"})
-
-
-@on(*FIRST)
-def refuses_in_favour_of_the_stone_age(exchange: Exchange) -> None:
-    exchange.fail(-32022, "Unsupported protocol version", data={"supported": ["1999-01-01"], "requested": "x"})
-
-
-@on(*FIRST)
-def refuses_without_a_reason(exchange: Exchange) -> None:
-    exchange.fail(-32022, "\x1b[31mno\u202e", data="nonsense")
-
-
-@on(*FIRST)
-def knows_no_method(exchange: Exchange) -> None:
-    exchange.fail(NOT_FOUND, "Method not found")
-
-
-@on("server/discover", name="discovers_nonsense")
-def _nonsense(exchange: Exchange) -> None:
-    exchange.answer({"supportedVersions": "all", "capabilities": 3})
 
 
 _SERVER = {"name": "zoo", "version": "0"}
@@ -85,4 +40,28 @@ fixed(
             "serverInfo": {"name": 3, "version": None},
         },
     },
+)
+
+
+behave(
+    *FIRST,
+    mute_from_the_beginning=lambda exchange: exchange.hang(),
+    refuses_every_version=lambda exchange: exchange.fail(
+        -32022, "Unsupported protocol version", data={"supported": [MODERN], "requested": "x"}
+    ),
+    refuses_in_favour_of_the_stone_age=lambda exchange: exchange.fail(
+        -32022, "Unsupported protocol version", data={"supported": ["1999-01-01"], "requested": "x"}
+    ),
+    refuses_without_a_reason=lambda exchange: exchange.fail(-32022, "\x1b[31mno\u202e", data="nonsense"),
+    knows_no_method=lambda exchange: exchange.fail(NOT_FOUND, "Method not found"),
+)
+behave(
+    INITIALIZE,
+    mute_at_initialize=lambda exchange: exchange.hang(),
+    dies_at_initialize=lambda exchange: exchange.die(),
+)
+behave(
+    "server/discover",
+    dies_at_discover=lambda exchange: exchange.die(),
+    discovers_nonsense=lambda exchange: exchange.answer({"supportedVersions": "all", "capabilities": 3}),
 )

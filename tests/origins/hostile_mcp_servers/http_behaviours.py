@@ -17,14 +17,20 @@ JSON = "Content-Type: application/json\r\n"
 EVENTS = "Content-Type: text/event-stream\r\n"
 
 
-def posted(*methods: str, name: str = "") -> Callable[[Callable[[Post], None]], Callable[[Post], None]]:
+def posted(*methods: str, name: str = "") -> Callable[[Callable[[Post], object]], Callable[[Post], object]]:
     """As ``on``, for behaviours that need the request as HTTP has it."""
 
-    def register(behaviour: Callable[[Post], None]) -> Callable[[Post], None]:
+    def register(behaviour: Callable[[Post], object]) -> Callable[[Post], object]:
         on(*methods, name=name or behaviour.__name__)(cast("Callable[[Exchange], None]", behaviour))
         return behaviour
 
     return register
+
+
+def posts(*methods: str, **behaviours: Callable[[Post], object]) -> None:
+    """As ``behave``, for behaviours that need the request as HTTP has it."""
+    for name, behaviour in behaviours.items():
+        posted(*methods, name=name)(behaviour)
 
 
 def _said(post: Post) -> bytes:
@@ -58,85 +64,10 @@ for _name, _status in {
 
 
 @posted(CALL)
-def redirects_to_itself(post: Post) -> None:
-    post.whole("307 Temporary Redirect", f"Location: http://{post.headers['host']}/{post.era}/redirects_to_itself\r\n")
-
-
-@posted(CALL)
-def an_error_page(post: Post) -> None:
-    post.whole("500 Oh", JSON, b'{"error": "oh"}')
-
-
-@posted(CALL)
 def an_error_page_without_end(post: Post) -> None:
     post.head("404 Not Found", JSON)
     while True:
         post.connection.sendall(b" " * 65536)
-
-
-@posted(CALL)
-def html(post: Post) -> None:
-    post.whole("200 OK", "Content-Type: text/html\r\n", b"<p>It works!</p>")
-
-
-@posted(CALL)
-def no_content_type(post: Post) -> None:
-    post.whole("200 OK", "", _said(post))
-
-
-@posted(CALL)
-def json_and_nothing_else(post: Post) -> None:
-    post.json(_said(post))
-
-
-@posted(CALL)
-def json_of_another_id(post: Post) -> None:
-    post.json(json.dumps({**post.said("of another"), "id": 999_999}).encode())
-
-
-@posted(CALL)
-def json_that_is_a_notification(post: Post) -> None:
-    post.json(b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}')
-
-
-@posted(CALL)
-def json_that_is_a_request(post: Post) -> None:
-    post.json(b'{"jsonrpc": "2.0", "id": 1, "method": "roots/list"}')
-
-
-@posted(CALL)
-def json_that_is_empty(post: Post) -> None:
-    post.json(b"")
-
-
-@posted(CALL)
-def json_that_is_broken(post: Post) -> None:
-    post.json(_said(post)[:-5])
-
-
-@posted(CALL)
-def json_in_a_batch(post: Post) -> None:
-    post.json(b"[" + _said(post) + b"]")
-
-
-@posted(CALL)
-def json_that_is_nested(post: Post) -> None:
-    post.json(b"[" * MIB)
-
-
-@posted(CALL)
-def json_in_latin1(post: Post) -> None:
-    post.whole("200 OK", "Content-Type: application/json; charset=utf-16\r\n", b'{"a": "\xff"}')
-
-
-@posted(CALL)
-def json_of_64_mib(post: Post) -> None:
-    post.json(json.dumps(post.said("x" * (64 * MIB))).encode())
-
-
-@posted(CALL)
-def json_of_many_lists(post: Post) -> None:
-    post.json(b'{"jsonrpc": "2.0", "result": {"content": [], "a": [' + b"[]," * (5 * MIB) + b"1]}}")
 
 
 @posted(CALL)
@@ -171,21 +102,6 @@ def endless_headers(post: Post) -> None:
 
 
 @posted(CALL)
-def headers_of_1_mib(post: Post) -> None:
-    post.whole("200 OK", f"{JSON}X-Long: {'x' * MIB}\r\n", _said(post))
-
-
-@posted(CALL)
-def headers_that_are_none(post: Post) -> None:
-    post.connection.sendall(b"HTTP/1.1 200 OK\r\nno colon\r\n\0: \xff\r\n\r\n")
-
-
-@posted(CALL)
-def no_http(post: Post) -> None:
-    post.connection.sendall(b"SSH-2.0-OpenSSH\r\n")
-
-
-@posted(CALL)
 def length_too_large(post: Post) -> None:
     body = _said(post)
     post.head("200 OK", f"{JSON}Content-Length: {len(body) + 100}\r\n")
@@ -197,11 +113,6 @@ def length_too_small(post: Post) -> None:
     body = _said(post)
     post.head("200 OK", f"{JSON}Content-Length: {len(body) - 10}\r\n")
     post.connection.sendall(body)
-
-
-@posted(CALL)
-def length_that_is_none(post: Post) -> None:
-    post.head("200 OK", f"{JSON}Content-Length: many\r\n")
 
 
 @posted(CALL)
@@ -222,36 +133,6 @@ def _bomb() -> bytes:
     head = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
     block = packer.compress(b" " * MIB) + packer.flush(zlib.Z_FULL_FLUSH)
     return head + block * 1024 + packer.flush()
-
-
-@posted(CALL)
-def compressed_in_bounds(post: Post) -> None:
-    post.json(gzip.compress(_said(post)), "Content-Encoding: gzip\r\n")
-
-
-@posted(CALL)
-def a_bomb_as_json(post: Post) -> None:
-    post.json(_bomb(), "Content-Encoding: gzip\r\n")
-
-
-@posted(CALL)
-def a_bomb_as_events(post: Post) -> None:
-    post.whole("200 OK", f"{EVENTS}Content-Encoding: gzip\r\n", _bomb())
-
-
-@posted(CALL)
-def a_bomb_as_an_error(post: Post) -> None:
-    post.whole("400 Bad Request", f"{JSON}Content-Encoding: gzip\r\n", _bomb())
-
-
-@posted(*FIRST)
-def a_bomb_at_first(post: Post) -> None:
-    post.json(_bomb(), "Content-Encoding: gzip\r\n")
-
-
-@posted(CALL)
-def an_unknown_encoding(post: Post) -> None:
-    post.json(_said(post), "Content-Encoding: snake\r\n")
 
 
 @posted(CALL)
@@ -277,11 +158,6 @@ def events_of_other_names(post: Post) -> None:
 
 
 @posted(CALL)
-def an_answer_under_another_name(post: Post) -> None:
-    post.write(b"event: answer\ndata: " + _said(post) + b"\n\n")
-
-
-@posted(CALL)
 def an_event_without_end(post: Post) -> None:
     post.write(b"data: ")
     while True:
@@ -294,32 +170,12 @@ def an_event_of_many_lines(post: Post) -> None:
         post.write(b"data: x\n" * 1000)
 
 
-@posted(CALL)
-def events_without_an_answer(post: Post) -> None:
-    post.notify("notifications/message", level="info", data=1)
-
-
-@posted(CALL)
-def events_to_be_resumed(post: Post) -> None:
-    post.write(b"id: 1\nretry: 1\ndata:\n\n")
-
-
-@posted(CALL)
-def events_to_be_resumed_next_year(post: Post) -> None:
-    post.write(b"id: 1\nretry: 99999999999\ndata:\n\n")
-
-
 @posted("GET", name="events_resumed_without_end")
 def _resumed(post: Post) -> None:
     post.write(b"id: 1\nretry: 0\ndata:\n\n")
 
 
 posted(CALL, name="events_resumed_without_end")(_resumed)
-
-
-@posted(CALL)
-def an_event_id_with_controls(post: Post) -> None:
-    post.write(b"id: \x01\x1b[31m\xff\nretry: 1\ndata:\n\n")
 
 
 def _initialized(post: Post, session: str) -> None:
@@ -333,16 +189,6 @@ for _name, _session in {"controls": "\x01\x7f", "spaces": " a b ", "latin1": "\x
     @posted(INITIALIZE, name=f"a_session_of_{_name}")
     def _odd(post: Post, session: str = _session) -> None:
         _initialized(post, session)
-
-
-@posted(CALL)
-def another_session(post: Post) -> None:
-    post.json(_said(post), "Mcp-Session-Id: another\r\n")
-
-
-@posted(CALL)
-def the_session_is_lost(post: Post) -> None:
-    post.whole("404 Not Found")
 
 
 @posted("GET", name="an_endless_get_stream")
@@ -360,11 +206,48 @@ def _babbling(post: Post) -> None:
     post.hang()
 
 
-@posted("GET", name="a_get_stream_that_ends_at_once")
-def _ending(post: Post) -> None:
-    post.write(b"retry: 0\ndata:\n\n")
-
-
-@posted("DELETE", name="never_lets_go")
-def _clinging(post: Post) -> None:
-    post.hang()
+posts(
+    CALL,
+    redirects_to_itself=lambda post: post.whole(
+        "307 Temporary Redirect", f"Location: http://{post.headers['host']}/{post.era}/redirects_to_itself\r\n"
+    ),
+    an_error_page=lambda post: post.whole("500 Oh", JSON, b'{"error": "oh"}'),
+    html=lambda post: post.whole("200 OK", "Content-Type: text/html\r\n", b"<p>It works!</p>"),
+    no_content_type=lambda post: post.whole("200 OK", "", _said(post)),
+    json_and_nothing_else=lambda post: post.json(_said(post)),
+    json_of_another_id=lambda post: post.json(json.dumps({**post.said("of another"), "id": 999_999}).encode()),
+    json_that_is_a_notification=lambda post: post.json(
+        b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}'
+    ),
+    json_that_is_a_request=lambda post: post.json(b'{"jsonrpc": "2.0", "id": 1, "method": "roots/list"}'),
+    json_that_is_empty=lambda post: post.json(b""),
+    json_that_is_broken=lambda post: post.json(_said(post)[:-5]),
+    json_in_a_batch=lambda post: post.json(b"[" + _said(post) + b"]"),
+    json_that_is_nested=lambda post: post.json(b"[" * MIB),
+    json_in_latin1=lambda post: post.whole(
+        "200 OK", "Content-Type: application/json; charset=utf-16\r\n", b'{"a": "\xff"}'
+    ),
+    json_of_64_mib=lambda post: post.json(json.dumps(post.said("x" * (64 * MIB))).encode()),
+    json_of_many_lists=lambda post: post.json(
+        b'{"jsonrpc": "2.0", "result": {"content": [], "a": [' + b"[]," * (5 * MIB) + b"1]}}"
+    ),
+    headers_of_1_mib=lambda post: post.whole("200 OK", f"{JSON}X-Long: {'x' * MIB}\r\n", _said(post)),
+    headers_that_are_none=lambda post: post.connection.sendall(b"HTTP/1.1 200 OK\r\nno colon\r\n\0: \xff\r\n\r\n"),
+    no_http=lambda post: post.connection.sendall(b"SSH-2.0-OpenSSH\r\n"),
+    length_that_is_none=lambda post: post.head("200 OK", f"{JSON}Content-Length: many\r\n"),
+    compressed_in_bounds=lambda post: post.json(gzip.compress(_said(post)), "Content-Encoding: gzip\r\n"),
+    a_bomb_as_json=lambda post: post.json(_bomb(), "Content-Encoding: gzip\r\n"),
+    a_bomb_as_events=lambda post: post.whole("200 OK", f"{EVENTS}Content-Encoding: gzip\r\n", _bomb()),
+    a_bomb_as_an_error=lambda post: post.whole("400 Bad Request", f"{JSON}Content-Encoding: gzip\r\n", _bomb()),
+    an_unknown_encoding=lambda post: post.json(_said(post), "Content-Encoding: snake\r\n"),
+    an_answer_under_another_name=lambda post: post.write(b"event: answer\ndata: " + _said(post) + b"\n\n"),
+    events_without_an_answer=lambda post: post.notify("notifications/message", level="info", data=1),
+    events_to_be_resumed=lambda post: post.write(b"id: 1\nretry: 1\ndata:\n\n"),
+    events_to_be_resumed_next_year=lambda post: post.write(b"id: 1\nretry: 99999999999\ndata:\n\n"),
+    an_event_id_with_controls=lambda post: post.write(b"id: \x01\x1b[31m\xff\nretry: 1\ndata:\n\n"),
+    another_session=lambda post: post.json(_said(post), "Mcp-Session-Id: another\r\n"),
+    the_session_is_lost=lambda post: post.whole("404 Not Found"),
+)
+posts(*FIRST, a_bomb_at_first=lambda post: post.json(_bomb(), "Content-Encoding: gzip\r\n"))
+posts("GET", a_get_stream_that_ends_at_once=lambda post: post.write(b"retry: 0\ndata:\n\n"))
+posts("DELETE", never_lets_go=lambda post: post.hang())

@@ -4,39 +4,9 @@ from typing import Any
 
 from tests.origins.hostile_mcp_servers.calls import CALL, MIB, TEXT
 from tests.origins.hostile_mcp_servers.exchanges import SCHEMA, Exchange, tool
-from tests.origins.hostile_mcp_servers.registry import BEHAVIOURS, fixed, on
+from tests.origins.hostile_mcp_servers.registry import BEHAVIOURS, behave, fixed, on
 
 LIST = "tools/list"
-
-
-@on(LIST)
-def mute_at_list(exchange: Exchange) -> None:
-    exchange.hang()
-
-
-@on(LIST)
-def dies_at_list(exchange: Exchange) -> None:
-    exchange.die()
-
-
-@on(LIST)
-def refuses_to_list(exchange: Exchange) -> None:
-    exchange.fail(-32603, "Out of \x1b[31morder\u202e")
-
-
-@on(LIST)
-def the_same_cursor_for_ever(exchange: Exchange) -> None:
-    exchange.tools(nextCursor="again")
-
-
-@on(LIST)
-def another_cursor_for_ever(exchange: Exchange) -> None:
-    exchange.answer({"tools": [], "nextCursor": exchange.parameters.get("cursor", "") + "x" * 10_000})
-
-
-@on(LIST)
-def a_cursor_that_is_a_number(exchange: Exchange) -> None:
-    exchange.tools(nextCursor=3)
 
 
 @on(LIST)
@@ -47,49 +17,9 @@ def the_second_page_never_comes(exchange: Exchange) -> None:
 
 
 @on(LIST)
-def a_hundred_thousand_tools(exchange: Exchange) -> None:
-    exchange.tools(*(tool(f"tool_{number}") for number in range(100_000)))
-
-
-@on(LIST)
-def a_hundred_thousand_illegal_tools(exchange: Exchange) -> None:
-    exchange.tools(*(tool(f"tool {number}") for number in range(100_000)))
-
-
-@on(LIST)
-def ten_thousand_tools(exchange: Exchange) -> None:
-    exchange.tools(*(tool(f"tool_{number}") for number in range(10_000)))
-
-
-@on(LIST)
-def ten_thousand_illegal_tools(exchange: Exchange) -> None:
-    exchange.tools(*(tool(f"tool {number}") for number in range(10_000)))
-
-
-@on(LIST)
-def ten_thousand_broken_tools(exchange: Exchange) -> None:
-    exchange.tools(*({"name": f"tool_{number}"} for number in range(10_000)))
-
-
-@on(LIST)
-def a_listing_of_64_mib(exchange: Exchange) -> None:
-    exchange.tools(tool("large", description="x" * (64 * MIB)))
-
-
-@on(LIST)
-def the_same_tool_a_thousand_times(exchange: Exchange) -> None:
-    exchange.tools(*(tool("it") for _ in range(1000)))
-
-
-@on(LIST)
 def names_that_are_none(exchange: Exchange) -> None:
     names: list[Any] = ["", " ", "a b", "a\nb", "\x1b[31m", "\u202e", "ech\u043e", "x" * MIB, None, 3, ["a"], "../a"]
     exchange.tools(*map(tool, names))
-
-
-@on(LIST)
-def tools_that_are_none(exchange: Exchange) -> None:
-    exchange.tools(None, 3, "tool", [], {}, [tool("deep")], {"inputSchema": SCHEMA})
 
 
 @on(LIST)
@@ -115,16 +45,6 @@ def schemas_with_references(exchange: Exchange) -> None:
 REDOS = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
 
 
-@on(LIST, name="patterns_that_take_for_ever")
-def _patterns(exchange: Exchange) -> None:
-    exchange.answer({"tools": [tool("echo"), tool("it", inputSchema=REDOS, outputSchema=REDOS)]})
-
-
-@on(CALL, name="patterns_that_take_for_ever")
-def _pattern(exchange: Exchange) -> None:
-    exchange.answer({"content": [], "structuredContent": {"a": "a" * 40 + "!"}})
-
-
 @on(LIST)
 def a_schema_of_one_mib(exchange: Exchange) -> None:
     properties = {f"property_{number}": {"type": "string", "description": "x" * 800} for number in range(1500)}
@@ -144,17 +64,6 @@ def poisoned_descriptions(exchange: Exchange) -> None:
     poison = "Adds\u202e \u200btwo\U000e0041\U000e0042 \x1b[31mnumbers\x1b]8;;http://evil\x07.\x9b1m"
     schema = {"type": "object", "properties": {"a": {"type": "string", "description": poison}}}
     exchange.tools(tool("poisoned", description=poison, title=poison, inputSchema=schema))
-
-
-@on(LIST)
-def descriptions_that_are_none(exchange: Exchange) -> None:
-    exchange.tools(
-        tool("number", description=3),
-        tool("long", description="x" * MIB),
-        tool("annotated", annotations={"readOnlyHint": "yes", "title": 3}),
-        tool("lying", annotations={"readOnlyHint": True, "destructiveHint": False}),
-        tool("metadata", _meta=3),
-    )
 
 
 _LISTED = {"count": 0}
@@ -209,4 +118,47 @@ fixed(
         "a_listing_is_a_string": "tools",
         "a_listing_is_a_list": [],
     },
+)
+
+
+behave(
+    LIST,
+    mute_at_list=lambda exchange: exchange.hang(),
+    dies_at_list=lambda exchange: exchange.die(),
+    refuses_to_list=lambda exchange: exchange.fail(-32603, "Out of \x1b[31morder\u202e"),
+    the_same_cursor_for_ever=lambda exchange: exchange.tools(nextCursor="again"),
+    another_cursor_for_ever=lambda exchange: exchange.answer(
+        {"tools": [], "nextCursor": exchange.parameters.get("cursor", "") + "x" * 10_000}
+    ),
+    a_cursor_that_is_a_number=lambda exchange: exchange.tools(nextCursor=3),
+    a_hundred_thousand_tools=lambda exchange: exchange.tools(*(tool(f"tool_{number}") for number in range(100_000))),
+    a_hundred_thousand_illegal_tools=lambda exchange: exchange.tools(
+        *(tool(f"tool {number}") for number in range(100_000))
+    ),
+    ten_thousand_tools=lambda exchange: exchange.tools(*(tool(f"tool_{number}") for number in range(10_000))),
+    ten_thousand_illegal_tools=lambda exchange: exchange.tools(*(tool(f"tool {number}") for number in range(10_000))),
+    ten_thousand_broken_tools=lambda exchange: exchange.tools(
+        *({"name": f"tool_{number}"} for number in range(10_000))
+    ),
+    a_listing_of_64_mib=lambda exchange: exchange.tools(tool("large", description="x" * (64 * MIB))),
+    the_same_tool_a_thousand_times=lambda exchange: exchange.tools(*(tool("it") for _ in range(1000))),
+    tools_that_are_none=lambda exchange: exchange.tools(
+        None, 3, "tool", [], {}, [tool("deep")], {"inputSchema": SCHEMA}
+    ),
+    patterns_that_take_for_ever=lambda exchange: exchange.answer(
+        {"tools": [tool("echo"), tool("it", inputSchema=REDOS, outputSchema=REDOS)]}
+    ),
+    descriptions_that_are_none=lambda exchange: exchange.tools(
+        tool("number", description=3),
+        tool("long", description="x" * MIB),
+        tool("annotated", annotations={"readOnlyHint": "yes", "title": 3}),
+        tool("lying", annotations={"readOnlyHint": True, "destructiveHint": False}),
+        tool("metadata", _meta=3),
+    ),
+)
+behave(
+    CALL,
+    patterns_that_take_for_ever=lambda exchange: exchange.answer(
+        {"content": [], "structuredContent": {"a": "a" * 40 + "!"}}
+    ),
 )

@@ -1,5 +1,6 @@
 """The table of behaviours: what each does instead of what a server should do, by the method that it is asked."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,23 @@ def on(*methods: str, name: str = "") -> Callable[[Behaviour], Behaviour]:
         return behaviour
 
     return register
+
+
+def behave(*methods: str, **behaviours: Behaviour) -> None:
+    """Registers behaviours by their names."""
+    for name, behaviour in behaviours.items():
+        on(*methods, name=name)(behaviour)
+
+
+def behave_and_answer(*methods: str, **behaviours: Behaviour) -> None:
+    """Registers behaviours that are followed by a good answer."""
+
+    def followed(exchange: Exchange, behaviour: Behaviour) -> None:
+        behaviour(exchange)
+        exchange.say("it")
+
+    for name, behaviour in behaviours.items():
+        on(*methods, name=name)(functools.partial(followed, behaviour=behaviour))
 
 
 def fixed(method: str, results: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.origins.hostile_mcp_servers.calls import CALL, MIB
 from tests.origins.hostile_mcp_servers.exchanges import Exchange, respond
-from tests.origins.hostile_mcp_servers.registry import known, on
+from tests.origins.hostile_mcp_servers.registry import behave, behave_and_answer, known, on
 
 #: What happens before anything is read.
 START = ""
@@ -56,11 +56,6 @@ def dies_before_reading(_: Exchange) -> None:
 def an_endless_line(exchange: Exchange) -> None:
     while True:
         exchange.write(b"x" * 65536)
-
-
-@on(CALL, name="an_endless_line_in_call")
-def _endless(exchange: Exchange) -> None:
-    an_endless_line(exchange)
 
 
 @on(CALL)
@@ -123,21 +118,9 @@ def _child(*, daemon: bool) -> None:
 
 
 @on(CALL)
-def leaves_a_child(exchange: Exchange) -> None:
-    _child(daemon=False)
-    exchange.say("it")
-
-
-@on(CALL)
 def leaves_a_child_and_dies(exchange: Exchange) -> None:
     _child(daemon=False)
     exchange.die()
-
-
-@on(CALL)
-def leaves_a_daemon(exchange: Exchange) -> None:
-    _child(daemon=True)
-    exchange.say("it")
 
 
 @on(CALL)
@@ -186,15 +169,18 @@ def half_a_line_and_its_end(exchange: Exchange) -> None:
 
 
 @on(CALL)
-def stops_itself(exchange: Exchange) -> None:
-    os.kill(os.getpid(), signal.SIGSTOP)
-    exchange.say("it")
-
-
-@on(CALL)
 def no_newline_at_the_end(exchange: Exchange) -> None:
     exchange.write(json.dumps(exchange.said("it")).encode())
     exchange.die()
+
+
+behave(CALL, an_endless_line_in_call=an_endless_line)
+behave_and_answer(
+    CALL,
+    leaves_a_child=lambda _: _child(daemon=False),
+    leaves_a_daemon=lambda _: _child(daemon=True),
+    stops_itself=lambda _: os.kill(os.getpid(), signal.SIGSTOP),
+)
 
 
 def main(name: str, era: str) -> None:
