@@ -148,7 +148,7 @@ def test_a_long_way_ends(room: Workspace, root: pathlib.Path) -> None:
     for number in range(30):
         (root / f"l{number + 1}").symlink_to("a/c/../../" * 400 + f"l{number}")
     assert read(room, "l0") == b"inside: readme"
-    with pytest.raises(ValidationFault, match="too long a way"):
+    with pytest.raises(ValidationFault, match="too many directories"):
         read(room, "l30")
 
 
@@ -167,14 +167,14 @@ def test_special_files_are_refused_at_once(room: Workspace, root: pathlib.Path) 
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(root / "socket"))
         for path in ("fifo", "socket"):
-            with pytest.raises(PermissionFault, match="no ordinary file"):
+            with pytest.raises(PermissionFault, match="not an ordinary file"):
                 room.open_file(path)
             for append in (False, True):
-                with pytest.raises(PermissionFault, match="no ordinary file"):
+                with pytest.raises(PermissionFault, match="not an ordinary file"):
                     room.write_file(path, b"", append=append)
     with Workspace("/dev") as devices:
         for path in ("zero", "null"):
-            with pytest.raises(PermissionFault, match="no ordinary file"):
+            with pytest.raises(PermissionFault, match="not an ordinary file"):
                 devices.open_file(path)
 
 

@@ -25,9 +25,9 @@ def ending(program: str, completed: Completed) -> str:
     return f"{program!r} ended with exit code {completed.exit_code}."
 
 
-def failure(program: str, completed: Completed, room: int, *, suggestion: str | None = None) -> ExecutionFault:
-    """The fault of a failed program: its end and at most ``room`` bytes of its output."""
-    stdout, stderr = share(completed.stdout, completed.stderr, room - MARK)
+def failure(program: str, completed: Completed, limit: int, *, suggestion: str | None = None) -> ExecutionFault:
+    """The fault of a failed program: its end and at most ``limit`` bytes of its output."""
+    stdout, stderr = share(completed.stdout, completed.stderr, limit - MARK)
     return ExecutionFault(
         join(ending(program, completed), stdout.text, stderr.text, left(completed)),
         code="output_flood" if completed.flooded else "exit_code",
@@ -36,9 +36,9 @@ def failure(program: str, completed: Completed, room: int, *, suggestion: str | 
     )
 
 
-def outcome(completed: Completed, room: int) -> Outcome:
+def outcome(completed: Completed, limit: int) -> Outcome:
     """The result of a successful program: both streams and its exit code."""
-    stdout, stderr = share(completed.stdout, completed.stderr, room - MARK)
+    stdout, stderr = share(completed.stdout, completed.stderr, limit - MARK)
     text = join("", stdout.text, stderr.text, f"{left(completed)} [exit code {completed.exit_code}]".strip())
     return dataclasses.replace(report(completed), content=text)
 
@@ -68,16 +68,16 @@ def noted(completed: Completed) -> dict[str, str]:
     return {"note": note} if note else {}
 
 
-def share(stdout: Captured, stderr: Captured, room: int) -> tuple[Captured, Captured]:
-    """Both streams within ``room`` bytes together; one gets the bytes that the other does not need."""
-    room = max(room, 0)
+def share(stdout: Captured, stderr: Captured, limit: int) -> tuple[Captured, Captured]:
+    """Both streams within ``limit`` bytes together; one gets the bytes that the other does not need."""
+    limit = max(limit, 0)
     first, second = (len(one.head) + len(one.tail) for one in (stdout, stderr))
-    half = room // 2
+    half = limit // 2
     if first <= half:
-        return stdout, stderr.within(room - first)
+        return stdout, stderr.within(limit - first)
     if second <= half:
-        return stdout.within(room - second), stderr
-    return stdout.within(room - half), stderr.within(half)
+        return stdout.within(limit - second), stderr
+    return stdout.within(limit - half), stderr.within(half)
 
 
 def join(first: str, stdout: str, stderr: str, last: str) -> str:
@@ -89,13 +89,13 @@ def join(first: str, stdout: str, stderr: str, last: str) -> str:
 
 
 def late(
-    argv: Sequence[str], seconds: float, stdout: Captured, stderr: Captured, room: int, *, note: str = ""
+    argv: Sequence[str], seconds: float, stdout: Captured, stderr: Captured, limit: int, *, note: str = ""
 ) -> TimeoutFault:
     """The fault of a program that was ended at its call's deadline, with its output so far (seed 000, 6.3).
 
     ``note`` is a further remark.
     """
-    stdout, stderr = share(stdout, stderr, room // 2 - MARK)
+    stdout, stderr = share(stdout, stderr, limit // 2 - MARK)
     written = join("", stdout.text, stderr.text, "")
     heading = "It wrote nothing." if not written else "Its output:"
     message = f"{argv[0]!r} did not finish within {seconds:.3g} s and was ended. {heading}"

@@ -76,8 +76,8 @@ async def run(
                 raise
             stdout, stderr = (one.captured() for one in captures)
             note = "" if sandbox is None else sandbox.lost(parts)
-            room = context.invoker.policy.output
-            raise late(argv, loop.time() - began, stdout, stderr, room, note=note) from None
+            limit = context.invoker.policy.output
+            raise late(argv, loop.time() - began, stdout, stderr, limit, note=note) from None
         finally:
             if sandbox is not None:
                 sandbox.withdraw()

@@ -1,4 +1,4 @@
-"""Copies a file or a directory: beside its place first, under its name when it is complete."""
+"""Copies a file or a directory: first under a temporary name, and under its own when it is complete."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from ripieno.toolset.workspace.transaction import Operation, Site
 from ripieno.toolset.workspace.tree import Visit, empty, visit
 from ripieno.toolset.workspace.walk import Walk
 
-#: What one copy may have: bytes of a file alone, which is held in memory; entries of a tree, and bytes.
+#: Limits of one copy: bytes of a single file, which is held in memory; entries and bytes of a tree.
 FILE_BYTES = 64 * 1024 * 1024
 COPY_ENTRIES = 10_000
 COPY_BYTES = 256 * 1024 * 1024
@@ -22,7 +22,7 @@ _PIECE = 1 << 20
 
 
 class CopyTree(Operation):
-    """Copies a directory with all in it, links as links, to a name that nothing has."""
+    """Copies a directory with its contents, links as links, to a free name."""
 
     def __init__(self, source: str, destination: str, *, create_directories: bool = False) -> None:
         super().__init__(source)
@@ -49,17 +49,17 @@ class CopyTree(Operation):
         there = entries.look(target.directory, target.name)
         if there is not None:
             check_target(there, target, overwrite=False)
-        mode = stat.S_IMODE(os.fstat(self._from).st_mode) & 0o777
+        mode = entries.mode_of(os.fstat(self._from))
         self._temporary = entries.temporary_name()
         os.mkdir(self._temporary, 0o700, dir_fd=target.directory)
         self._built = os.open(self._temporary, entries.DIRECTORY, dir_fd=target.directory)
-        self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
+        self.note_directories()
         self.steps.append(Step(path=target.true_path, before=None, after=State(kind="directory", mode=mode)))
         self._copy_all(target)
         os.fchmod(self._built, mode)
 
     def _copy_all(self, target: Walk) -> None:
-        """Copies the tree, one open directory on each level of both."""
+        """Copies the tree, with one open directory on each level of both."""
         assert self._from is not None
         assert self._built is not None
         stack = [self._built]
@@ -90,7 +90,7 @@ class CopyTree(Operation):
         if one.is_directory:
             os.mkdir(one.name, 0o700, dir_fd=into)
             stack.append(os.open(one.name, entries.DIRECTORY, dir_fd=into))
-            return State(kind="directory", mode=stat.S_IMODE(found.st_mode) & 0o777)
+            return State(kind="directory", mode=entries.mode_of(found))
         if stat.S_ISLNK(found.st_mode):
             link = os.readlink(one.name, dir_fd=one.directory)
             os.symlink(link, one.name, dir_fd=into)
@@ -114,7 +114,7 @@ class CopyTree(Operation):
                     if self._bytes > COPY_BYTES:
                         raise _too_large(self.path, f"{COPY_BYTES} bytes")
                     entries.write_all(target, piece)
-                mode = stat.S_IMODE(found.st_mode) & 0o777
+                mode = entries.mode_of(found)
                 os.fchmod(target, mode)
                 data = entries.read_within(target, KEEP_BYTES)
             finally:
@@ -144,13 +144,11 @@ class CopyTree(Operation):
                     empty(self._built)
                     os.rmdir(self._temporary, dir_fd=self._to.directory)
             self._to.close()
-        for descriptor in (self._from, self._built):
-            if descriptor is not None:
-                os.close(descriptor)
+        entries.close_all(self._from, self._built)
 
 
 def read_source(site: Site, path: str) -> tuple[bytes, int]:
-    """The content and the permissions of a file that is to be copied. Errors: ``ToolFault``; ``OSError``."""
+    """The content and the permissions of a file to copy. Errors: ``ToolFault``; ``OSError``."""
     source = site.walk(path, follow=True)
     try:
         check_kind(entries.status(source), source, "file")
@@ -163,14 +161,14 @@ def read_source(site: Site, path: str) -> tuple[bytes, int]:
         data = entries.read_within(descriptor, FILE_BYTES)
         if data is None:
             raise _too_large(path, f"{FILE_BYTES} bytes")
-        return data, stat.S_IMODE(found.st_mode) & 0o777
+        return data, entries.mode_of(found)
     finally:
         os.close(descriptor)
 
 
 def _too_large(path: str, limit: str) -> ResourceFault:
     return ResourceFault(
-        f"{path!r} has more than {limit}, which is all that is copied at once.",
+        f"{path!r} has more than {limit}, the most that is copied at once.",
         code="too_large",
         suggestion="Copy parts of it.",
     )

@@ -1,4 +1,4 @@
-"""Makes directories and links, and sets permissions: on the descriptor of what was looked at."""
+"""Makes directories and links, and sets permissions, on descriptors of the examined files."""
 
 import os
 import stat
@@ -7,27 +7,25 @@ from ripieno.exceptions import ResourceFault
 from ripieno.storage.undo import Kind, State, Step
 from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.transaction import Operation, ReversibleOperation, Site
-from ripieno.toolset.workspace.walk import Walk
 
 
 class MakeDirectory(ReversibleOperation):
-    """Makes a directory; with ``parents`` those above it too, and one that exists is good."""
+    """Makes a directory; with ``parents`` also those above it, and an existing one is accepted."""
 
     def __init__(self, path: str, *, parents: bool, mode: int | None = None) -> None:
         super().__init__(path)
         self._parents = parents
         self._mode = mode
-        self._walk: Walk | None = None
 
     def prepare(self, site: Site) -> None:
         created = self.created if self._parents else None
         self._walk = walk = site.walk(self.path, follow=self._parents, created=created, unless="parents = true")
         there = entries.look(walk.directory, walk.name)
-        self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
+        self.note_directories()
         if there is None:
             self.steps.append(Step(path=walk.true_path, before=None, after=State(kind="directory")))
         elif not stat.S_ISDIR(there.st_mode) or not self._parents:
-            what = "" if stat.S_ISDIR(there.st_mode) else ", and is no directory"
+            what = "" if stat.S_ISDIR(there.st_mode) else ", and is not a directory"
             raise ResourceFault(
                 f"{self.path!r} exists already{what}.",
                 code="exists",
@@ -35,45 +33,31 @@ class MakeDirectory(ReversibleOperation):
             )
 
     def commit(self) -> None:
-        walk = self._walk
-        assert walk is not None
         if len(self.steps) > len(self.created):
-            os.mkdir(walk.name, 0o777 if self._mode is None else self._mode, dir_fd=walk.directory)
+            os.mkdir(self.walk.name, 0o777 if self._mode is None else self._mode, dir_fd=self.walk.directory)
 
     def revert(self) -> None:
-        walk = self._walk
-        if walk is not None and len(self.steps) > len(self.created):
-            os.rmdir(walk.name, dir_fd=walk.directory)
-
-    def close(self) -> None:
-        if self._walk is not None:
-            self._walk.close()
+        if len(self.steps) > len(self.created):
+            os.rmdir(self.walk.name, dir_fd=self.walk.directory)
 
 
 class MakeLink(Operation):
-    """Makes a link where nothing is: one that was there before. No tool makes new ones."""
+    """Makes a link at a free name, to restore it. No tool makes new links."""
 
     def __init__(self, path: str, target: str) -> None:
         super().__init__(path)
         self._target = target
-        self._walk: Walk | None = None
 
     def prepare(self, site: Site) -> None:
         self._walk = walk = site.walk(self.path)
-        state = State(kind="link", target=self._target)
-        self.steps.append(Step(path=walk.true_path, before=None, after=state))
+        self.steps.append(Step(path=walk.true_path, before=None, after=State(kind="link", target=self._target)))
 
     def commit(self) -> None:
-        assert self._walk is not None
-        os.symlink(self._target, self._walk.name, dir_fd=self._walk.directory)
-
-    def close(self) -> None:
-        if self._walk is not None:
-            self._walk.close()
+        os.symlink(self._target, self.walk.name, dir_fd=self.walk.directory)
 
 
 class ChangeMode(ReversibleOperation):
-    """Sets the nine permission bits of a file or a directory; never those that lend somebody's identity."""
+    """Sets the nine permission bits of a file or a directory; not the set-user-ID, set-group-ID and sticky bits."""
 
     def __init__(self, path: str, mode: int) -> None:
         super().__init__(path)
@@ -92,7 +76,7 @@ class ChangeMode(ReversibleOperation):
                 entries.check_regular(found, self.path)
                 entries.check_single(found, self.path)
             kind: Kind = "directory" if stat.S_ISDIR(found.st_mode) else "file"
-            before = State(kind=kind, mode=stat.S_IMODE(found.st_mode) & 0o777, size=found.st_size)
+            before = State(kind=kind, mode=entries.mode_of(found), size=found.st_size)
             after = State(kind=kind, mode=self._mode, size=found.st_size)
             self.steps.append(Step(path=walk.true_path, before=before, after=after))
         finally:
@@ -109,11 +93,10 @@ class ChangeMode(ReversibleOperation):
     def _set(self, mode: int) -> None:
         assert self._held is not None
         if hasattr(os, "O_PATH"):
-            # The file of the descriptor, whatever has its name by now.
+            # The file of the descriptor, even if it has lost its name.
             os.chmod(f"/proc/self/fd/{self._held}", mode)
         else:
             os.fchmod(self._held, mode)
 
     def close(self) -> None:
-        if self._held is not None:
-            os.close(self._held)
+        entries.close_all(self._held)

@@ -1,4 +1,4 @@
-"""What can be asked of a name in a directory that is held open: what it is, whether it may be changed, what it has."""
+"""Facts about a name in an open directory: its kind, whether it may be changed, and its content."""
 
 import contextlib
 import errno
@@ -18,7 +18,7 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | SAFELY
 
 
 def look(directory: int, name: str) -> os.stat_result | None:
-    """What stands under a name, a link itself; None for nothing."""
+    """The status of a name, not following a link; None if it is free."""
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -26,7 +26,7 @@ def look(directory: int, name: str) -> os.stat_result | None:
 
 
 def status(place: Walk) -> os.stat_result:
-    """What stands where a walk ended. Errors: ``ResourceFault`` for nothing."""
+    """The status of the file at the end of a walk. Errors: ``ResourceFault`` if there is none."""
     found = look(place.directory, place.name)
     if found is None:
         raise place.missing(place.name)
@@ -34,12 +34,24 @@ def status(place: Walk) -> os.stat_result:
 
 
 def is_same(first: os.stat_result | None, second: os.stat_result) -> bool:
-    """Whether both are one file, whatever its names."""
+    """Whether both are the same file, under any names."""
     return first is not None and (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
 
 
+def mode_of(found: os.stat_result) -> int:
+    """The nine permission bits."""
+    return stat.S_IMODE(found.st_mode) & 0o777
+
+
+def close_all(*descriptors: int | None) -> None:
+    """Closes the descriptors that are open."""
+    for descriptor in descriptors:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
 def check_regular(found: os.stat_result, path: str) -> None:
-    """Errors: ``ToolFault`` for what is no ordinary file."""
+    """Errors: ``ToolFault`` for anything but an ordinary file."""
     if stat.S_ISDIR(found.st_mode):
         raise ResourceFault(
             f"{path!r} is a directory.", code="is_directory", suggestion="List it, or name a file in it."
@@ -51,9 +63,9 @@ def check_regular(found: os.stat_result, path: str) -> None:
 
 
 def special(path: str) -> PermissionFault:
-    """It is neither file nor directory nor link."""
+    """The fault of a pipe, a socket or a device."""
     return PermissionFault(
-        f"{path!r} is no ordinary file but a pipe, a socket or a device.",
+        f"{path!r} is not an ordinary file but a pipe, a socket or a device.",
         code="special_file",
         suggestion="Only ordinary files can be read and written.",
     )
@@ -96,7 +108,7 @@ def open_single(place: Walk, flags: int) -> int:
 
 
 def read_within(descriptor: int, limit: int) -> bytes | None:
-    """All that a file has, read from its beginning; None when that is more than ``limit`` bytes."""
+    """The content of a file, from its beginning; None if it has more than ``limit`` bytes."""
     if os.fstat(descriptor).st_size > limit:
         return None
     pieces: list[bytes] = []
@@ -110,33 +122,28 @@ def read_within(descriptor: int, limit: int) -> bytes | None:
 def file_state(found: os.stat_result, data: bytes | None) -> State:
     """The state of an ordinary file; ``data`` is None where it was not read."""
     size = found.st_size if data is None else len(data)
-    return State(
-        kind="file", mode=stat.S_IMODE(found.st_mode) & 0o777, digest="" if data is None else digest(data), size=size
-    )
+    return State(kind="file", mode=mode_of(found), digest="" if data is None else digest(data), size=size)
 
 
-def state_of(directory: int, name: str, found: os.stat_result, path: str, *, read: bool = True) -> State:
-    """The state of whatever stands there; with ``read``, a file's content counts. Errors: ``ToolFault``."""
+def state_of(directory: int, name: str, found: os.stat_result, path: str) -> State:
+    """The state of a name, with the hash of a small file. Errors: ``ToolFault``."""
     if stat.S_ISDIR(found.st_mode):
-        return State(kind="directory", mode=stat.S_IMODE(found.st_mode) & 0o777)
+        return State(kind="directory", mode=mode_of(found))
     if stat.S_ISLNK(found.st_mode):
         return State(kind="link", target=os.readlink(name, dir_fd=directory))
     if not stat.S_ISREG(found.st_mode):
         raise special(path)
-    data = None
-    if read:
-        descriptor = os.open(name, os.O_RDONLY | SAFELY, dir_fd=directory)
-        try:
-            found = os.fstat(descriptor)
-            check_regular(found, path)
-            data = read_within(descriptor, KEEP_BYTES)
-        finally:
-            os.close(descriptor)
-    return file_state(found, data)
+    descriptor = os.open(name, os.O_RDONLY | SAFELY, dir_fd=directory)
+    try:
+        found = os.fstat(descriptor)
+        check_regular(found, path)
+        return file_state(found, read_within(descriptor, KEEP_BYTES))
+    finally:
+        os.close(descriptor)
 
 
 def temporary_name() -> str:
-    """A name that nothing has."""
+    """A free name."""
     return f".ripieno-{secrets.token_hex(8)}.tmp"
 
 
@@ -159,7 +166,7 @@ def closing_on_error(descriptor: int) -> Generator[None, None, None]:
 
 @contextlib.contextmanager
 def explaining(path: str) -> Generator[None, None, None]:
-    """Makes a ``ToolFault`` of what the system refuses."""
+    """Turns the system's errors into ``ToolFault``."""
     try:
         yield
     except OSError as error:
@@ -167,20 +174,20 @@ def explaining(path: str) -> Generator[None, None, None]:
 
 
 def fault(error: OSError, path: str) -> ToolFault:
-    """What the system refused, in the words of the path as it was given."""
+    """The fault for the system's error, with the path as given."""
     reason = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return PermissionFault(f"The system does not allow that for {path!r}: {reason}.", code="not_permitted")
     if error.errno == errno.ENAMETOOLONG:
         return ValidationFault(f"{path!r} has a name that is too long.", code="too_long")
     if error.errno in (errno.ENOTEMPTY, errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
-        # All of these were looked for before; so they were not so then.
+        # All of these were checked before, so something has changed since.
         return changed(path)
     if error.errno == errno.EEXIST:
         return exists(path)
     if error.errno == errno.EXDEV:
         return ResourceFault(
-            f"{path!r} lies on another file system, so it cannot be moved there at once.",
+            f"{path!r} is on another file system, so it cannot be moved at once.",
             code="other_device",
             suggestion="Copy it, and delete the original.",
         )
@@ -188,7 +195,7 @@ def fault(error: OSError, path: str) -> ToolFault:
 
 
 def exists(path: str) -> ResourceFault:
-    """Something has that name already."""
+    """The fault of a name that is taken."""
     return ResourceFault(
         f"{path!r} exists already.",
         code="exists",

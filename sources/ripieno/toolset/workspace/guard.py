@@ -1,4 +1,4 @@
-"""What controls git and ripieno: by names, wherever they are, existing or not; nobody writes those here."""
+"""Control files of git and ripieno, recognized by their names anywhere. Tools never write them."""
 
 import unicodedata
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from ripieno.exceptions import PermissionFault, ResourceFault
 
 
 def fold(name: str) -> str:
-    """A name as file systems compare that know no case, or leave out what cannot be seen."""
+    """A name as compared by file systems that ignore case or invisible characters."""
     if name.isascii():
         return name.lower()
     visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
@@ -15,25 +15,25 @@ def fold(name: str) -> str:
 
 
 def controls(name: str) -> bool:
-    """Whether a file or folder of that name controls git or ripieno, wherever it is.
+    """Whether a file or folder of that name controls git or ripieno, in any folder.
 
-    All of ``.git`` does, not only its configuration, hooks and attributes: other files in it name where those
-    are, and ``.git`` itself may be a file that does.
+    All of ``.git`` does: besides configuration, hooks and attributes, it has files that name the places of these, and
+    ``.git`` itself may be such a file.
     """
     folded = fold(name)
     return folded in (".git", "ripieno.toml") or folded.endswith(".lock.toml")
 
 
 def guards(name: str, *, parents: bool, has: Callable[[str], bool]) -> bool:
-    """Whether a name must not be written where it stands: beneath ``parents``, or in the workspace itself.
+    """Whether a name must not be written in its folder, which has ``parents`` or is the workspace itself.
 
-    ``has`` says whether a name stands beside it: ``ensembles`` counts beside a ``ripieno.toml``.
+    ``has`` looks for another name in that folder: ``ensembles`` is a control folder beside a ``ripieno.toml``.
     """
     return controls(name) or (fold(name) == "ensembles" and (not parents or has("ripieno.toml")))
 
 
 def guarded(path: str, name: str) -> PermissionFault:
-    """``name``, in or beneath ``path``, is one of those."""
+    """The fault of a change to the control file ``name``, in or beneath ``path``."""
     return PermissionFault(
         f"{path!r} cannot be changed: {name!r} controls what programs and tools do here.",
         code="control_file",
@@ -42,5 +42,5 @@ def guarded(path: str, name: str) -> PermissionFault:
 
 
 def changed(path: str) -> ResourceFault:
-    """Somebody exchanged something while it was being opened or replaced."""
+    """The fault of a file that another program exchanged while it was opened or replaced."""
     return ResourceFault(f"{path!r} was changed while it was being used.", code="conflict", suggestion="Try again.")

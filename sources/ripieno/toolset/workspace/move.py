@@ -1,4 +1,4 @@
-"""Moves a file or a directory: names in directories that are held open, compared again when it is done."""
+"""Moves a file or a directory: names in open directories, compared again afterwards."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ from ripieno.toolset.workspace.walk import Walk
 
 
 class Move(Operation):
-    """Gives a file or a directory another place. ``kind`` is what it has to be: "file", "directory" or "any"."""
+    """Moves a file or a directory. ``kind`` is the required kind: "file", "directory" or "any"."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Move(Operation):
         if stat.S_ISDIR(found.st_mode):
             self._held = os.open(source.name, entries.DIRECTORY, dir_fd=source.directory)
             refuse_controls(self._held, self.path)
-            state = State(kind="directory", mode=stat.S_IMODE(found.st_mode) & 0o777)
+            state = State(kind="directory", mode=entries.mode_of(found))
         else:
             self._held = entries.open_single(source, os.O_RDONLY)
             state = entries.file_state(os.fstat(self._held), entries.read_within(self._held, KEEP_BYTES))
@@ -53,11 +53,11 @@ class Move(Operation):
         if f"{target.true_path}/".startswith(f"{source.true_path}/"):
             raise ValidationFault(f"{self.path!r} cannot be moved into itself.", code="into_itself")
         before, kept = self._prepare_target(site, target, is_directory=stat.S_ISDIR(found.st_mode))
-        self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
+        self.note_directories()
         self.steps.append(Step(path=target.true_path, before=before, after=state, source=source.true_path, kept=kept))
 
     def _prepare_target(self, site: Site, target: Walk, *, is_directory: bool) -> tuple[State | None, bool]:
-        """What is replaced, and whether it is kept."""
+        """The state of the replaced file, and whether its content is kept."""
         there = entries.look(target.directory, target.name)
         if there is None:
             return None, True
@@ -97,7 +97,7 @@ class Move(Operation):
             os.unlink(source.name, dir_fd=source.directory)
 
     def _check(self, source: Walk, target: Walk, held: int, *, exchanged: bool) -> None:
-        """That what was moved, and what was replaced, is what was looked at, and holds nothing that controls us."""
+        """Checks that the moved and the replaced file are the examined ones, without control files."""
         found = os.fstat(held)
         if not entries.is_same(entries.look(target.directory, target.name), found):
             raise changed(self.path)
@@ -114,13 +114,11 @@ class Move(Operation):
         for walk in (self._from, self._to):
             if walk is not None:
                 walk.close()
-        for descriptor in (self._held, self._replaced):
-            if descriptor is not None:
-                os.close(descriptor)
+        entries.close_all(self._held, self._replaced)
 
 
 def check_kind(found: os.stat_result, place: Walk, kind: str) -> None:
-    """That something is what a tool is for. Errors: ``ToolFault``."""
+    """Checks the kind of a file. Errors: ``ToolFault``."""
     entries.check_no_link(found, place)
     if stat.S_ISDIR(found.st_mode):
         if kind == "file":
@@ -134,7 +132,7 @@ def check_kind(found: os.stat_result, place: Walk, kind: str) -> None:
 
 
 def check_target(there: os.stat_result, target: Walk, *, overwrite: bool) -> None:
-    """That what has the new name may be replaced. Errors: ``ToolFault``."""
+    """Checks that the file with the new name may be replaced. Errors: ``ToolFault``."""
     if stat.S_ISDIR(there.st_mode):
         name = target.path.rstrip("/")
         raise ResourceFault(

@@ -1,4 +1,4 @@
-"""Deletes a file, a link, a directory, or a tree: it loses its name at once, and what is behind it afterwards."""
+"""Deletes a file, a link, a directory, or a tree: first its name, at once, and then its contents."""
 
 import contextlib
 import os
@@ -13,15 +13,15 @@ from ripieno.toolset.workspace.transaction import ReversibleOperation, Site
 from ripieno.toolset.workspace.tree import Visit, empty, refuse_controls, visit
 from ripieno.toolset.workspace.walk import Walk
 
-#: What a tree may have so that deleting it can be undone: entries, and bytes.
+#: Entries and bytes of the largest tree whose deletion can be undone.
 UNDO_ENTRIES = 10_000
 UNDO_BYTES = 64 * 1024 * 1024
 
 
 class Remove(ReversibleOperation):
-    """Deletes a file or a link (``kind="file"``), or a directory, with all in it when it is ``recursive``.
+    """Deletes a file or a link (``kind="file"``), or a directory; with ``recursive`` also its contents.
 
-    A file whose content is not what is ``expected`` is a conflict.
+    A file with another content than ``expected`` is a conflict.
     """
 
     def __init__(self, path: str, *, kind: str, recursive: bool = False, expected: bytes | None = None) -> None:
@@ -31,7 +31,6 @@ class Remove(ReversibleOperation):
         self.kept = True
         self._kind = kind
         self._recursive = recursive
-        self._walk: Walk | None = None
         self._held: int | None = None
         self._data: bytes | None = None
         self._found: os.stat_result | None = None
@@ -90,11 +89,11 @@ class Remove(ReversibleOperation):
         self._is_tree = not is_empty
         state = entries.state_of(walk.directory, walk.name, found, self.path)
         inner = self._inner(site, walk, held) if self._is_tree else []
-        # The innermost first, so that taking the steps back makes the outermost first.
+        # The innermost first, so that an undo makes the outermost first.
         self.steps += [*inner, Step(path=walk.true_path, before=state, after=None, kept=self.kept)]
 
     def _inner(self, site: Site, walk: Walk, held: int) -> list[Step]:
-        """The steps of all that lies in it, as long as that is not too much; refuses what may not be deleted."""
+        """The steps of all contents, unless they are too many. Refuses files that may not be deleted."""
         steps: list[Step] = []
         size = 0
         for one in visit(held):
@@ -133,8 +132,7 @@ class Remove(ReversibleOperation):
         return Step(path=path, before=entries.file_state(found, data), after=None, kept=data is not None)
 
     def commit(self) -> None:
-        walk, found = self._walk, self._found
-        assert walk is not None
+        walk, found = self.walk, self._found
         assert found is not None
         self._temporary = entries.temporary_name()
         try:
@@ -149,7 +147,7 @@ class Remove(ReversibleOperation):
             raise
 
     def _check(self, walk: Walk, found: os.stat_result) -> None:
-        """That what lost its name is what was looked at. Errors: ``ResourceFault``; ``PermissionFault``."""
+        """Checks that the renamed file is the examined one. Errors: ``ResourceFault``; ``PermissionFault``."""
         now = entries.look(walk.directory, self._temporary)
         if not entries.is_same(now, found) or (
             now is not None and stat.S_IFMT(now.st_mode) != stat.S_IFMT(found.st_mode)
@@ -168,14 +166,12 @@ class Remove(ReversibleOperation):
             raise changed(self.path)
 
     def revert(self) -> None:
-        walk = self._walk
-        if walk is not None and self._temporary:
-            rename_new(walk.directory, self._temporary, walk.directory, walk.name)
+        if self._temporary:
+            rename_new(self.walk.directory, self._temporary, self.walk.directory, self.walk.name)
             self._temporary = ""
 
     def finish(self) -> None:
-        walk, found = self._walk, self._found
-        assert walk is not None
+        walk, found = self.walk, self._found
         assert found is not None
         try:
             if not stat.S_ISDIR(found.st_mode):
@@ -195,7 +191,5 @@ class Remove(ReversibleOperation):
             ) from error
 
     def close(self) -> None:
-        if self._walk is not None:
-            self._walk.close()
-        if self._held is not None:
-            os.close(self._held)
+        super().close()
+        entries.close_all(self._held)

@@ -1,9 +1,8 @@
-"""Gives a file a content: a new file, a whole new content, or more at its end."""
+"""Writes a file: a new one, a whole new content, or more at its end."""
 
 import contextlib
 import errno
 import os
-import stat
 from collections.abc import Callable
 
 from ripieno.exceptions import ResourceFault
@@ -14,19 +13,19 @@ from ripieno.toolset.workspace.syscalls import exchange, rename_new
 from ripieno.toolset.workspace.transaction import ReversibleOperation, Site, discard
 from ripieno.toolset.workspace.walk import Walk
 
-#: How often somebody who replaces a file at the same time is given way.
+#: Exchanges at most with another program that replaces the file at the same time.
 _ATTEMPTS = 100
 _HOLD = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
-#: A content, or what makes it of the one before: None where there is no file, or it is too large to be read.
+#: A content, or a function of the former one: None if there is no file, or it is too large to be read.
 Content = bytes | Callable[[bytes | None], bytes]
 
 
 class Replace(ReversibleOperation):
-    """Writes a file whole, or appends to it.
+    """Writes a whole file, or appends to it.
 
-    A whole file is exchanged atomically and keeps its permissions and, where we may, its owner. ``new`` refuses one
-    that exists, ``existing`` one that does not. A function as ``content`` is called with what the file has, while
-    nobody else changes it through a room; what somebody else changes meanwhile is a conflict, and stays.
+    A whole file is exchanged atomically and keeps its permissions and, if allowed, its owner. ``new`` refuses an
+    existing file, ``existing`` a missing one. A function as ``content`` is called while no other ``Workspace`` changes
+    the file; another program's change meanwhile is a conflict, and stays.
     """
 
     def __init__(
@@ -49,7 +48,6 @@ class Replace(ReversibleOperation):
         self._existing = existing
         self._create = create_directories
         self._mode = mode
-        self._walk: Walk | None = None
         self._former: int | None = None
         self._before: bytes | None = None
         self._temporary = ""
@@ -76,7 +74,7 @@ class Replace(ReversibleOperation):
         self._note(site, walk, data, former, mode)
 
     def _open(self, walk: Walk) -> os.stat_result:
-        """Opens the file there is, after all checks, and reads it if it is not too large and not secret."""
+        """Opens the existing file, after all checks, and reads it if it is readable and not too large."""
         reading = True
         try:
             self._former = entries.open_single(walk, os.O_RDWR | os.O_APPEND)
@@ -93,7 +91,7 @@ class Replace(ReversibleOperation):
         """Writes the content beside the file; its permissions."""
         self._temporary = entries.temporary_name()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        # What was somebody's alone is nobody else's before it has its owner and permissions.
+        # A private file stays private until the new one has its owner and permissions.
         mode = 0o600 if former is not None else 0o666
         self._laid = descriptor = os.open(self._temporary, flags, mode, dir_fd=walk.directory)
         entries.write_all(descriptor, data)
@@ -102,10 +100,10 @@ class Replace(ReversibleOperation):
         if self._mode is not None:
             os.fchmod(descriptor, self._mode & 0o777)
         os.fsync(descriptor)
-        return stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o777
+        return entries.mode_of(os.fstat(descriptor))
 
     def _note(self, site: Site, walk: Walk, data: bytes, former: os.stat_result | None, mode: int) -> None:
-        self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
+        self.note_directories()
         before = None if former is None else entries.file_state(former, self._before)
         after = State(kind="file", mode=mode, digest=digest(data), size=len(data))
         if self._append and before is not None:
@@ -117,8 +115,7 @@ class Replace(ReversibleOperation):
         self.steps.append(Step(path=walk.true_path, before=before, after=after, kept=kept))
 
     def commit(self) -> None:
-        walk, former = self._walk, self._former
-        assert walk is not None
+        walk, former = self.walk, self._former
         if former is None:
             try:
                 rename_new(walk.directory, self._temporary, walk.directory, walk.name)
@@ -130,7 +127,7 @@ class Replace(ReversibleOperation):
             entries.write_all(former, self._content)
             os.fsync(former)
             if os.fstat(former).st_nlink == 0:
-                # Somebody exchanged the file: what was added went to the one that is gone.
+                # Another program exchanged the file: the text was appended to the deleted one.
                 raise changed(self.path)
             return
         try:
@@ -144,10 +141,10 @@ class Replace(ReversibleOperation):
             raise changed(self.path)
 
     def _give_back(self, walk: Walk) -> None:
-        """Puts back what was displaced: it is somebody else's, who has come between.
+        """Puts back the displaced file, which another program has put there meanwhile.
 
-        What comes out must be what was put in before: first ours. Otherwise somebody has come once more, theirs is the
-        latest, and goes back in.
+        Each exchange must return the file that was put in before: first ours. Otherwise the other program was there
+        again, and its latest file is put back next.
         """
         assert self._laid is not None
         put = os.fstat(self._laid)
@@ -162,27 +159,26 @@ class Replace(ReversibleOperation):
                 put = os.fstat(held)
             else:
                 return
-        # Where ours was replaced, so was what is out now. Where ours was only moved, what is out may be somebody's only
-        # copy, and stays under the temporary name.
+        # If our file was deleted, the displaced one was replaced, too. If ours was only moved, the displaced one may be
+        # the other program's only copy, and stays under the temporary name.
         if not self._is_ours(walk) and os.fstat(self._laid).st_nlink == 0:
             discard(walk.directory, self._temporary)
 
     def _replace(self, walk: Walk, former: int) -> None:
-        """Without an exchange there is a moment between the last look and the renaming."""
+        """Renames without an exchange: another program can write between the last check and the renaming."""
         if not self._is_former(walk, walk.name, former):
             raise changed(self.path)
         os.replace(self._temporary, walk.name, src_dir_fd=walk.directory, dst_dir_fd=walk.directory)
 
     def _is_former(self, walk: Walk, name: str, former: int) -> bool:
-        """Whether a name has the file that was looked at, as it was."""
+        """Whether a name has the examined file, unchanged."""
         found = os.fstat(former)
         if not entries.is_same(entries.look(walk.directory, name), found) or found.st_nlink > 1:
             return False
         return self._before is None or entries.read_within(former, KEEP_BYTES) == self._before
 
     def revert(self) -> None:
-        walk = self._walk
-        assert walk is not None
+        walk = self.walk
         if self._former is None:
             os.unlink(walk.name, dir_fd=walk.directory)
         elif self._append:
@@ -196,24 +192,21 @@ class Replace(ReversibleOperation):
             os.replace(self._temporary, walk.name, src_dir_fd=walk.directory, dst_dir_fd=walk.directory)
 
     def _is_ours(self, walk: Walk) -> bool:
-        """Whether the temporary name has our file, or the one that it replaced, and nothing of somebody else's."""
+        """Whether the temporary name has our file, or the one that it replaced, and no other program's."""
         found = entries.look(walk.directory, self._temporary)
         if self.made and self._former is not None and entries.is_same(found, os.fstat(self._former)):
             return True
         return self._laid is not None and entries.is_same(found, os.fstat(self._laid))
 
     def close(self) -> None:
-        if self._walk is not None:
-            if self._temporary and self._is_ours(self._walk):
-                discard(self._walk.directory, self._temporary)
-            self._walk.close()
-        for descriptor in (self._former, self._laid):
-            if descriptor is not None:
-                os.close(descriptor)
+        if self._walk is not None and self._temporary and self._is_ours(self._walk):
+            discard(self._walk.directory, self._temporary)
+        super().close()
+        entries.close_all(self._former, self._laid)
 
 
 def _keep(descriptor: int, former: os.stat_result) -> None:
-    """Gives the new file the former one's owner and permissions; new content never runs as somebody else."""
+    """Gives the new file the former one's owner and permissions, without the bits that lend an identity."""
     found = os.fstat(descriptor)
     if (found.st_uid, found.st_gid) != (former.st_uid, former.st_gid):
         try:
@@ -221,4 +214,4 @@ def _keep(descriptor: int, former: os.stat_result) -> None:
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.EINVAL):
                 raise
-    os.fchmod(descriptor, stat.S_IMODE(former.st_mode) & 0o777)
+    os.fchmod(descriptor, entries.mode_of(former))

@@ -12,16 +12,16 @@ from typing import Any
 
 #: The number is the same on all architectures that matter here.
 _OPENAT2 = 437
-#: Nothing above the directory, no magic links, no links at all.
+#: RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS.
 _BENEATH, _NO_MAGIC, _NO_LINKS = 0x08, 0x02, 0x04
 _NOREPLACE, _EXCHANGE = 1, 2
-#: What says that the system, its file system or a filter in front of it does not have the call.
+#: Errors of a system, a file system or a filter that lacks the call.
 _LACKING = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP})
 
 
 @functools.cache
 def _ctypes() -> Any:
-    # Importing it opens a library, which whoever only looks at tools must not.
+    # Its import opens a library, which a program that only lists tools must not.
     import ctypes
 
     return ctypes
@@ -34,10 +34,10 @@ def _library() -> Any:
 
 @functools.cache
 def _openat2() -> Any:
-    """The call, ready to be made; None where there is none."""
+    """The call and its structure; None on other systems."""
     if sys.platform != "linux" or sys.maxsize < 2**32:
         return None
-    # A library object of its own: the types of arguments are set for all who use one.
+    # A separate library object, because its argument types apply to all its users.
     ctypes = _ctypes()
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
@@ -48,9 +48,9 @@ def _openat2() -> Any:
 
 
 def find_beneath(directory: int, path: str) -> int | None:
-    """A descriptor (``O_PATH``) of what a path names beneath a directory; None when a walk has to find out.
+    """A descriptor (``O_PATH``) of a path beneath a directory, which opens no device; None where a walk is needed.
 
-    No link is followed, so that the path is the true one. Nothing is opened that opening could act on.
+    No link is followed, so that the path is the true one.
     """
     ready = _openat2()
     if ready is None:
@@ -61,7 +61,7 @@ def find_beneath(directory: int, path: str) -> int | None:
 
 
 def rename_new(source_directory: int, source: str, directory: int, name: str) -> None:
-    """Renames; never replaces what has the new name. Errors: ``FileExistsError``, and other ``OSError``."""
+    """Renames without replacing an existing file. Errors: ``FileExistsError``, and other ``OSError``."""
     if _rename(source_directory, source, directory, name, _NOREPLACE):
         return
     try:
@@ -85,6 +85,6 @@ def _rename(source_directory: int, source: str, directory: int, name: str, flags
         return True
     number: int = _ctypes().get_errno()
     if number in _LACKING:
-        # A folder into itself is EINVAL, too: whatever falls back meets it again.
+        # A folder moved into itself is EINVAL, too: the fallback raises it again.
         return False
     raise OSError(number, os.strerror(number), source)

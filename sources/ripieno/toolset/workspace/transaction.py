@@ -1,18 +1,19 @@
 """Changes of a workspace, one or several as one: all are prepared, written into the journal, then made.
 
-An operation examines the place, reads its content and prepares the new one beside it, by descriptors that it keeps;
-what it decided on is compared again with what it displaced. When one of several fails, those that were made are taken
-back. Nobody else changes the workspace through a room meanwhile.
+An operation examines the place, reads its content and prepares the new one beside it, by descriptors that it keeps.
+The examined file is compared again with the displaced one. When one of several operations fails, the earlier ones are
+reverted. No other ``Workspace`` changes the same directory meanwhile.
 """
 
 import abc
 import contextlib
+import dataclasses
 import os
 import threading
 from collections.abc import Generator, Sequence
 
 from ripieno.exceptions import ResourceFault
-from ripieno.storage.undo import NOWHERE, Cause, Step, UndoLog
+from ripieno.storage.undo import NOWHERE, Cause, State, Step, UndoLog
 from ripieno.toolset.workspace.entries import explaining, look
 from ripieno.toolset.workspace.walk import Walk
 
@@ -20,25 +21,18 @@ from ripieno.toolset.workspace.walk import Walk
 _LOCKS: dict[tuple[int, int], threading.Lock] = {}
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Site:
-    """The workspace in which operations are done: its root, the names that absolute paths may begin with, its journal.
+    """The workspace of operations: its root, and the names with which absolute paths may begin.
 
-    ``protected`` are folded names, from the root, of what nobody changes here.
+    ``protected`` are folded names, from the root, of paths that are never changed.
     """
 
-    def __init__(
-        self,
-        root: int,
-        bases: tuple[list[str], ...],
-        journal: UndoLog | None = None,
-        cause: Cause = NOWHERE,
-        protected: tuple[list[str], ...] = (),
-    ) -> None:
-        self.root = root
-        self.bases = bases
-        self.protected = protected
-        self.journal = journal
-        self.cause = cause
+    root: int
+    bases: tuple[list[str], ...]
+    journal: UndoLog | None = None
+    cause: Cause = NOWHERE
+    protected: tuple[list[str], ...] = ()
 
     def walk(
         self,
@@ -49,9 +43,9 @@ class Site:
         created: list[str] | None = None,
         unless: str = "",
     ) -> Walk:
-        """A walk to a path, done; the caller closes it. Errors: those of ``Walk.go``.
+        """A finished walk to a path; the caller closes it. Errors: those of ``Walk.go``.
 
-        ``unless`` is the argument with which directories that are missing on the way would have been made.
+        ``unless`` is the argument that would have made missing directories on the way.
         """
         walk = Walk(path, self.root, self.bases, guarded=guarded, protected=self.protected)
         try:
@@ -64,13 +58,13 @@ class Site:
         return walk
 
     def keep(self, data: bytes) -> None:
-        """Gives a content to the journal, if there is one."""
+        """Stores a content in the journal, if there is one."""
         if self.journal is not None:
             self.journal.keep(data)
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None, None, None]:
-        """While it is entered, no other room changes this workspace."""
+        """Keeps every other ``Workspace`` from changing this directory."""
         if self.journal is not None:
             with self.journal.locked():
                 yield
@@ -81,39 +75,52 @@ class Site:
 
 
 class Operation(abc.ABC):
-    """One change of one path. ``prepare`` fills ``steps``; what it holds is released by ``close``, always called."""
+    """One change of one path. ``prepare`` fills ``steps``; ``close``, which is always called, releases all it holds."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.steps: list[Step] = []
         self.created: list[str] = []
         self.made = False
+        self._walk: Walk | None = None
+
+    @property
+    def walk(self) -> Walk:
+        """The walk to the path, after ``prepare``."""
+        assert self._walk is not None
+        return self._walk
+
+    def note_directories(self) -> None:
+        """Adds the steps of the directories that were made on the way."""
+        self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
 
     @abc.abstractmethod
     def prepare(self, site: Site) -> None:
-        """Looks, reads, and lays ready; changes nothing that others see but missing parent directories."""
+        """Examines, reads, and prepares; makes missing parent directories, and changes nothing else that is visible."""
 
     @abc.abstractmethod
     def commit(self) -> None:
-        """Makes the change, at once. When it fails, everything is as it was."""
+        """Makes the change, at once. A failure changes nothing."""
 
     def finish(self) -> None:  # noqa: B027  most displace nothing
-        """Clears away what was displaced."""
+        """Deletes the displaced files."""
 
-    def close(self) -> None:  # noqa: B027  most hold nothing
-        """Releases what is held."""
+    def close(self) -> None:
+        """Closes its descriptors."""
+        if self._walk is not None:
+            self._walk.close()
 
 
 class ReversibleOperation(Operation):
-    """One that may be done together with others: when one of them fails, it is taken back."""
+    """An operation that can be one of several: when another one fails, it is reverted."""
 
     @abc.abstractmethod
     def revert(self) -> None:
-        """Takes the change back, after ``commit``."""
+        """Reverts the change, after ``commit``."""
 
 
 def perform(site: Site, operations: Sequence[ReversibleOperation] | tuple[Operation]) -> list[Step]:
-    """Does all, or none, and gives the steps; one alone need not be reversible. Errors: ``ToolFault``.
+    """Does all operations, or none, and returns the steps. A single one need not be reversible. Errors: ``ToolFault``.
 
     A program that is killed meanwhile may leave some of several done: the journal has them all.
     """
@@ -148,7 +155,7 @@ def perform(site: Site, operations: Sequence[ReversibleOperation] | tuple[Operat
 
 
 def _tidy(site: Site, operation: Operation) -> None:
-    """Removes the directories that were made for a operation that was not done."""
+    """Removes the directories that were made for an operation that was not done."""
     if operation.made:
         return
     for path in reversed(operation.created):

@@ -1,4 +1,4 @@
-"""Goes through a tree of directories by descriptors: no link is followed, depth and number are bounded."""
+"""Walks through a tree of directories by descriptors: follows no link, with bounded depth and number."""
 
 import dataclasses
 import os
@@ -8,11 +8,11 @@ from ripieno.exceptions import ResourceFault
 from ripieno.toolset.workspace.entries import DIRECTORY
 from ripieno.toolset.workspace.guard import controls, guarded
 
-#: How many folders deep a tree is followed, and how many entries of it are looked at.
+#: The depth to which a tree is followed, in folders, and the entries of it that are examined.
 MAX_DEPTH = 64
 MAX_ENTRIES = 1_000_000
 
-#: What is looked at of a directory, and in which order: a descriptor, and how deep it lies.
+#: The entries of an open directory to visit, in order.
 Lister = Callable[[int], list["TreeEntry"]]
 
 
@@ -26,9 +26,9 @@ class TreeEntry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
-    """One entry: its path from the tree's root, its name in the open ``directory``, and how deep that lies.
+    """One entry: its path from the tree's root, its name in the open ``directory``, and the directory's depth.
 
-    After a directory's entries it comes a second time, with ``leaving``.
+    A directory is visited a second time after its entries, with ``leaving``.
     """
 
     path: str
@@ -40,7 +40,7 @@ class Visit:
 
 
 def everything(directory: int) -> list[TreeEntry]:
-    """All that a directory has. Errors: ``ResourceFault`` when it is too much."""
+    """All entries of a directory. Errors: ``ResourceFault`` if there are too many."""
     with os.scandir(directory) as entries:
         found = [
             TreeEntry(entry.name, entry.is_dir(follow_symlinks=False))
@@ -60,9 +60,9 @@ def visit(
     base: str = "",
     level: int = 0,
 ) -> Generator[Visit, None, None]:
-    """Everything beneath an open directory, parents before children. With ``cut``, what is deeper is left out.
+    """Everything beneath an open directory, parents before children. With ``cut``, deeper entries are left out.
 
-    Errors: ``ResourceFault`` for a tree that is deeper; ``OSError``.
+    Errors: ``ResourceFault`` for a deeper tree; ``OSError``.
     """
     for found in lister(directory):
         path = f"{base}{found.name}"
@@ -75,7 +75,7 @@ def visit(
             inner = os.open(found.name, DIRECTORY, dir_fd=directory)
         except OSError:
             if cut:
-                continue  # Not ours to look into, or somebody exchanged it: it was there.
+                continue  # It cannot be read, or was exchanged meanwhile.
             raise
         try:
             yield from visit(inner, lister=lister, depth=depth, cut=cut, base=f"{path}/", level=level + 1)
@@ -85,7 +85,7 @@ def visit(
 
 
 def refuse_controls(directory: int, path: str) -> None:
-    """Refuses a tree that holds what controls git or ripieno. Errors: ``PermissionFault``, ``ResourceFault``."""
+    """Refuses a tree that contains control files. Errors: ``PermissionFault``, ``ResourceFault``."""
     for count, one in enumerate(visit(directory)):
         if controls(one.name):
             raise guarded(path, one.path)
@@ -94,12 +94,12 @@ def refuse_controls(directory: int, path: str) -> None:
 
 
 def too_many(what: str) -> ResourceFault:
-    """A tree is too large to be looked through."""
+    """The fault of a tree that is too large to be examined."""
     return ResourceFault(f"{what} has more than {MAX_ENTRIES} entries.", code="too_many")
 
 
 def empty(directory: int) -> None:
-    """Deletes all that an open directory has, as far as the system allows. Errors: ``OSError``."""
+    """Deletes the contents of an open directory. Errors: ``OSError``."""
     for one in visit(directory):
         if one.is_directory and one.leaving:
             os.rmdir(one.name, dir_fd=one.directory)

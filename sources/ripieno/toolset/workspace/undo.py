@@ -1,4 +1,4 @@
-"""Takes back what the journal has, latest first, where nothing has changed since; and marks places to go back to."""
+"""Undo of the journal's entries, latest first, where nothing has changed since; and marks to return to."""
 
 import dataclasses
 import os
@@ -18,7 +18,7 @@ from ripieno.toolset.workspace.workspace import Workspace
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """What became of one entry: the paths that are as they were, or the reasons why nothing of it was touched."""
+    """The outcome of one entry: its restored paths, or the reasons why nothing of it was changed."""
 
     entry: UndoEntry
     restored: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class Undone:
 
 
 def mark(context: Context, label: str) -> int | None:
-    """Marks this moment of the workspace's journal, to be gone back to; its number, or None without a journal."""
+    """Adds a mark to the workspace's journal; returns its number, or None without a journal."""
     journal = None if context.surroundings is None else context.surroundings.journal
     if journal is None or not journal.apart:
         return None
@@ -40,9 +40,9 @@ def cause_of(context: Context) -> Cause:
 
 
 def choose(journal: UndoLog, count: int, *, to: str | None = None) -> list[UndoEntry]:
-    """The last ``count`` entries that changed something, latest first; with ``to``, all since the mark of that label.
+    """The last ``count`` entries with changes, latest first; with ``to``, all since the mark of that label.
 
-    Errors: ``InputError`` when there is no such mark.
+    Errors: ``InputError`` for an unknown mark.
     """
     chosen: list[UndoEntry] = []
     for entry in journal.entries():
@@ -62,11 +62,11 @@ def choose(journal: UndoLog, count: int, *, to: str | None = None) -> list[UndoE
 def undo(
     journal: UndoLog, workspace: pathlib.Path, entries: Sequence[UndoEntry], *, skip: bool = False
 ) -> Generator[Undone, None, None]:
-    """Takes entries back, one after the other; ends with the first that is refused, or passes over it with ``skip``.
+    """Undoes entries, one after the other; ends with the first refused one, or with ``skip`` passes over it.
 
-    What an entry changed that was passed over stays, and so does each earlier entry that changed something of it.
-    What is as it was before already is left alone, so that an undo that was cut off can be repeated.
-    Errors: ``InputError`` for a journal that cannot be read; ``ToolFault`` when the system refuses on the way.
+    Changes of a skipped entry stay, and so do earlier entries that changed the same paths. Paths with their earlier
+    content are left alone, so that an interrupted undo can be repeated. Errors: ``InputError`` for an unreadable
+    journal; ``ToolFault`` for an error of the system.
     """
     with journal.locked(), Workspace(workspace) as files:
         staying: set[str] = set()
@@ -84,25 +84,25 @@ def undo(
 
 
 def _paths(entry: UndoEntry) -> set[str]:
-    """All that an entry is about."""
+    """All paths of an entry."""
     return {path for step in entry.steps for path in (step.path, step.source) if path}
 
 
 def _staying(entry: UndoEntry, later: set[str]) -> list[str]:
-    """Why an entry stays: each path of it that is one of those, lies in one, or has one in it."""
+    """The reasons to keep an entry: its paths that are, contain, or are contained in a path of a skipped later one."""
     above = {folder for path in later for folder in _above(path)}
     found = sorted(path for path in _paths(entry) if path in above or not later.isdisjoint((path, *_above(path))))
     return [f"{path!r} stays, since a later change there was passed over." for path in found]
 
 
 def _above(path: str) -> Iterator[str]:
-    """The folders that a path lies in, beneath the workspace."""
+    """The folders above a path, beneath the workspace."""
     while path := path.rpartition("/")[0]:
         yield path
 
 
 def _refusals(entry: UndoEntry, files: Workspace) -> list[str]:
-    """Why an entry cannot be taken back: each path that is neither as it became nor as it was."""
+    """The reasons why an entry cannot be undone: its paths in neither the later nor the earlier state."""
     made = {step.path for step in entry.steps if step.before is None}
     reasons: list[str] = []
     for step in entry.steps:
@@ -134,19 +134,19 @@ def _refusal(step: Step, files: Workspace, made: set[str]) -> str:
 
 
 def _is_half(step: Step, source: State | None, now: State | None) -> bool:
-    """Whether a move that replaces was cut off when both had been exchanged."""
+    """Whether a replacing move was interrupted after the exchange."""
     return step.before is not None and step.kept and _is(step.before, source) and _is(step.after, now)
 
 
 def _strange(path: str, files: Workspace, made: set[str]) -> str:
-    """Why a directory that was made cannot be deleted: something is in it that was not made with it."""
+    """The reason why a made directory cannot be deleted: a file in it that was not made with it; or empty."""
     with files.open_directory(path) as directory:
         strange = [name for name in os.listdir(directory) if f"{path}/{name}" not in made]
     return f"{path!r} has something in it that was not there: {strange[0]!r}." if strange else ""
 
 
 def _is(expected: State | None, now: State | None) -> bool:
-    """Whether a path is what it is expected to be. Where a digest is not known, size and permissions decide."""
+    """Whether a path has the expected state. Without a digest, size and permissions decide."""
     if expected is None or now is None:
         return expected is now
     if expected.kind == "file" and not expected.digest:
@@ -155,7 +155,7 @@ def _is(expected: State | None, now: State | None) -> bool:
 
 
 def _restore(step: Step, files: Workspace, journal: UndoLog) -> list[str]:
-    """Makes one path what it was; the paths that this changed."""
+    """Restores one path; returns the changed paths."""
     now = files.state(step.path)
     if step.source:
         source = files.state(step.source)

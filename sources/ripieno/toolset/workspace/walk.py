@@ -1,10 +1,10 @@
 """Walks a path beneath a directory, from descriptor to descriptor, so that it can never lead outside.
 
-Nothing is resolved first and opened afterwards: between the two, somebody could put a link in the way (measured:
-0.7 to 4.7 % of such reads escape under a race, none of these). Each name is opened in the directory before it
-without following links; a link is read, and its text is walked by the same rules. ``..`` is taken from the names
-walked so far. Linux's ``openat2`` does the same in the kernel, four times as fast, and reading tries that first; but a
-tool that writes has to know the true names on its way, and a path that is refused has to be explained.
+No path is resolved first and opened afterwards: between the two, a program could insert a link (measured: 0.7 to 4.7 %
+of such reads escape under a race, none of these). Each name is opened in the directory before it, without following
+links; a link is read, and its text is walked by the same rules. ``..`` is resolved among the names walked so far.
+Linux's ``openat2`` does the same in the kernel, four times as fast, and reading tries it first. A tool that writes
+needs the true names, and a refusal its reason.
 """
 
 import contextlib
@@ -16,16 +16,16 @@ from collections.abc import Iterable, Sequence
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault, nearest
 from ripieno.toolset.workspace.guard import changed, controls, fold, guarded, guards
 
-#: What Linux allows in one path: links that are followed, bytes of a path, bytes of a name.
+#: Linux's limits of one path: followed links, bytes of a path, bytes of a name.
 MAX_LINKS = 40
 MAX_PATH = 4096
 MAX_NAME = 255
-#: Directories opened for one path; links and ``..`` start anew from the root.
+#: Directories opened for one path; links and ``..`` start again from the root.
 MAX_STEPS = 10_000
-#: Entries that are looked through for a name like the one that is missing.
+#: Entries searched for a name similar to a missing one.
 _LOOKED_THROUGH = 1000
 
-# O_PATH needs no permission to list what is only passed through; systems without it list.
+# O_PATH needs no permission to list a directory that is only passed through.
 _PASS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 
 
@@ -35,7 +35,7 @@ def split(path: str) -> list[str]:
 
 
 def check_path(path: str) -> None:
-    """Refuses what is no path. Errors: ``ValidationFault``."""
+    """Refuses an invalid path. Errors: ``ValidationFault``."""
     if not path:
         raise _invalid("An empty path names nothing.", "empty_path")
     if "\0" in path:
@@ -56,13 +56,12 @@ def _invalid(message: str, code: str = "invalid_path") -> ValidationFault:
 
 
 class Walk:
-    """One walk beneath the directory ``root``. When it is done, ``name`` is the last name, in ``directory``.
+    """One walk beneath the directory ``root``. At its end, ``name`` is the last name, in ``directory``.
 
-    ``directory`` is a descriptor that the walk owns; ``parents`` are the true names of the way to it. ``name`` is
-    ``.`` when the path ends in ``directory`` itself. Nothing says yet that ``name`` exists; with ``follow`` it was
-    no link when it was looked at. ``bases`` are the names of the root, as absolute paths may begin with them.
-    A ``guarded`` walk leads to no control file, and to nothing that is ``protected``, nor beneath it, nor does it end
-    above it; these are folded names from the root.
+    ``directory`` is a descriptor that the walk owns, with the true names ``parents``. ``name`` is ``.`` if the path
+    ends in ``directory`` itself; it need not exist, and with ``follow`` it was not a link when examined. ``bases`` are
+    the names of the root with which absolute paths may begin. A ``guarded`` walk reaches no control file, reaches
+    nothing at or beneath the ``protected`` paths, and does not end above one; their names are folded.
     """
 
     def __init__(
@@ -95,10 +94,10 @@ class Walk:
         return "/".join(self.parents if self.name == "." else [*self.parents, self.name]) or "."
 
     def go(self, *, follow: bool, created: list[str] | None = None) -> None:
-        """Walks. Directories that are missing are made when ``created`` is a list, which learns their true paths.
+        """Walks. With a list ``created``, missing directories are made, and their true paths are added to it.
 
-        Errors: ``PermissionFault`` for what leaves the root, or is a control file and the walk is guarded;
-        ``ResourceFault`` and ``ValidationFault`` for what cannot be walked; ``OSError`` for the rest.
+        Errors: ``PermissionFault`` for a path that leaves the root, or, if guarded, for a control file;
+        ``ResourceFault`` and ``ValidationFault`` for other paths that cannot be walked; ``OSError``.
         """
         pending = [*reversed(self._beneath(self.path))]
         links = 0
@@ -133,7 +132,7 @@ class Walk:
                 self._restart()
 
     def leads_out(self) -> bool:
-        """Whether what the walk came to is a link that leaves the root."""
+        """Whether the end of the walk is a link that leaves the root."""
         further = Walk(self.true_path, self._root, self._bases)
         try:
             further.go(follow=True)
@@ -146,7 +145,7 @@ class Walk:
         return False
 
     def missing(self, name: str) -> ResourceFault:
-        """There is no such name where the walk is; the fault says which are like it."""
+        """The fault of a name that is missing in the walk's directory, with similar names."""
         known: list[str] = []
         with contextlib.suppress(OSError):
             listing = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.directory)
@@ -168,7 +167,7 @@ class Walk:
         )
 
     def _beneath(self, path: str, *, through: str | None = None) -> list[str]:
-        """The names of a path; those of an absolute one counted from the root, where it lies beneath it."""
+        """The names of a path from the root. Errors: ``PermissionFault`` for an absolute one outside of it."""
         names = split(path)
         if not path.startswith("/"):
             return names
@@ -187,10 +186,10 @@ class Walk:
         )
 
     def _enter(self, name: str) -> bool:
-        """Goes into a directory; False when it is a link, something else, or not there."""
+        """Enters a directory; False for a link, a file, or a missing name."""
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise ValidationFault(f"{self.path!r} takes too long a way.", code="too_long")
+            raise ValidationFault(f"{self.path!r} leads through too many directories.", code="too_long")
         try:
             entered = os.open(name, _PASS, dir_fd=self.directory)
         except OSError as error:
@@ -208,7 +207,7 @@ class Walk:
         self.parents = []
 
     def _link(self, name: str) -> str | None:
-        """Where a link points to; None for what is no link, or is missing."""
+        """The target of a link; None for anything else."""
         try:
             return os.readlink(name, dir_fd=self.directory)
         except OSError as error:
@@ -217,7 +216,7 @@ class Walk:
             raise
 
     def _missing_on_the_way(self, name: str, pending: list[str], created: list[str] | None) -> None:
-        """Makes the directory ``name`` and goes into it, when that is wanted, and what follows can be made too."""
+        """Makes and enters the directory ``name``, if requested and if all following names can be made, too."""
         try:
             status = os.stat(name, dir_fd=self.directory, follow_symlinks=False)
         except FileNotFoundError:
@@ -231,7 +230,7 @@ class Walk:
                 code="not_a_directory",
                 suggestion="All names of a path but the last one have to be directories.",
             )
-        # Before anything is made: whether all of it can be.
+        # All names are checked before any directory is made.
         for following in (name, *pending):
             if len(os.fsencode(following)) > MAX_NAME:
                 raise ValidationFault(f"{self.path!r} has a name that is too long.", code="too_long")
@@ -251,7 +250,7 @@ class Walk:
         self._guard_way([name], last=last)
 
     def _guard_way(self, names: list[str], *, last: bool) -> None:
-        """Refuses a way, going on by these names, to what is protected; and an end above it."""
+        """Refuses a walk that continues by these names to a protected name, or ends above one."""
         way = [fold(one) for one in (*self.parents, *names)] if self._protected else []
         for held in self._protected:
             if way[: len(held)] == held or (last and held[: len(way)] == way):

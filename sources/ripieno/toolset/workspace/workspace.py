@@ -1,7 +1,7 @@
-"""The file room: opens, lists and changes what lies beneath one directory, and nothing outside it.
+"""Access to the files beneath one directory, and to nothing outside it.
 
-What is decided about a file is decided on the descriptor that is used. A file that is written is exchanged
-whole: whoever reads it sees the old or the new one.
+Each decision about a file is made on the descriptor that is then used. A written file is exchanged whole: a reader sees
+the old or the new one.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ from ripieno.toolset.workspace.walk import Walk, check_path, split
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a write did. Paths are relative to the room's root, without links."""
+    """The result of a write. Paths are relative to the workspace, without links."""
 
     path: str
     created: bool
-    #: Directories that were made for it, outermost first.
+    #: The directories made for it, outermost first.
     directories: tuple[str, ...]
     #: Bytes written.
     size: int
@@ -40,16 +40,16 @@ class Written:
 
 
 class Workspace:
-    """A directory, and what lies beneath it. A context manager.
+    """A directory and the files beneath it. A context manager.
 
-    Paths are relative to it; an absolute one that lies beneath it, lexically, is taken as relative. Links are
-    followed as long as they stay beneath; the last name of what is changed is never one. Every refusal is a
-    ``ToolFault`` that gives the path as it was given: ``PermissionFault`` for what may not be touched,
-    ``ResourceFault`` for what is not there or not usable, ``ValidationFault`` for what is no path.
+    Paths are relative to it; an absolute path that is lexically beneath it is accepted. Links are followed while they
+    stay beneath it; a changed file is never reached by a link as its last name. Each refusal is a ``ToolFault`` with
+    the path as given: ``PermissionFault`` for a forbidden file, ``ResourceFault`` for a missing or unusable one,
+    ``ValidationFault`` for an invalid path.
 
-    Never changed: a file that has other names (hard links), pipes and devices, and what controls git and ripieno,
-    whether it exists or not; ``protected`` are true paths of more. Changes are written into the ``journal`` before
-    they are made, as those of ``cause``.
+    Never changed are files with other names (hard links), pipes, devices, and the control files of git and ripieno,
+    existing or not; ``protected`` are the true paths of others. Changes are written into the ``journal`` before they
+    are made, as those of ``cause``.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Workspace:
         return self.find_file(path)[0]
 
     def find_file(self, path: str) -> tuple[io.BufferedReader, str]:
-        """The same, with the file's true path from the root: without links and ``..``."""
+        """As ``open_file``, with the file's true path from the root: without links and ``..``."""
         descriptor = self._find(path)
         if descriptor is not None:
             return os.fdopen(descriptor, "rb"), "/".join(split(path))
@@ -103,7 +103,7 @@ class Workspace:
                 return os.fdopen(descriptor, "rb"), place.true_path
 
     def _find(self, path: str) -> int | None:
-        """A regular file that a plain path names, opened at once; None for whatever a walk has to explain."""
+        """A regular file with a plain path, opened at once; None for any other, which a walk explains."""
         check_path(path)
         names = split(path)
         if path.startswith("/") or ".." in names or not names:
@@ -114,7 +114,7 @@ class Workspace:
         try:
             if not stat.S_ISREG(os.fstat(found).st_mode):
                 return None
-            # The very file that was looked at, opened only now that it is known to be one.
+            # The examined file itself, opened only now that it is known to be an ordinary one.
             return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         except OSError:
             return None
@@ -123,7 +123,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def open_directory(self, path: str) -> Generator[int, None, None]:
-        """A descriptor of a directory, for what takes one: ``os.scandir``, or ``dir_fd``. Closed at the end."""
+        """A descriptor of a directory, for ``os.scandir`` or ``dir_fd``. Closed at the end."""
         with self._reach(path) as place:
             found = entries.status(place)
             if not stat.S_ISDIR(found.st_mode):
@@ -137,7 +137,7 @@ class Workspace:
             os.close(descriptor)
 
     def state(self, path: str) -> State | None:
-        """What a path is now, a link itself, a small file with its hash; None for nothing."""
+        """The present state of a path, not following a link, with the hash of a small file; None if it is free."""
         with contextlib.ExitStack() as stack:
             try:
                 place = stack.enter_context(self._reach(path, follow=False))
@@ -158,11 +158,9 @@ class Workspace:
         new: bool = False,
         existing: bool = False,
     ) -> Written:
-        """Writes a file whole, or appends to it.
+        """Writes a whole file, or appends to it; arguments as for ``Replace``.
 
-        A whole file is exchanged atomically and keeps its permissions and, where we may, its owner. Appending
-        adds to the file as it stands, so that appenders at the same time lose nothing of each other. ``data`` may be
-        a function of what the file has (None where that cannot be read); ``new`` and ``existing`` say what has to be.
+        Appending adds to the present file, so that simultaneous appenders lose nothing of each other.
         """
         operation = Replace(
             path, data, append=append, create_directories=create_directories, new=new, existing=existing
@@ -177,7 +175,7 @@ class Workspace:
         )
 
     def delete(self, path: str, *, kind: str, recursive: bool = False) -> tuple[tuple[Step, ...], int]:
-        """Deletes a file or link, or a directory; its steps, and how many entries are gone."""
+        """Deletes a file or link, or a directory; returns the steps and the number of deleted entries."""
         operation = Remove(path, kind=kind, recursive=recursive)
         return tuple(self.perform((operation,))), operation.count
 
@@ -222,7 +220,7 @@ class Workspace:
         return tuple(self.perform((operation,)))
 
     def make_directory(self, path: str, *, parents: bool = False) -> tuple[Step, ...]:
-        """Makes a directory; with ``parents`` those above it too, and then one that exists is good."""
+        """Makes a directory; with ``parents`` also those above it, and an existing one is accepted."""
         return tuple(self.perform((MakeDirectory(path, parents=parents),)))
 
     def change_mode(self, path: str, mode: int) -> tuple[Step, ...]:
@@ -230,7 +228,7 @@ class Workspace:
         return tuple(self.perform((ChangeMode(path, mode),)))
 
     def perform(self, operations: Sequence[ReversibleOperation] | tuple[Operation]) -> list[Step]:
-        """Does all of several operations, or none."""
+        """Does all operations, or none."""
         return perform(self._site, operations)
 
     @contextlib.contextmanager
@@ -245,7 +243,7 @@ class Workspace:
 
 
 def _within(base: Sequence[str], paths: Sequence[str]) -> tuple[list[str], ...]:
-    """The folded names, from the root, of those paths that lie beneath it."""
+    """The folded names, from the root, of the paths beneath it."""
     named = (split(path) for path in paths)
     return tuple(
         [fold(name) for name in names[len(base) :]]
