@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import os
 import subprocess
 import sys
@@ -249,13 +250,15 @@ async def test_a_mute_server_is_given_up_at_the_deadline(surroundings: Surroundi
     assert "was not ready within 0.1 s" in message
 
 
-async def test_headers_are_sent_and_never_shown(surroundings: Surroundings) -> None:
+async def test_headers_are_sent_and_never_shown(surroundings: Surroundings, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
     headers = '[connection.headers]\nAuthorization = "Bearer {env:TOKEN}"\n'
     async with answering(b"HTTP/1.1 401 a-secret-token\r\nContent-Length: 0\r\n\r\n") as (url, asked):
         message = await refused(url, surroundings, headers)
     assert b"authorization: bearer a-secret-token" in asked[0].lower()
-    assert "a-secret-token" not in message
+    assert "a-secret-token" not in message + caplog.text
     assert "answered 401" in message
+    assert "401, b'[hidden]'" in caplog.text
 
 
 @pytest.mark.parametrize("challenge", ["", "WWW-Authenticate: Bearer\r\n"], ids=["plain", "bearer"])

@@ -420,7 +420,7 @@ async def test_what_others_can_read_or_replace_counts_as_none(home: Home, tmp_pa
 
 
 async def test_no_secret_is_told(home: Home, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
     done = await home.sign_in()
     home.authority.renews = 400
     home.change(expires_at=time.time() - 1)

@@ -23,7 +23,7 @@ from ripieno.origins.mcp.peers import Loss, Peer
 from ripieno.origins.mcp.settings import ServerSettings
 from ripieno.origins.mcp.text import clean
 from ripieno.origins.mcp.transports.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, VALUES, Values, failure
-from ripieno.storage.redaction import Redactor
+from ripieno.storage.redaction import Redactor, redact_logs
 
 #: Seconds to connect and to send; a call has its own deadline.
 CONNECT_TIMEOUT = 10.0
@@ -41,6 +41,11 @@ _SIGN_IN = "sign in"
 _SHOWN = 500
 _UNAVAILABLE = frozenset({502, 503, 504})
 _SESSION = "mcp-session-id"
+#: The loggers of the libraries that carry the requests.
+_LOGGERS = (
+    *("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.proxy", "httpcore2.socks", "client"),
+    *("mcp.client.streamable_http", "mcp.client.auth.oauth2", "mcp.client.client", "mcp.shared.jsonrpc_dispatcher"),
+)
 
 
 class AuthorizationFailure(Exception):
@@ -139,8 +144,9 @@ class Remote(Peer):
                 await self._idle.wait()
 
     def conceal(self, *values: str) -> None:
-        """Hides further values, like those of headers."""
+        """Hides further values, like those of headers, also in logs."""
         self._redactor.learn(part for value in values for part in value.split())
+        redact_logs(_LOGGERS, self._redactor)
 
     def hide(self, text: str) -> str:
         """The text without the values of headers and tokens, and without terminal controls."""
