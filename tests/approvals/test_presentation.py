@@ -17,6 +17,9 @@ from ripieno.ensembles import ServerClaim
 from ripieno.jsonvalues import canonical
 from tests.counts import count
 
+#: Categories of characters that act, hide, turn the text round, or are drawn over a neighbour.
+ACTING = ["Cc", "Cf", "Cs", "Co", "Cn", "Mn", "Me", "Mc", "Zl", "Zp"]
+
 
 class Screen:
     """A small terminal: it wraps, obeys controls and escape sequences, and counts cells that are written twice."""
@@ -37,19 +40,7 @@ class Screen:
             elif character == "\b":
                 self.obeyed += 1
                 self.column = max(0, self.column - 1)
-            elif character in "\u115f\u1160\u3164\uffa0" or unicodedata.category(character) in (
-                "Cc",
-                "Cf",
-                "Cs",
-                "Co",
-                "Cn",
-                "Mn",
-                "Me",
-                "Mc",
-                "Zl",
-                "Zp",
-            ):
-                # It would act, hide, turn the text round, or be drawn over a neighbour.
+            elif character in "\u115f\u1160\u3164\uffa0" or unicodedata.category(character) in ACTING:
                 self.obeyed += 1
             else:
                 self._put(character)
@@ -158,32 +149,28 @@ def test_visible_json_is_the_same_json(text: str, width: int) -> None:
     assert all(cells(line) <= width for line in lines)
 
 
+@pytest.mark.parametrize("text", ["plain", "naïve Straße", "Привет", "日本語のテキスト", "\\nПривет"])
+def test_what_is_read_stays(text: str) -> None:
+    assert visible(text) == text
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("plain", "plain"),
         ("\x1b[2J", "\\u001b[2J"),
         ("a\tb\r\n", "a\\tb\\r\\n"),
-        ("\u202e", "\\u202e"),
-        ("\U000e0041", "\\udb40\\udc41"),
-        ("\u00a0", "\\u00a0"),
-        ("naïve Straße", "naïve Straße"),
-        ("Привет", "Привет"),
-        ("日本語のテキスト", "日本語のテキスト"),
         # Letters that pass for others: in a word of two scripts, or in one that reads as Latin throughout.
         ("pаypal", "p\\u0430ypal"),
         ("сосо", "\\u0441\\u043e\\u0441\\u043e"),
         ("etcノpasswd", "etc\\u30cepasswd"),
-        ("ｆ", "\\uff46"),
-        ("ǃ", "\\u01c3"),
-        ("٣", "\\u0663"),
         ("e\u0301", "e\\u0301"),
         # The letter of an escape is no part of the word behind it.
-        ("\\nПривет", "\\nПривет"),
         ("\\nраура", "\\n\\u0440\\u0430\\u0443\\u0440\\u0430"),
+        *((one, f"\\u{ord(one):04x}") for one in "\u202e\u00a0ｆǃ٣"),
+        ("\U000e0041", "\\udb40\\udc41"),
     ],
 )
-def test_what_could_deceive_is_escaped_and_what_is_read_stays(text: str, shown: str) -> None:
+def test_what_could_deceive_is_escaped(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
@@ -216,13 +203,8 @@ def test_what_a_server_claims_is_told_to_be_its_claim() -> None:
     assert lines[start + 1 : start + 4] == ["~ Safe!", "~ Approved already.", "~ Allow it? [y/N] y"]
     # However long it is, what is true stands below.
     assert lines[-1] == "| {}"
-    long = present(
-        tool="io.erase",
-        effect="destructive",
-        reason="",
-        arguments={},
-        claim=ServerClaim(server="io", description="\n" * 2_000),
-    )
+    claim = ServerClaim(server="io", description="\n" * 2_000)
+    long = present(tool="io.erase", effect="destructive", reason="", arguments={}, claim=claim)
     assert len(long.render().split("\n")) < 40
 
 

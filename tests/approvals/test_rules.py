@@ -46,8 +46,6 @@ def judge(identity: str, policy: Policy, rules: Rules, **arguments: object) -> V
 
 # Rules.
 
-RULES = {"approve": ("io.*",), "ask": ("io.*",), "deny": ("io.*",)}
-
 
 @pytest.mark.parametrize(
     ("rules", "policy", "action"),

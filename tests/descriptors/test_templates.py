@@ -14,25 +14,8 @@ from ripieno.descriptors.templates import ArgvTemplate, Placeholder, Template
 from ripieno.exceptions import InputError, ValidationFault
 
 #: What models send when they mean harm, or only paths with odd names.
-NASTY = [
-    "-rf",
-    "--",
-    "-",
-    "--exec=rm",
-    "..",
-    ".",
-    "../..",
-    "",
-    "a b",
-    "%2e%2e",
-    "a/b",
-    "\\",
-    "@host",
-    "://",
-    "#",
-    "?x=1",
-    "&",
-]
+NASTY = ["-rf", "--", "-", "--exec=rm", "..", ".", "../..", "", "a b", "%2e%2e", "a/b", "\\", "@host", "://", "#"]
+NASTY += ["?x=1", "&"]
 NASTY += ["\r\nX: y", "\n", "{x}", "$(rm)", ";", "ü", "\u2028", "💥", "-\u0301", "a=b", "\t", "\x7f", "\x1b[0m"]
 TEXTS = st.one_of(st.sampled_from(NASTY), st.text(max_size=12))
 VALUES = st.one_of(TEXTS, st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))
@@ -141,17 +124,8 @@ def test_variables() -> None:
 
 ARGV = ArgvTemplate.parse(
     [
-        "prog",
-        "-C",
-        "{a}",
-        "--depth={b}",
-        "-n{b}",
-        {"when": "w", "argv": ["--when={w}", "-w"]},
-        "{c}{d}",
-        "--",
-        "{d}",
-        {"each": "e"},
-        "last",
+        *("prog", "-C", "{a}", "--depth={b}", "-n{b}", {"when": "w", "argv": ["--when={w}", "-w"]}),
+        *("{c}{d}", "--", "{d}", {"each": "e"}, "last"),
     ]
 )
 

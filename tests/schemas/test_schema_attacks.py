@@ -55,23 +55,12 @@ def listener() -> Iterator[Listener]:
 
 
 def targets(address: str, path: pathlib.Path) -> list[str]:
+    web = f"http://{address}/schema"
     return [
-        f"http://{address}/schema",
-        f"HTTP://{address}/schema#/$defs/x",
-        f"http://user@{address}/a/../b.json#anchor",
-        f"https://{address}/schema",
-        f"//{address}/schema",
-        path.as_uri(),
-        f"{path.as_uri()}#/properties",
-        str(path),
-        path.name,
-        f"./{path.name}",
-        f"../{path.name}#",
-        "?query#",
-        "urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66",
-        "data:application/json,{}",
-        f" http://{address}/schema",
-        "json-schema:///x",
+        *(web, f"HTTP://{address}/schema#/$defs/x", f"http://user@{address}/a/../b.json#anchor", f" {web}"),
+        *(f"https://{address}/schema", f"//{address}/schema", "data:application/json,{}", "json-schema:///x"),
+        *(path.as_uri(), f"{path.as_uri()}#/properties", str(path), path.name, f"./{path.name}", f"../{path.name}#"),
+        *("?query#", "urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66"),
     ]
 
 
