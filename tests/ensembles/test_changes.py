@@ -1,15 +1,13 @@
 """Whoever watches an ensemble is told of every change of its tools or its state, and can hinder nobody."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 
 import pytest
 
-from ripieno.ensembles import Ensemble, Opened
+from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ConnectionFailure
-from tests.ensembles.test_ensemble_recovery import Town
-from tests.ensembles.test_owner_recovery import in_virtual_time
+from tests.ensembles.fragile_connections import Town, in_virtual_time
 from tests.support.scripted_models import tool
 
 
@@ -19,38 +17,36 @@ def seen(ensemble: Ensemble) -> tuple[list[tuple[str, int]], Callable[[], None]]
     return kept, ensemble.watch(lambda: kept.append((ensemble.state, ensemble.revision)))
 
 
-def test_each_change_is_told_when_it_has_happened() -> None:
-    async def scene() -> None:
-        town = Town()
-        mine = Ensemble("mine", opener=town)
-        kept, leave = seen(mine)
-        await mine.connect()
-        assert kept == [("connecting", 0), ("connected", 1)]
-        await mine.connect()
-        assert town.changed is not None
-        town.changed(town.definitions(["look"]))
-        assert kept[2:] == [("connected", 2)]
-        assert list(mine.invokers) == ["look"]
-        town.lose()
-        await asyncio.sleep(0.1)
-        assert kept[3:] == [("reconnecting", 2)]
-        await asyncio.sleep(1)
-        assert kept[4:] == [("connected", 3)]
-        await mine.disconnect()
-        await mine.disconnect()
-        assert kept[5:] == [("disconnected", 3)]
-        leave()
-        leave()
-        await mine.connect()
-        await mine.disconnect()
-        assert len(kept) == 6
-
-    in_virtual_time(scene)
+@in_virtual_time
+async def test_each_change_is_told_when_it_has_happened() -> None:
+    town = Town()
+    mine = Ensemble("mine", opener=town)
+    kept, leave = seen(mine)
+    await mine.connect()
+    assert kept == [("connecting", 0), ("connected", 1)]
+    await mine.connect()
+    assert town.changed is not None
+    town.changed(town.definitions(["look"]))
+    assert kept[2:] == [("connected", 2)]
+    assert list(mine.invokers) == ["look"]
+    town.shatter()
+    await asyncio.sleep(0.1)
+    assert kept[3:] == [("reconnecting", 2)]
+    await asyncio.sleep(1)
+    assert kept[4:] == [("connected", 3)]
+    await mine.disconnect()
+    await mine.disconnect()
+    assert kept[5:] == [("disconnected", 3)]
+    leave()
+    leave()
+    await mine.connect()
+    await mine.disconnect()
+    assert len(kept) == 6
 
 
 async def test_failures_are_told() -> None:
     town = Town()
-    town.open = False
+    town.refusals = 1
     mine = Ensemble("mine", opener=town)
     kept, _ = seen(mine)
     with pytest.raises(ConnectionFailure):
@@ -60,12 +56,7 @@ async def test_failures_are_told() -> None:
 
 
 async def test_a_cancelled_attempt_is_told() -> None:
-    @contextlib.asynccontextmanager
-    async def never() -> AsyncGenerator[Opened, None]:
-        await asyncio.Event().wait()
-        yield Opened(connection=None, definitions=())
-
-    mine = Ensemble("mine", opener=never)
+    mine = Ensemble("mine", opener=Town(opening=asyncio.Event().wait))
     kept, _ = seen(mine)
     begun = asyncio.Event()
     mine.watch(begun.set)

@@ -1,39 +1,15 @@
 """Ensembles: their life cycle, what they offer, and what an invoker does when it is called directly."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
-from ripieno.ensembles import Context, Definition, Ensemble, Opened
+from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.exceptions import ConnectionFailure, NameAbsence, ValidationFault
 from ripieno.schemas import Schema
+from tests.ensembles.fragile_connections import Town
 from tests.support.scripted_models import ensemble, tool
-
-
-class House:
-    """Where an ensemble connects to."""
-
-    def __init__(self, *, opening: Callable[[], Any] | None = None) -> None:
-        self.opened = 0
-        self.closed = 0
-        self.began = asyncio.Event()
-        self.owner: asyncio.Task[Any] | None = None
-        self._opening = opening
-
-    @contextlib.asynccontextmanager
-    async def __call__(self) -> AsyncIterator[Opened]:
-        self.began.set()
-        if self._opening is not None:
-            await self._opening()
-        self.opened += 1
-        self.owner = asyncio.current_task()
-        try:
-            yield Opened(connection=f"connection {self.opened}", definitions=(tool("look"), tool("find")))
-        finally:
-            self.closed += 1
 
 
 def context_of(found: Ensemble) -> Context:
@@ -53,20 +29,20 @@ def context_of(found: Ensemble) -> Context:
 
 
 async def test_connecting_twice_and_disconnecting_twice() -> None:
-    house = House()
-    connected = Ensemble("mine", opener=house)
+    town = Town()
+    connected = Ensemble("mine", opener=town)
     assert (connected.state, dict(connected.invokers)) == ("new", {})
     await connected.connect()
     await connected.connect()
-    assert (connected.state, connected.connection, house.opened) == ("connected", "connection 1", 1)
+    assert (connected.state, connected.connection, town.opened) == ("connected", "connection 1", 1)
     assert (list(connected.invokers), connected.revision) == (["find", "look"], 1)
     await connected.disconnect()
     await connected.disconnect()
-    assert (connected.state, connected.connection, house.closed) == ("disconnected", None, 1)
+    assert (connected.state, connected.connection, town.closed) == ("disconnected", None, 1)
     await connected.connect()
     assert (connected.connection, connected.revision) == ("connection 2", 2)
     await connected.disconnect()
-    assert (house.opened, house.closed) == (2, 2)
+    assert (town.opened, town.closed) == (2, 2)
 
 
 async def test_an_opener_that_fails_leaves_nothing_and_may_be_tried_again() -> None:
@@ -76,14 +52,14 @@ async def test_an_opener_that_fails_leaves_nothing_and_may_be_tried_again() -> N
         if fails:
             raise OSError(111, "Connection refused")
 
-    house = House(opening=opening)
-    connected = Ensemble("mine", opener=house)
+    town = Town(opening=opening)
+    connected = Ensemble("mine", opener=town)
     with pytest.raises(
         ConnectionFailure, match=r"Ensemble 'mine': it could not connect: .*Connection refused"
     ) as caught:
         await connected.connect()
     assert isinstance(caught.value.__cause__, OSError)
-    assert (connected.state, house.opened) == ("failed", 0)
+    assert (connected.state, town.opened) == ("failed", 0)
     await connected.disconnect()
     fails = False
     await connected.connect()
@@ -98,20 +74,20 @@ async def test_a_failure_that_is_ours_already_stays_as_it_is() -> None:
         raise failure
 
     with pytest.raises(ConnectionFailure) as caught:
-        await Ensemble("mine", opener=House(opening=opening)).connect()
+        await Ensemble("mine", opener=Town(opening=opening)).connect()
     assert caught.value is failure
 
 
 async def test_a_cancelled_connect_leaves_nothing() -> None:
-    house = House(opening=asyncio.Event().wait)
-    connected = Ensemble("mine", opener=house)
+    town = Town(opening=asyncio.Event().wait)
+    connected = Ensemble("mine", opener=town)
     task = asyncio.create_task(connected.connect())
-    await house.began.wait()
+    await town.began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     await connected.disconnect()
-    assert (connected.state, house.opened, house.closed) == ("disconnected", 0, 0)
+    assert (connected.state, town.opened, town.closed) == ("disconnected", 0, 0)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -185,10 +161,10 @@ async def test_presets_are_fixed_and_hidden() -> None:
 
 async def test_it_connects_after_a_cancelled_attempt_and_once_for_two_at_a_time() -> None:
     gate = asyncio.Event()
-    house = House(opening=gate.wait)
-    connected = Ensemble("mine", opener=house)
+    town = Town(opening=gate.wait)
+    connected = Ensemble("mine", opener=town)
     task = asyncio.create_task(connected.connect())
-    await house.began.wait()
+    await town.began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -196,5 +172,5 @@ async def test_it_connects_after_a_cancelled_attempt_and_once_for_two_at_a_time(
     await asyncio.sleep(0)
     gate.set()
     await both
-    assert (connected.state, house.opened) == ("connected", 1)
+    assert (connected.state, town.opened) == ("connected", 1)
     await connected.disconnect()

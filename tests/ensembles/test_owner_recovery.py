@@ -1,66 +1,14 @@
 """What is lost is opened again: when, how often, and by which task."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.ensembles.owner import Owner, Recovery
+from tests.ensembles.fragile_connections import Fragile, in_virtual_time
 from tests.support.scripted_models import settle_down
-from tests.support.virtual_time import VirtualLoop
-
-
-def in_virtual_time(scene: Callable[[], Coroutine[object, object, None]]) -> None:
-    """Plays a scene in which pauses take no time."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(scene())
-
-
-class Fragile:
-    """Something that opens, and breaks when it is told to; ``refusals`` says how often it does not open."""
-
-    def __init__(self) -> None:
-        self.opened = 0
-        self.closed = 0
-        self.refusals = 0
-        self.tasks: set[object] = set()
-        self.times: list[float] = []
-        self.opening: Callable[[], Awaitable[None]] | None = None
-        self._break: asyncio.Event = asyncio.Event()
-
-    def shatter(self) -> None:
-        """Breaks what is open."""
-        self._break.set()
-
-    @contextlib.asynccontextmanager
-    async def __call__(self) -> AsyncGenerator[int, None]:
-        self.times.append(asyncio.get_running_loop().time())
-        self.tasks.add(asyncio.current_task())
-        if self.refusals:
-            self.refusals -= 1
-            raise OSError("refused")
-        if self.opening is not None:
-            await self.opening()
-        self._break = asyncio.Event()
-        self.opened += 1
-        try:
-            async with asyncio.TaskGroup() as group:
-                watcher = group.create_task(self._watch())
-                try:
-                    yield self.opened
-                finally:
-                    watcher.cancel()
-        except* ConnectionResetError as group_of_one:
-            raise group_of_one.exceptions[0] from None
-        finally:
-            self.closed += 1
-
-    async def _watch(self) -> None:
-        await self._break.wait()
-        raise ConnectionResetError("gone")
 
 
 class Watched:
@@ -70,13 +18,11 @@ class Watched:
         self.thing = Fragile()
         self.losses: list[tuple[str, float | None]] = []
         self.regained: list[int] = []
-        self.owner: Owner[int] = Owner(
-            "thing",
-            self.thing,
-            recovery=recovery,
-            lost=lambda error, pause: self.losses.append((type(error).__name__, pause)),
-            regained=self.regained.append,
-        )
+
+        def lose(error: BaseException, pause: float | None) -> None:
+            self.losses.append((type(error).__name__, pause))
+
+        self.owner = Owner("thing", self.thing, recovery=recovery, lost=lose, regained=self.regained.append)
 
     async def shatter(self, seconds: float) -> None:
         """Breaks it, and waits."""
@@ -84,82 +30,72 @@ class Watched:
         await asyncio.sleep(seconds)
 
 
-def test_it_is_opened_again_by_the_same_task_twice_in_a_row() -> None:
-    async def scene() -> None:
-        watched = Watched()
-        assert await watched.owner.open() == 1
-        await watched.shatter(0.4)
-        assert watched.regained == []
-        await asyncio.sleep(0.2)
-        assert watched.regained == [2]
-        await watched.shatter(1.1)
-        assert watched.regained == [2, 3]
-        assert watched.losses == [("ConnectionResetError", 0.5), ("ConnectionResetError", 1.0)]
-        await watched.owner.close()
-        assert watched.thing.closed == watched.thing.opened == 3
-        assert len(watched.thing.tasks) == 1
-
-    in_virtual_time(scene)
+@in_virtual_time
+async def test_it_is_opened_again_by_the_same_task_twice_in_a_row() -> None:
+    watched = Watched()
+    assert await watched.owner.open() == 1
+    await watched.shatter(0.4)
+    assert watched.regained == []
+    await asyncio.sleep(0.2)
+    assert watched.regained == [2]
+    await watched.shatter(1.1)
+    assert watched.regained == [2, 3]
+    assert watched.losses == [("ConnectionResetError", 0.5), ("ConnectionResetError", 1.0)]
+    await watched.owner.close()
+    assert watched.thing.closed == watched.thing.opened == 3
+    assert len(watched.thing.tasks) == 1
 
 
-def test_pauses_grow_while_it_does_not_open_and_it_is_left_alone_for_a_while_then() -> None:
-    async def scene() -> None:
-        watched = Watched(Recovery(first=1, longest=4, attempts=5, window=300, rest=100))
-        await watched.owner.open()
-        watched.thing.refusals = 6
-        await watched.shatter(1000)
-        pauses = [pause for _, pause in watched.losses]
-        assert pauses == [1, 2, 4, 4, 4, 100, 100]
-        assert watched.regained == [2]
-        await watched.owner.close()
-
-    in_virtual_time(scene)
+@in_virtual_time
+async def test_pauses_grow_while_it_does_not_open_and_it_is_left_alone_for_a_while_then() -> None:
+    watched = Watched(Recovery(first=1, longest=4, attempts=5, window=300, rest=100))
+    await watched.owner.open()
+    watched.thing.refusals = 6
+    await watched.shatter(1000)
+    pauses = [pause for _, pause in watched.losses]
+    assert pauses == [1, 2, 4, 4, 4, 100, 100]
+    assert watched.regained == [2]
+    await watched.owner.close()
 
 
-def test_what_held_for_long_is_forgiven() -> None:
-    async def scene() -> None:
-        watched = Watched(Recovery(first=1, attempts=1, window=60, rest=1000))
-        await watched.owner.open()
-        for _ in range(3):
-            await watched.shatter(61.5)
-        assert [pause for _, pause in watched.losses] == [1, 1, 1]
-        await watched.owner.close()
-
-    in_virtual_time(scene)
+@in_virtual_time
+async def test_what_held_for_long_is_forgiven() -> None:
+    watched = Watched(Recovery(first=1, attempts=1, window=60, rest=1000))
+    await watched.owner.open()
+    for _ in range(3):
+        await watched.shatter(61.5)
+    assert [pause for _, pause in watched.losses] == [1, 1, 1]
+    await watched.owner.close()
 
 
-def test_closing_ends_the_pause() -> None:
-    async def scene() -> None:
-        watched = Watched(Recovery(first=1000, longest=1000))
-        await watched.owner.open()
-        await watched.shatter(1)
-        began = asyncio.get_running_loop().time()
-        await watched.owner.close()
-        assert asyncio.get_running_loop().time() == began
-        assert watched.thing.opened == watched.thing.closed == 1
-
-    in_virtual_time(scene)
+@in_virtual_time
+async def test_closing_ends_the_pause() -> None:
+    watched = Watched(Recovery(first=1000, longest=1000))
+    await watched.owner.open()
+    await watched.shatter(1)
+    began = asyncio.get_running_loop().time()
+    await watched.owner.close()
+    assert asyncio.get_running_loop().time() == began
+    assert watched.thing.opened == watched.thing.closed == 1
 
 
-def test_closing_while_it_opens_again_leaves_nothing() -> None:
-    async def scene() -> None:
-        watched = Watched()
-        await watched.owner.open()
-        entered = asyncio.Event()
+@in_virtual_time
+async def test_closing_while_it_opens_again_leaves_nothing() -> None:
+    watched = Watched()
+    await watched.owner.open()
+    entered = asyncio.Event()
 
-        async def wait() -> None:
-            entered.set()
-            await asyncio.Event().wait()
+    async def wait() -> None:
+        entered.set()
+        await asyncio.Event().wait()
 
-        watched.thing.opening = wait
-        watched.thing.shatter()
-        await entered.wait()
-        began = asyncio.get_running_loop().time()
-        await watched.owner.close()
-        assert asyncio.get_running_loop().time() == began
-        assert watched.regained == []
-
-    in_virtual_time(scene)
+    watched.thing.opening = wait
+    watched.thing.shatter()
+    await entered.wait()
+    began = asyncio.get_running_loop().time()
+    await watched.owner.close()
+    assert asyncio.get_running_loop().time() == began
+    assert watched.regained == []
 
 
 async def test_without_recovery_it_stays_lost() -> None:

@@ -1,0 +1,95 @@
+"""Connections that break when a test wants it, and tests in virtual time."""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from typing import Any
+
+from ripieno.ensembles import Definition, Opened
+from ripieno.exceptions import ConnectionFailure
+from tests.support.scripted_models import tool
+from tests.support.virtual_time import VirtualLoop
+
+
+def in_virtual_time(scene: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
+    """Makes a test of a scene in which pauses take no time."""
+
+    @functools.wraps(scene)
+    def run() -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(scene())
+
+    return run
+
+
+class Fragile:
+    """A context manager that breaks on demand. ``refusals`` is how often it does not open, ``opening`` is awaited."""
+
+    breaks: Exception = ConnectionResetError("gone")
+
+    def __init__(self, *, opening: Callable[[], Awaitable[Any]] | None = None) -> None:
+        self.opened = self.closed = self.refusals = 0
+        self.tasks: set[object] = set()
+        self.times: list[float] = []
+        self.opening = opening
+        self.began = asyncio.Event()
+        self._break = asyncio.Event()
+
+    def value(self) -> Any:
+        """The value of the present opening."""
+        return self.opened
+
+    def shatter(self) -> None:
+        """Breaks what is open."""
+        self._break.set()
+
+    @contextlib.asynccontextmanager
+    async def __call__(self) -> AsyncGenerator[Any, None]:
+        self.began.set()
+        self.times.append(asyncio.get_running_loop().time())
+        self.tasks.add(asyncio.current_task())
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError("refused")
+        if self.opening is not None:
+            await self.opening()
+        self._break = asyncio.Event()
+        self.opened += 1
+        try:
+            async with asyncio.TaskGroup() as group:
+                watcher = group.create_task(self._watch())
+                try:
+                    yield self.value()
+                finally:
+                    watcher.cancel()
+        except* (ConnectionResetError, ConnectionFailure) as group_of_one:
+            raise group_of_one.exceptions[0] from None
+        finally:
+            self.closed += 1
+
+    async def _watch(self) -> None:
+        await self._break.wait()
+        raise self.breaks
+
+
+class Town(Fragile):
+    """What an ensemble connects to, again and again; each time it offers the tools of ``offers``."""
+
+    breaks = ConnectionFailure("mine", "it fell over")
+
+    def __init__(self, *, opening: Callable[[], Awaitable[Any]] | None = None) -> None:
+        super().__init__(opening=opening)
+        self.offers: tuple[str, ...] = ("look", "find")
+        self.descriptions: dict[str, str] = {}
+        self.changed: Callable[[tuple[Definition, ...]], None] | None = None
+
+    def definitions(self, names: Iterable[str]) -> tuple[Definition, ...]:
+        return tuple(tool(name, schema={"description": self.descriptions.get(name, "")}) for name in names)
+
+    def value(self) -> Opened:
+        definitions = self.definitions(self.offers)
+        return Opened(connection=f"connection {self.opened}", definitions=definitions, subscribe=self._subscribe)
+
+    def _subscribe(self, changed: Callable[[tuple[Definition, ...]], None]) -> None:
+        self.changed = changed
