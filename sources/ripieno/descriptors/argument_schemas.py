@@ -5,7 +5,7 @@ unknown keyword is an error, and so is a required argument without a property.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ripieno.descriptors.reader.kinds import INVALID, plain, refuse
@@ -14,17 +14,9 @@ from ripieno.descriptors.reader.problems import Problems, spelling
 from ripieno.exceptions import SchemaInvalidity
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.schemas import Schema
+from ripieno.schemas.graph import HOLDING, parts
 
 TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
-#: Keywords whose value is a table of schemas, a list of schemas, or a schema.
-_TABLES = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
-_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_SINGLES = frozenset(
-    {
-        *("items", "additionalProperties", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties"),
-        *("not", "if", "then", "else", "contentSchema"),
-    }
-)
 _OTHERS = frozenset(
     {
         *("type", "enum", "const", "required", "format", "pattern", "minLength", "maxLength"),
@@ -40,7 +32,7 @@ _ELSEWHERE = frozenset(
     {"patternProperties", "allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas"}
 )
 #: The keywords of draft 2020-12, and ``definitions``, the older name of ``$defs``.
-KEYWORDS = _TABLES | _LISTS | _SINGLES | _OTHERS
+KEYWORDS = (HOLDING - {"additionalItems", "dependencies"}) | _OTHERS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,21 +94,11 @@ def _inspect(schema: Mapping[str, Any], path: Path, problems: Problems) -> None:
             if not keyword.startswith("x-"):
                 problems.add(at, f"JSON Schema has no keyword {keyword!r}", spelling(keyword, KEYWORDS))
             continue
-        for inner_path, inner in _subschemas(keyword, value, at):
+        for key, inner in parts(keyword, value):
             if is_table(inner):
-                _inspect(inner, inner_path, problems)
+                _inspect(inner, at if key is None else (*at, key), problems)
     _inspect_type(schema.get("type"), path, problems)
     _inspect_required(schema, path, problems)
-
-
-def _subschemas(keyword: str, value: Any, path: Path) -> Iterable[tuple[Path, Any]]:
-    if keyword in _SINGLES:
-        return ((path, value),)
-    if keyword in _TABLES and is_table(value):
-        return (((*path, name), item) for name, item in value.items())
-    if keyword in _LISTS and is_list(value):
-        return (((*path, index), item) for index, item in enumerate(value))
-    return ()
 
 
 def _inspect_type(value: Any, path: Path, problems: Problems) -> None:

@@ -10,7 +10,7 @@ from ripieno.descriptors.invokers import INVOCABLE, INVOKER
 from ripieno.descriptors.profiles import PROFILE
 from ripieno.descriptors.providers import PROVIDER
 from ripieno.descriptors.reader.keys import UNSET, Key, Table, toml_line
-from ripieno.descriptors.reader.kinds import Elements, Named, Several
+from ripieno.descriptors.reader.kinds import Named, Several
 from ripieno.descriptors.reader.references import OrReference
 from ripieno.exceptions import NameAbsence
 from ripieno.jsonvalues import EMPTY, is_list, is_table
@@ -106,8 +106,8 @@ def _tables(path: str, table: Table) -> Iterator[tuple[str, Table]]:
             kind = ENSEMBLES
         if isinstance(kind, Named):
             name, kind = f"{name}.<name>", kind.kind
-        several = isinstance(kind, Elements | Several)
-        if isinstance(kind, Elements | Several):
+        several = isinstance(kind, Several)
+        if isinstance(kind, Several):
             kind = kind.item
         if isinstance(kind, OrReference):
             kind = kind.kind

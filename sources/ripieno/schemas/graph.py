@@ -32,7 +32,8 @@ _SINGLES = frozenset(
 )
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 _TABLES = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"})
-_HOLDING = _SINGLES | _LISTS | _TABLES
+#: All keywords that have subschemas.
+HOLDING = _SINGLES | _LISTS | _TABLES
 #: Keywords that only store subschemas, or apply to decoded text.
 _IDLE = frozenset({"$defs", "definitions", "contentSchema"})
 #: Dialects in which a reference hides the keywords beside it.
@@ -90,14 +91,14 @@ class Graph:
         node.replaced = self._legacy and "$ref" in schema
         self._note_names(node)
         for keyword, value in schema.items():
-            if keyword in _HOLDING:
+            if keyword in HOLDING:
                 self._visit_parts(node, keyword, value, depth + 1)
             elif keyword in REFERENCES and isinstance(value, str):
                 self._references.append((node, keyword, value))
         return node
 
     def _visit_parts(self, node: Node, keyword: str, value: Any, depth: int) -> None:
-        for key, part in _parts(keyword, value):
+        for key, part in parts(keyword, value):
             pointer = f"{node.pointer}/{keyword}" if key is None else f"{node.pointer}/{keyword}/{escaped(key)}"
             # A reference may have visited it before.
             below = self.nodes.get(pointer) or self._visit(part, pointer, depth)
@@ -151,7 +152,7 @@ class Graph:
         return self.nodes.get(pointer) or self._visit(value, pointer, 1)
 
 
-def _parts(keyword: str, value: Any) -> Iterable[tuple[str | int | None, Any]]:
+def parts(keyword: str, value: Any) -> Iterable[tuple[str | int | None, Any]]:
     """The subschemas of a keyword; the meta-schema refuses malformed ones."""
     if keyword in _TABLES:
         return ((key, part) for key, part in value.items() if _is_schema(part)) if is_table(value) else ()

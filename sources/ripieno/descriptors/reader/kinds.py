@@ -256,24 +256,14 @@ class Several:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Elements:
+class Elements(Several):
     """A list whose elements are read later, with the rest of the table; stored unchanged."""
-
-    item: Kind
-    items: str
-
-    @property
-    def expected(self) -> str:
-        return f"a list of {self.items}"
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         if not is_list(value):
             hint = f"Write two brackets: [[{subject(path)}]]." if is_table(value) else None
             return refuse(self, value, path, problems, hint)
         return value
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": self.item.schema()}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

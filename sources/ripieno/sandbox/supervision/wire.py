@@ -68,7 +68,6 @@ class Prepare:
         self.settings = settings
 
     def pack(self) -> bytes:
-        """The form on the wire."""
         return _frame(b"prepare", self.settings)
 
 
@@ -81,7 +80,6 @@ class Terminate:
         self.grace = grace
 
     def pack(self) -> bytes:
-        """The form on the wire."""
         return _frame(b"terminate %r" % float(self.grace))
 
 
@@ -94,7 +92,6 @@ class Signal:
         self.number = number
 
     def pack(self) -> bytes:
-        """The form on the wire."""
         return _frame(b"signal %d" % self.number)
 
 
@@ -132,12 +129,10 @@ class Failure(Exception):
         return cls(what, number, " ".join(str(error).split()))
 
     def pack(self) -> str:
-        """The form on the wire."""
         return f"{self.what} {self.number} {self.text}"
 
     @classmethod
     def unpack(cls, line: str) -> "Failure":
-        """The failure from its form on the wire."""
         what, number, text = line.split(" ", 2)
         return cls(what, int(number), text)
 

@@ -25,6 +25,8 @@ GENESIS = "0" * 64
 #: The stage of the journal's own line about deleted bodies. No record has it.
 DELETED = "deleted"
 _VERSION = 1
+#: The fields whose values are chained, beside the digest of the body.
+_CHAINED = ("number", "conversation", "turn", "stage", "tool", "invocation", "at")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,19 +117,7 @@ def placed(line: Line, anchor: Anchor) -> Row:
 
 def chain(previous: str, row: Sequence[object], body_digest: str) -> str:
     """The digest of a line from its first seven fields. Errors: ``JsonInvalidity``."""
-    number, conversation, turn, stage, tool, invocation, at = row
-    content = canonical(
-        {
-            "number": number,
-            "conversation": conversation,
-            "turn": turn,
-            "stage": stage,
-            "tool": tool,
-            "invocation": invocation,
-            "at": at,
-            "body": body_digest,
-        }
-    )
+    content = canonical({**dict(zip(_CHAINED, row, strict=True)), "body": body_digest})
     return hashlib.sha256(previous.encode() + content).hexdigest()
 
 
