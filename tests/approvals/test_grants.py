@@ -20,9 +20,9 @@ from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from ripieno.jsonvalues import digest
 from tests.counts import count
 
-DEFINITION = digest_definition(
-    description="Writes.", schema={"type": "object"}, effect="write", origin="python", presets={}
-)
+WRITING = {"description": "Writes.", "schema": {"type": "object"}, "effect": "write", "origin": "python"}
+DEFINITION = digest_definition(**WRITING, presets={})  # type: ignore[arg-type]
+ERASING = digest_definition(description="Erases.", schema={}, effect="write", origin="python")
 RULES = Rules(ask=("io.*",))
 
 
@@ -75,11 +75,7 @@ def test_a_grant_is_good_once(store: GrantStore) -> None:
         ("conversation", "two", "other_conversation"),
         ("invocation", "call_1", "other_invocation"),
         ("tool", "io.delete", "other_tool"),
-        (
-            "definition",
-            digest_definition(description="Erases.", schema={}, effect="write", origin="python"),
-            "other_definition",
-        ),
+        ("definition", ERASING, "other_definition"),
         ("arguments", binding(1).arguments, "other_arguments"),
         ("rules", digest_rules(Rules()), "other_rules"),
     ],
@@ -92,23 +88,14 @@ def test_every_part_counts_and_has_a_reason_of_its_own(store: GrantStore, field:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "change",
     [
-        {"description": "Writes!", "schema": {"type": "object"}, "effect": "write", "origin": "python"},
-        {"description": "Writes.", "schema": {"type": "string"}, "effect": "write", "origin": "python"},
-        {"description": "Writes.", "schema": {"type": "object"}, "effect": "read", "origin": "python"},
-        {"description": "Writes.", "schema": {"type": "object"}, "effect": "write", "origin": "mcp"},
-        {
-            "description": "Writes.",
-            "schema": {"type": "object"},
-            "effect": "write",
-            "origin": "python",
-            "presets": {"a": 1},
-        },
+        *({"description": "Writes!"}, {"schema": {"type": "string"}}, {"effect": "read"}, {"origin": "mcp"}),
+        {"presets": {"a": 1}},
     ],
 )
-def test_all_of_a_definition_is_in_its_digest(other: dict[str, object]) -> None:
-    assert digest_definition(**other) != DEFINITION  # type: ignore[arg-type]
+def test_all_of_a_definition_is_in_its_digest(change: dict[str, object]) -> None:
+    assert digest_definition(**WRITING | change) != DEFINITION  # type: ignore[arg-type]
 
 
 def test_the_arguments_that_are_shown_are_those_that_are_bound() -> None:

@@ -29,36 +29,23 @@ def sandbox(folder: pathlib.Path, *tiers: DetectedTiers, **wishes: Any) -> Sandb
     )
 
 
+ONE, TWO, NONE = "tier 1 (landlock 7, seccomp)", "tier 2 (bubblewrap)", "tier 0 (limits, private home)"
+NO_TWO = "Tier 2 unavailable: no tier 2 here."
+NEITHER = f"{NO_TWO} Tier 1 unavailable: no tier 1 here."
+
+
 @pytest.mark.parametrize(
     ("tiers", "wishes", "name", "reason", "offered"),
     [
-        ((KERNEL, BUBBLE), {}, "tier 2 (bubblewrap)", None, True),
-        ((KERNEL,), {}, "tier 1 (landlock 7, seccomp)", "Tier 2 unavailable: no tier 2 here.", True),
-        ((BUBBLE,), {}, "tier 2 (bubblewrap)", None, True),
-        ((KERNEL, BUBBLE), {"tier": 1}, "tier 1 (landlock 7, seccomp)", "[sandbox] tier is 1.", True),
-        ((KERNEL,), {"tier": 2}, "tier 0 (limits, private home)", "Tier 2 unavailable: no tier 2 here.", False),
-        (
-            (KERNEL,),
-            {"tier": 2, "level": "auto"},
-            "tier 1 (landlock 7, seccomp)",
-            "Tier 2 unavailable: no tier 2 here.",
-            True,
-        ),
-        (
-            (),
-            {"level": "auto"},
-            "tier 0 (limits, private home)",
-            "Tier 2 unavailable: no tier 2 here. Tier 1 unavailable: no tier 1 here.",
-            True,
-        ),
-        (
-            (),
-            {"level": "required"},
-            "tier 0 (limits, private home)",
-            "Tier 2 unavailable: no tier 2 here. Tier 1 unavailable: no tier 1 here.",
-            False,
-        ),
-        ((KERNEL,), {"level": "off"}, "tier 0 (limits, private home)", '[sandbox] level is "off".', True),
+        ((KERNEL, BUBBLE), {}, TWO, None, True),
+        ((KERNEL,), {}, ONE, NO_TWO, True),
+        ((BUBBLE,), {}, TWO, None, True),
+        ((KERNEL, BUBBLE), {"tier": 1}, ONE, "[sandbox] tier is 1.", True),
+        ((KERNEL,), {"tier": 2}, NONE, NO_TWO, False),
+        ((KERNEL,), {"tier": 2, "level": "auto"}, ONE, NO_TWO, True),
+        ((), {"level": "auto"}, NONE, NEITHER, True),
+        ((), {"level": "required"}, NONE, NEITHER, False),
+        ((KERNEL,), {"level": "off"}, NONE, '[sandbox] level is "off".', True),
         ((), {"provider": "cubes"}, "tier 3 (cubes)", None, True),
     ],
 )

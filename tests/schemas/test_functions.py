@@ -65,6 +65,17 @@ class Loose(BaseModel):
 Name = NewType("Name", str)
 Conditions = typing_extensions.TypeAliasType("Conditions", str)
 
+POINT = {
+    "type": "object",
+    "properties": {
+        "x": {"type": "integer", "description": "to the east"},
+        "y": {"type": "integer", "default": 0},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
 
 def of(annotation: Any, default: Any = inspect.Parameter.empty) -> dict[str, Any]:
     """The schema of one parameter with this annotation."""
@@ -120,36 +131,14 @@ def of(annotation: Any, default: Any = inspect.Parameter.empty) -> dict[str, Any
         (Union[int, list[str]], {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "string"}}]}),  # noqa: UP007
         (Annotated[int, 5, "how many", "more"], {"type": "integer", "description": "how many"}),
         (Annotated[str, "outer"] | None, {"anyOf": [{"type": "string", "description": "outer"}, {"type": "null"}]}),
-        (
-            Point,
-            {
-                "type": "object",
-                "properties": {
-                    "x": {"type": "integer", "description": "to the east"},
-                    "y": {"type": "integer", "default": 0},
-                    "tags": {"type": "array", "items": {"type": "string"}},
-                },
-                "required": ["x"],
-                "additionalProperties": False,
-            },
-        ),
+        (Point, POINT),
         (
             Walk,
             {
                 "type": "object",
                 "properties": {
                     "kind": {"type": "string", "const": "walk"},
-                    "from": {
-                        "type": "object",
-                        "properties": {
-                            "x": {"type": "integer", "description": "to the east"},
-                            "y": {"type": "integer", "default": 0},
-                            "tags": {"type": "array", "items": {"type": "string"}},
-                        },
-                        "required": ["x"],
-                        "additionalProperties": False,
-                        "description": "where it begins",
-                    },
+                    "from": POINT | {"description": "where it begins"},
                     "steps": {"type": "integer", "minimum": 1, "default": 1},
                 },
                 "required": ["kind", "from"],

@@ -107,12 +107,7 @@ def test_closing_a_schema_of_parts_counts_what_the_parts_declare() -> None:
     [
         ("http://json-schema.org/draft-04/schema#", {"maximum": 1, "exclusiveMaximum": True}, 0, 1),
         ("http://json-schema.org/draft-06/schema#", {"exclusiveMaximum": 1}, 0, 1),
-        (
-            "http://json-schema.org/draft-07/schema#",
-            {"items": [{"type": "integer"}], "additionalItems": False},
-            [1],
-            [1, 2],
-        ),
+        ("http://json-schema.org/draft-07/schema#", {"items": [True], "additionalItems": False}, [1], [1, 2]),
         ("https://json-schema.org/draft/2019-09/schema", {"dependentRequired": {"a": ["b"]}}, {}, {"a": 1}),
         ("https://json-schema.org/draft/2020-12/schema", {"prefixItems": [{"type": "integer"}]}, [1], ["a"]),
         ("https://json-schema.org/schema", {"prefixItems": [{"type": "integer"}]}, [1], ["a"]),
@@ -144,14 +139,7 @@ def test_what_only_older_dialects_have_is_explained_too() -> None:
 
 @pytest.mark.parametrize(
     "dialect",
-    [
-        "http://json-schema.org/draft-03/schema#",
-        "urn:mine",
-        "",
-        "https://example.org/draft/2020-12/schema",
-        5,
-        "draft-07",
-    ],
+    ["http://json-schema.org/draft-03/schema#", "urn:a", "", "https://example.org/draft/2020-12/schema", 5, "draft-07"],
 )
 def test_an_unknown_dialect_is_refused(dialect: Any) -> None:
     with pytest.raises(SchemaInvalidity, match="Unknown dialect") as caught:
@@ -172,11 +160,7 @@ def test_what_is_no_object_is_no_schema(thing: Any) -> None:
 @pytest.mark.parametrize(
     ("schema", "says", "pointer"),
     [
-        (
-            {"properties": {"a/b": {"type": "strin"}}},
-            "type must be one or several of array, boolean",
-            "/properties/a~1b/type",
-        ),
+        ({"properties": {"a/b": {"type": "strin"}}}, "type must be one or several of", "/properties/a~1b/type"),
         ({"properties": 5}, "Not a JSON Schema: 5 is not of type", "/properties"),
         ({"properties": {"a": {"minLength": -1}}}, "Not a JSON Schema", "/properties/a/minLength"),
         ({"required": "path"}, "Not a JSON Schema", "/required"),
@@ -185,20 +169,13 @@ def test_what_is_no_object_is_no_schema(thing: Any) -> None:
         ({"patternProperties": {"[": {}}}, "regular expression '[' is broken", "/patternProperties/["),
         ({"default": float("nan")}, "A schema must be JSON", ""),
         ({"default": b"x"}, "A schema must be JSON. At the value['default']: bytes", ""),
-        (
-            {"properties": {"a": {"$ref": "#/required"}}, "required": ["a"]},
-            "leads to no subschema",
-            "/properties/a/$ref",
-        ),
-        (
-            {"properties": {"a": {"$ref": "#/hidden/" + "1" * 5000}}, "hidden": [{}]},
-            "leads to no subschema",
-            "/properties/a/$ref",
-        ),
-        (
-            {"properties": {"a": {"$ref": "#/hidden/\u0660"}}, "hidden": [{}]},
-            "leads to no subschema",
-            "/properties/a/$ref",
+        *(
+            (
+                {"properties": {"a": {"$ref": to}}, "required": ["a"], "hidden": [{}]},
+                "leads to no",
+                "/properties/a/$ref",
+            )
+            for to in ("#/required", "#/hidden/" + "1" * 5000, "#/hidden/\u0660")
         ),
         ({"properties": {"a": {"$ref": "#/$defs/a b"}}, "$defs": {"a b": {}}}, "cannot be compiled", ""),
     ],
@@ -217,11 +194,7 @@ def test_what_is_no_schema_is_refused_with_a_pointer(schema: Any, says: str, poi
 def test_defaults_fill_what_is_missing_also_in_nested_objects() -> None:
     schema = Schema.of(READ)
     assert schema.complete({"path": "a"}) == {"path": "a", "start": 1}
-    assert schema.complete({"path": "a", "start": 5, "options": {}}) == {
-        "path": "a",
-        "start": 5,
-        "options": {"case": True},
-    }
+    assert schema.complete({"path": "a", "start": 5, "options": {}})["options"] == {"case": True}
     full = {"path": "a", "start": 5, "options": {"case": False}}
     assert schema.complete(full) is full
     assert schema.complete({"options": 7}) == {"options": 7, "start": 1}
@@ -243,22 +216,10 @@ def test_completing_changes_neither_the_arguments_nor_the_default() -> None:
 
 
 def test_defaults_are_found_through_references_and_recursion() -> None:
-    schema = Schema.of(
-        {
-            "$defs": {"node": {"properties": {"size": {"default": 0}, "next": {"$ref": "#/$defs/node"}}}},
-            "properties": {
-                "root": {"$ref": "#/$defs/node"},
-                "all": {"allOf": [{"$ref": "#/$defs/node"}], "default": {}},
-                "kind": {"$ref": "#/$defs/kind"},
-            },
-        }
-        | {
-            "$defs": {
-                "node": {"properties": {"size": {"default": 0}, "next": {"$ref": "#/$defs/node"}}},
-                "kind": {"default": "k"},
-            }
-        }
-    )
+    node = {"$ref": "#/$defs/node"}
+    properties = {"root": node, "all": {"allOf": [node], "default": {}}, "kind": {"$ref": "#/$defs/kind"}}
+    definitions = {"node": {"properties": {"size": {"default": 0}, "next": node}}, "kind": {"default": "k"}}
+    schema = Schema.of({"$defs": definitions, "properties": properties})
     assert schema.complete({"root": {"next": {"next": {"size": 3}}}}) == {
         "root": {"size": 0, "next": {"size": 0, "next": {"size": 3}}},
         "all": {"size": 0},

@@ -48,6 +48,14 @@ while True:
 """
 
 
+#: The beginning of an application's program.
+PRELUDE = """
+import asyncio, os, signal
+from ripieno.sandbox.processes import LocalSpawner, clean_environment
+from ripieno.sandbox import ProcessLimits
+"""
+
+
 @pytest.fixture
 def alive(tmp_path: pathlib.Path) -> Iterator[Living]:
     with living(tmp_path / "alive") as one:
@@ -74,7 +82,7 @@ def parent(pid: int) -> int:
 
 def run_python(code: str) -> str:
     """What an application of its own writes."""
-    argv = [sys.executable, "-W", "error", "-c", code]
+    argv = [sys.executable, "-W", "error", "-c", PRELUDE + code]
     completed = subprocess.run(argv, capture_output=True, timeout=HANG, text=True, check=False)
     assert (completed.returncode, completed.stderr) == (0, "")
     return completed.stdout
@@ -174,10 +182,6 @@ print("done")
 
 def test_no_child_of_this_program_is_there_to_be_waited_for() -> None:
     written = run_python("""
-import asyncio, os
-from ripieno.sandbox.processes import LocalSpawner, clean_environment
-from ripieno.sandbox import ProcessLimits
-
 async def main():
     async with await LocalSpawner().start(["true"], clean_environment(), "/", ProcessLimits()) as process:
         assert await process.wait() == 0
@@ -232,10 +236,6 @@ async def test_more_starts_at_once_than_a_socket_holds() -> None:
 
 def test_a_forked_application_has_supervisors_of_its_own_and_leaves_its_parents_alone() -> None:
     written = run_python("""
-import asyncio, os
-from ripieno.sandbox.processes import LocalSpawner, clean_environment
-from ripieno.sandbox import ProcessLimits
-
 def start(*argv):
     return LocalSpawner().start(argv, clean_environment(), "/", ProcessLimits(), pipe_stdin=True)
 
@@ -267,11 +267,9 @@ asyncio.run(main())
 def test_a_fork_does_not_keep_what_its_parent_has_started(tmp_path: pathlib.Path) -> None:
     """The application is killed, and a child that it forked lives on."""
     with living(tmp_path / "alive") as alive:
-        code = f"""
-import asyncio, os, signal
-from ripieno.sandbox.processes import LocalSpawner, clean_environment
-from ripieno.sandbox import ProcessLimits
-
+        code = (
+            PRELUDE
+            + f"""
 async def main():
     script = "exec 9>{alive.path}; echo ready; setsid sleep 600 & sleep 600"
     one = await LocalSpawner().start(["sh", "-c", script], clean_environment(), "/", ProcessLimits())
@@ -283,6 +281,7 @@ async def main():
 
 asyncio.run(main())
 """
+        )
         with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as application:
             assert application.wait(HANG) == -signal.SIGKILL
             assert alive.all_gone(HANG)
@@ -352,11 +351,9 @@ async def test_a_program_that_kills_the_zygote_runs_on_and_leaves_nothing(alive:
 
 def test_nothing_is_left_when_the_zygote_is_killed_and_then_the_application(tmp_path: pathlib.Path) -> None:
     with living(tmp_path / "alive") as alive:
-        code = f"""
-import asyncio, os, signal
-from ripieno.sandbox.processes import LocalSpawner, clean_environment
-from ripieno.sandbox import ProcessLimits
-
+        code = (
+            PRELUDE
+            + f"""
 async def main():
     script = r'''exec 9>{alive.path}; {KILL_ZYGOTE}; setsid sleep 600 & echo ready; sleep 600'''
     one = await LocalSpawner().start(["sh", "-c", script], clean_environment(), "/", ProcessLimits())
@@ -365,6 +362,7 @@ async def main():
 
 asyncio.run(main())
 """
+        )
         assert subprocess.run([sys.executable, "-c", code], timeout=HANG, check=False).returncode == -signal.SIGKILL
         assert alive.all_gone(30)
 
