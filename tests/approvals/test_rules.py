@@ -109,12 +109,8 @@ effects = st.sampled_from(["none", "read", "write", "destructive"])
 def test_denying_or_asking_more_is_never_looser(rules: Rules, more: Any, effect: Effect, confirm: bool) -> None:
     policy = Policy(effect=effect, confirm=confirm)
     before = STRICTNESS[judge("io.move", policy, rules).action]
-    for stricter in (
-        dataclasses.replace(rules, deny=rules.deny + more),
-        dataclasses.replace(rules, ask=rules.ask + more),
-        dataclasses.replace(rules, approve=()),
-    ):
-        assert STRICTNESS[judge("io.move", policy, stricter).action] >= before
+    for stricter in ({"deny": rules.deny + more}, {"ask": rules.ask + more}, {"approve": ()}):
+        assert STRICTNESS[judge("io.move", policy, dataclasses.replace(rules, **stricter)).action] >= before
 
 
 # Asking.
@@ -209,25 +205,31 @@ async def test_nobody_there_names_the_key_to_set() -> None:
 # At the terminal.
 
 
+def typing(*lines: str) -> tuple[TerminalConfirmer, list[str]]:
+    """A terminal at which a person types these lines, and the prompts that it shows."""
+    prompts: list[str] = []
+    typed = list(lines)
+
+    def read(prompt: str) -> str:
+        prompts.append(prompt)
+        if not typed:
+            raise EOFError
+        return typed.pop(0)
+
+    return TerminalConfirmer(read), prompts
+
+
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("y\n", Approve()),
-        (" Yes \n", Approve()),
-        ("n\n", Deny("The user said no.")),
-        ("\n", Deny("The user said no.")),
-        ("NO", Deny("The user said no.")),
+        *((line, Approve()) for line in ("y\n", " Yes \n")),
+        *((line, Deny("The user said no.")) for line in ("n\n", "\n", "NO")),
         ("yes, but only one\n", Deny("The user said no, and adds: yes, but only one")),
     ],
 )
 async def test_only_a_plain_yes_approves(line: str, answer: Answer) -> None:
-    prompts: list[str] = []
-
-    def read(prompt: str) -> str:
-        prompts.append(prompt)
-        return line
-
-    assert await TerminalConfirmer(read).confirm(request(path="a b")) == answer
+    confirmer, prompts = typing(line)
+    assert await confirmer.confirm(request(path="a b")) == answer
     (prompt,) = prompts
     assert prompt.startswith("\nmine.erase wants to run.\nEffect: write. Asked because: its effect is write\n")
     assert prompt.endswith('\n| {"path":"a b"}\nAllow it? [y/N, e: edit, or advice for the model] ')
@@ -281,13 +283,8 @@ async def test_a_prompt_that_nobody_answers_can_be_cancelled() -> None:
 
 
 async def test_a_tool_cannot_write_on_the_terminal_by_its_name() -> None:
-    prompts: list[str] = []
-
-    def read(prompt: str) -> str:
-        prompts.append(prompt)
-        return ""
-
-    await TerminalConfirmer(read).confirm(request("srv.\x1b[2J\u202eevil\r", text="\x1b[1A\u3164"))
+    confirmer, prompts = typing("")
+    await confirmer.confirm(request("srv.\x1b[2J\u202eevil\r", text="\x1b[1A\u3164"))
     assert prompts[0].isprintable() or set(prompts[0]) - {"\n"} == {one for one in prompts[0] if one.isprintable()}
     assert "srv.\\u001b[2J\\u202eevil\\r" in prompts[0]
 
@@ -312,17 +309,9 @@ FORM = {
 
 async def inquire(*lines: str, schema: Mapping[str, Any] = FORM) -> tuple[Answer, list[str]]:
     """What comes of lines that are typed, and the prompts that were shown."""
-    prompts: list[str] = []
-    typed = list(lines)
-
-    def read(prompt: str) -> str:
-        prompts.append(prompt)
-        if not typed:
-            raise EOFError
-        return f"{typed.pop(0)}\n"
-
+    confirmer, prompts = typing(*(f"{line}\n" for line in lines))
     question = Question(text="How big?", schema=schema)
-    return await TerminalConfirmer(read).confirm(dataclasses.replace(request(), question=question)), prompts
+    return await confirmer.confirm(dataclasses.replace(request(), question=question)), prompts
 
 
 async def test_a_field_is_asked_again_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,12 @@ from ripieno.exceptions import ExecutionFault, FatalFault, ToolFault
 from ripieno.jsonvalues import freeze
 from tests.support.canister_strategies import canisters
 
+
+def copies(value: Any) -> list[Any]:
+    """The value, copied in every way."""
+    return [copy.copy(value), copy.deepcopy(value), dataclasses.replace(value), pickle.loads(pickle.dumps(value))]
+
+
 SIX: tuple[Canister, ...] = (
     UserCanister.of("Hi."),
     AssistantCanister.of("Hello."),
@@ -59,12 +65,7 @@ def test_the_hidden_slot_leaves_no_trace(canister: Any) -> None:
     assert canister == bare
     assert hash(canister) == hash(bare)
     assert repr(canister) == printed
-    for other in (
-        copy.copy(canister),
-        copy.deepcopy(canister),
-        dataclasses.replace(canister),
-        pickle.loads(pickle.dumps(canister)),
-    ):
+    for other in copies(canister):
         assert other == canister
         assert other.timestamp == canister.timestamp
         assert not hasattr(other, "encoding")

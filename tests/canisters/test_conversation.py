@@ -1,6 +1,5 @@
 """Conversations: what may be said when, what they say, and where the namespaces of their tools live."""
 
-import copy
 import dataclasses
 import pickle
 
@@ -21,6 +20,7 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.conversation import NO_USAGE, Usage, assistant_messages
 from ripieno.exceptions import InputError
+from tests.canisters.test_canisters import copies
 from tests.support.canister_strategies import conversations, usages
 
 
@@ -139,12 +139,7 @@ def test_a_namespace_that_is_made_later_is_shared_too() -> None:
 def test_whoever_copies_or_loads_starts_with_empty_namespaces() -> None:
     conversation = Conversation.of("Hi.")
     conversation.namespaces["mine"] = {"secret": "xyzzy"}
-    for other in (
-        dataclasses.replace(conversation),
-        copy.copy(conversation),
-        copy.deepcopy(conversation),
-        pickle.loads(pickle.dumps(conversation)),
-    ):
+    for other in copies(conversation):
         assert other == conversation
         assert other.namespaces == {}
         assert other.namespaces is not conversation.namespaces

@@ -110,12 +110,7 @@ def test_problems_of_inline_ensembles() -> None:
         ("temperature = 0.2", "temperature = 3", 17, "temperature must be a number from 0 to 2"),
         ('["HOUSE_KEY"]', '["HOUSE KEY"]', 35, "allow[0] must be the name of a variable"),
         ("{ temperature = 0 }", "{ temprature = 0 }", 22, "controls has no key temprature"),
-        (
-            'allow = ["ripieno-weather"]',
-            'allow = "ripieno-weather"',
-            7,
-            "allow must be a list of names of distributions",
-        ),
+        ('["ripieno-weather"]', '"ripieno-weather"', 7, "allow must be a list of names of distributions"),
     ],
 )
 def test_problems(old: str, new: str, line: int, message: str) -> None:

@@ -26,6 +26,8 @@ from ripieno.descriptors.loading.documents import read_beneath
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
 from tests.descriptors.descriptor_examples import ENSEMBLES, PROFILE, PROVIDER, READ_FILE
 
+DELETE, SINGLE = "Delete one of them", "Write the text in single quotes"
+
 
 def write(folder: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
     """Writes files beneath a folder."""
@@ -74,24 +76,14 @@ def test_document(tmp_path: pathlib.Path) -> None:
     [
         ("a = 1\nb = yes\n", 2, "this is not a value", "Write text in quotes, and true or false in lower case."),
         ("a = 1\nb\n", 2, "a key has no value", 'Write key = "value".'),
-        ("a = 1\na = 2\n", 2, "this key is defined twice", "Delete one of them."),
-        (
-            "[a]\n[b]\n[a]\n",
-            3,
-            "the table 'a' is defined twice",
-            "Delete one of them, or write both as lists: [[name]].",
-        ),
+        ("a = 1\na = 2\n", 2, "this key is defined twice", f"{DELETE}."),
+        ("[a]\n[b]\n[a]\n", 3, "the table 'a' is defined twice", f"{DELETE}, or write both as lists: [[name]]."),
         ("a = [1,\n2\n", 3, "a list has no closing bracket", "Write a comma between elements, and ] at the end."),
         ('a = "x\nb = 1\n', 1, "the text has no closing quotes", "Close the text on its line, or use three quotes."),
         ("a = 1 b = 2\n", 1, "a line must end here", "Write text in quotes, and one key per line."),
         ("a = {b = 1\n", 1, "a table has no closing brace", "Write an inline table in one line, or use [table]."),
         ("a = {b = 1, b = 2}", 1, "the key b is defined twice", "Delete one of them."),
-        (
-            'a = "c:\\d"\n',
-            1,
-            "a backslash must be escaped in double quotes",
-            "Write the text in single quotes, or each backslash twice.",
-        ),
+        ('a = "c:\\d"\n', 1, "a backslash must be escaped in double quotes", f"{SINGLE}, or each backslash twice."),
         ("= 1\n", 1, "this is neither a key nor a table", 'Write key = "value", or [table].'),
         ("x = 1\ny = " + "9" * 5000, 2, "a number is too long", None),
         ("x = 1\n\x1b[2J = 1", 2, "this is neither a key nor a table", 'Write key = "value", or [table].'),

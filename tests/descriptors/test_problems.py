@@ -64,7 +64,7 @@ CASES: list[tuple[str, str, str, str, int, str | None]] = [
     (
         SEARCH,
         OUTPUT,
-        'tags = ["a",\n  3]',
+        'tags = ["a",\n3]',
         "tags[1] must be a string, not the number 3",
         10,
         'Write it in quotes: "3".',

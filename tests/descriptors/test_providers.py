@@ -58,6 +58,9 @@ def test_every_capability_has_a_default() -> None:
     }
 
 
+KEY = '"{env:HOUSE_KEY}"'
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
@@ -70,28 +73,18 @@ def test_every_capability_has_a_default() -> None:
         ("8192", '8\ncall_identifiers = "("', 11, "call_identifiers is not a regular expression"),
         ("8192", '8\ncall_identifiers = ""', 11, "call_identifiers must be a regular expression"),
         ("8192", "0", 10, "output_tokens must be a whole number, at least 1"),
-        ('"{env:HOUSE_KEY}"', "[]", 6, "api_key is an empty list"),
-        (
-            '"{env:HOUSE_KEY}"',
-            "7",
-            6,
-            "api_key must be a string, or a list of strings (the first whose variables are set is used)",
-        ),
-        ('"{env:HOUSE_KEY}"', '["{env:A}", 7]', 6, "api_key[1] must be a string"),
-        ('"{env:HOUSE_KEY}"', '["{env:A}", " "]', 6, "api_key[1] must be a string"),
-        ('"{env:HOUSE_KEY}"', '["{env:A}", "{env:A}"]', 6, "occurs twice in api_key"),
-        (
-            '"{env:HOUSE_KEY}"',
-            '["hush", "{env:A}"]',
-            6,
-            "api_key[0] names no variable, so the strings after it are never used",
-        ),
-        ('"{env:HOUSE_KEY}"', '["{env:A}", "{env:B-C}"]', 6, "api_key[1] has braces that are not a variable"),
-        ('"{env:HOUSE_KEY}"', '"{HOUSE_KEY}"', 6, "{HOUSE_KEY} in api_key is an argument"),
-        ('"{env:HOUSE_KEY}"', '"k"\nregion = ["a", "b"]', 7, "region[0] names no variable"),
-        ('"{env:HOUSE_KEY}"', '"k"\nproject = "{"', 7, "project has braces"),
-        ('"{env:HOUSE_KEY}"', '"k"\napi_version = "{env:V"', 7, "api_version has braces"),
-        ('"{env:HOUSE_KEY}"', '"k"\nheaders = { A = "{env:V" }', 7, "A has braces"),
+        (KEY, "[]", 6, "api_key is an empty list"),
+        (KEY, "7", 6, "api_key must be a string, or a list of strings (the first whose variables are set is used)"),
+        (KEY, '["{env:A}", 7]', 6, "api_key[1] must be a string"),
+        (KEY, '["{env:A}", " "]', 6, "api_key[1] must be a string"),
+        (KEY, '["{env:A}", "{env:A}"]', 6, "occurs twice in api_key"),
+        (KEY, '["hush", "{env:A}"]', 6, "api_key[0] names no variable, so the strings after it are never used"),
+        (KEY, '["{env:A}", "{env:B-C}"]', 6, "api_key[1] has braces that are not a variable"),
+        (KEY, '"{HOUSE_KEY}"', 6, "{HOUSE_KEY} in api_key is an argument"),
+        (KEY, '"k"\nregion = ["a", "b"]', 7, "region[0] names no variable"),
+        (KEY, '"k"\nproject = "{"', 7, "project has braces"),
+        (KEY, '"k"\napi_version = "{env:V"', 7, "api_version has braces"),
+        (KEY, '"k"\nheaders = { A = "{env:V" }', 7, "A has braces"),
         ("http://localhost:8080/v1", "http://{HOST}/v1", 5, "{HOST} in base_url is an argument"),
         ("http://localhost:8080/v1", "{env:HOST", 5, "base_url has braces"),
         ('"small-*"', '"small-1*"', 17, 'two rows have match = "small-1*"; only the first would apply'),

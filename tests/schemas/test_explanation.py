@@ -29,10 +29,8 @@ def one(schema: dict[str, Any], value: Any) -> SchemaProblem:
 
 def test_valid_arguments_have_no_problems() -> None:
     schema = Schema.of(READ, closed=True)
-    for arguments in (
-        {"path": "a"},
-        {"path": "a", "tags": [], "options": {"case": False, "mode": "slow"}, "limit": 7.0},
-    ):
+    full = {"path": "a", "tags": [], "options": {"case": False, "mode": "slow"}, "limit": 7.0}
+    for arguments in ({"path": "a"}, full):
         assert schema.validate(arguments) == ()
         assert schema.validate(freeze(arguments)) == ()
         assert schema.validate(types.MappingProxyType(arguments)) == ()
