@@ -25,7 +25,7 @@ from ripieno.descriptors.reader.kinds import Free, Named, Number, Several, Text,
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.reader.references import Reader
-from ripieno.descriptors.sandbox import SANDBOX, SandboxDescriptor
+from ripieno.descriptors.sandbox import PATHS, SANDBOX, SandboxDescriptor
 from ripieno.descriptors.timeouts import BREAKER, Caution
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, is_list, is_table, merge
@@ -105,24 +105,12 @@ ENSEMBLES = Table(
     "[ensembles]",
     "Where ensembles are, and which of them are enabled. A list contains inline ensembles.",
     (
-        Key(
-            "paths",
-            Several(Text(), "paths"),
-            "Folders of ensembles, or files, from this file's folder.",
-            default=(),
-            example=["ensembles"],
-        ),
+        Key("paths", PATHS, "Folders of ensembles, or files, from this file's folder.", (), ["ensembles"]),
         Key(
             "enabled", ENSEMBLE_NAMES, "The enabled ensembles. If absent, those of the profile.", example=["io", "git"]
         ),
         Key("profile", ENSEMBLE_NAME, "A named selection of ensembles.", example="minimal"),
-        Key(
-            "include",
-            ENSEMBLE_NAMES,
-            "Ensembles that are enabled in addition to those of enabled or of the profile.",
-            default=(),
-            example=["python"],
-        ),
+        Key("include", ENSEMBLE_NAMES, "Ensembles to enable in addition to enabled or the profile.", (), ["python"]),
     ),
 )
 PLUGINS = Table(
@@ -133,8 +121,8 @@ PLUGINS = Table(
             "allow",
             Several(Text(pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*", shape="a name"), "names of distributions"),
             "Distributions whose plugins are loaded.",
-            default=(),
-            example=["ripieno-weather"],
+            (),
+            ["ripieno-weather"],
         ),
     ),
 )
@@ -143,13 +131,7 @@ MODEL = Table(
     "The default model, and its controls.",
     (
         Key("default", MODEL_IDENTITY, "The model, with its provider.", example="house/small-1"),
-        Key(
-            "fallback",
-            MODEL_IDENTITIES,
-            "Models to try in order if it is unavailable.",
-            default=(),
-            example=["garden/small-1"],
-        ),
+        Key("fallback", MODEL_IDENTITIES, "Models to try in order if it fails.", (), ["garden/small-1"]),
         *CONTROL_KEYS,
     ),
 )
@@ -158,15 +140,8 @@ AGENT = Table(
     "A model with instructions and exactly these tools.",
     (
         Key("model", MODEL_IDENTITY, "Its model. If absent, the default one.", example="house/small-1"),
-        Key(
-            "fallback",
-            MODEL_IDENTITIES,
-            "Models to try in order if its own is unavailable.",
-            example=["garden/small-1"],
-        ),
-        Key(
-            "instructions", Text(blank=True), "Its system instructions.", default="", example="Answer in one sentence."
-        ),
+        Key("fallback", MODEL_IDENTITIES, "Models to try in order if its own fails.", example=["garden/small-1"]),
+        Key("instructions", Text(blank=True), "Its system instructions.", "", "Answer in one sentence."),
         Key("controls", CONTROLS, "Controls that replace those of [model], key by key."),
         Key("limits", LIMITS, "Limits that replace those of [limits], key by key."),
         Key("history", HISTORY, "Keys that replace those of [history], one by one."),

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Format, Limits, Reasoning, Rules
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import INVALID, Flag, Free, Number, Several, Size, Text, refuse
+from ripieno.descriptors.reader.kinds import COUNT, INVALID, Flag, Free, Number, Several, Size, Text, refuse
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, subject
 from ripieno.descriptors.rules import FORM, Pattern
@@ -92,30 +92,25 @@ _CONTROLS, _LIMITS, _RULES = Controls(), Limits(), Rules()
 CONTROL_KEYS: tuple[Key, ...] = Key.rows(
     _CONTROLS,
     ("temperature", Number(minimum=0, maximum=2), "The randomness of the output.", 0.2),
-    ("output_tokens", Number(whole=True, minimum=1), "The most tokens of one answer.", 8192),
+    ("output_tokens", COUNT, "The most tokens of one answer.", 8192),
     ("top_p", Number(above=0, maximum=1), "The share of the most probable tokens to sample from.", 0.9),
     ("stop", Several(Text(blank=True), "strings"), "Texts that end an answer.", ["END"]),
     ("reasoning", Text(choices=get_args(Reasoning)), "The amount of reasoning before an answer.", "low"),
     ("stream", Flag(), "Whether answers are streamed.", False),
     ("tool_choice", Text(), "auto, none, required, or the name of one tool.", "required"),
-    (
-        "allowed_tools",
-        Several(Text(), "names that models see"),
-        "Tools that may be called, while all stay visible.",
-        ["read_file"],
-    ),
+    ("allowed_tools", Several(Text(), "exposed names"), "Tools that may be called; all stay visible.", ["read_file"]),
     ("parallel", Flag(), "Whether one message may have several calls.", False),
     ("strict", Flag(), "Whether the provider enforces argument schemas.", True),
     ("format", Formats(), "The required form of the text of an answer: JSON.", {"kind": "json_object"}),
 )
 LIMIT_KEYS: tuple[Key, ...] = Key.rows(
     _LIMITS,
-    ("turns", Number(whole=True, minimum=1), "Turns of one run.", 50),
+    ("turns", COUNT, "Turns of one run.", 50),
     ("calls", Number(whole=True, minimum=0), "Calls of one run.", 200),
     ("wall", Number(above=0, unit="seconds"), "Seconds that one run may take.", 3600),
-    ("repeats", Number(whole=True, minimum=1), "Equal calls with equal results that one run may have.", 5),
+    ("repeats", COUNT, "Equal calls with equal results that one run may have.", 5),
     ("output", Size(), "How much of a result is kept. If absent, each invoker decides.", "32 KiB"),
-    ("tokens", Number(whole=True, minimum=1), "Tokens of one run, input and output.", 1_000_000),
+    ("tokens", COUNT, "Tokens of one run, input and output.", 1_000_000),
     ("spill", Size(), "How much of a result that is too long is stored, to be read later.", "64 MiB"),
 )
 RULE_KEYS: tuple[Key, ...] = Key.rows(

@@ -16,7 +16,7 @@ from ripieno.descriptors.invokers import (
 )
 from ripieno.descriptors.policy_keys import CALL_KEYS, ENABLED, POLICY_KEYS, REQUIREMENT, check_policies, make_policy
 from ripieno.descriptors.reader.keys import Key, Table, description_key
-from ripieno.descriptors.reader.kinds import Elements, Flag, Free, Named, Number, Several, Text, plain
+from ripieno.descriptors.reader.kinds import COUNT, Elements, Flag, Free, Named, Several, Text, plain
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.reader.references import Reader
@@ -147,13 +147,7 @@ HEADER_KEYS = (
     Key("name", ENSEMBLE_NAME, "Its unique name.", required=True, example="io"),
     description_key("Its purpose, for people.", "Reads and writes files"),
     ENABLED,
-    Key(
-        "required",
-        Flag(),
-        "Whether start-up fails if it cannot connect. Otherwise it is left out and listed.",
-        default=True,
-        example=False,
-    ),
+    Key("required", Flag(), "Whether start-up fails if it cannot connect. Otherwise it is left out.", True, False),
     Key(
         "module",
         Text(
@@ -173,21 +167,21 @@ HEADER_KEYS = (
         "scope",
         Text(choices=("application", "conversation")),
         "Whether all conversations share one connection, or each has its own.",
-        default="application",
-        example="conversation",
+        "application",
+        "conversation",
     ),
     Key(
         "pin",
         Text(choices=("required", "warn", "off")),
         "If its tools differ from those that ripieno lock recorded, it is disabled (required), a warning "
         "is reported (warn), or nothing is compared (off).",
-        default="warn",
-        example="required",
+        "warn",
+        "required",
     ),
     Key("category", Text(), "A category, by which profiles select it.", example="files"),
     Key(
         "tokens",
-        Number(whole=True, minimum=1),
+        COUNT,
         "Tokens that all results of its tools may use in a request; notes replace older results. If "
         "absent, there is no limit.",
         example=20_000,
@@ -197,15 +191,10 @@ HEADER_KEYS = (
         Several(REQUIREMENT, "names"),
         "Its requirements: programs, other ensembles, a sandbox, the network. If one is missing, the "
         "ensemble is left out, with the reason.",
-        default=(),
-        example=["command:docker"],
+        (),
+        ["command:docker"],
     ),
-    Key(
-        "max_parallel",
-        Number(whole=True, minimum=1),
-        "Calls of all its invokers that may run at the same time.",
-        example=4,
-    ),
+    Key("max_parallel", COUNT, "Calls of all its invokers that may run at the same time.", example=4),
 )
 _OWN = frozenset(key.name for key in HEADER_KEYS)
 _HEADER_DEFAULTS: dict[str, Any] = {
@@ -221,15 +210,7 @@ DEFAULTS = Table("[defaults]", "The policy of every invoker, unless its own keys
 CONNECTION = Table(
     "[connection]",
     "Its connection. The other keys are the origin's.",
-    (
-        Key(
-            "origin",
-            Text(),
-            "The origin of its invokers: mcp, http, python, or a plugin's.",
-            required=True,
-            example="mcp",
-        ),
-    ),
+    (Key("origin", Text(), "Its origin: mcp, http, python, or a plugin's.", required=True, example="mcp"),),
     others="settings of the origin",
 )
 OVERRIDE = Table(
@@ -243,20 +224,11 @@ OVERRIDE = Table(
     ),
 )
 BODY_KEYS = (
-    DEFAULTS.key("defaults", default=frozendict()),
-    Key(
-        "configuration",
-        Free(),
-        "Free keys, available as context.configuration.",
-        default=frozendict(),
-        example={"root": "documents"},
-    ),
+    DEFAULTS.key("defaults", default=EMPTY),
+    Key("configuration", Free(), "Free keys, available as context.configuration.", EMPTY, {"root": "documents"}),
     CONNECTION.key("connection"),
     Key(
-        "overrides",
-        Named(Text(), OVERRIDE),
-        "Keys of the operator that replace those of the server, by tool.",
-        default=frozendict(),
+        "overrides", Named(Text(), OVERRIDE), "Keys of the operator that replace the server's, by tool.", default=EMPTY
     ),
     Key("invokers", Elements(ITEM, "tables, each one invoker"), "Its invokers: inline, or by source.", default=()),
 )

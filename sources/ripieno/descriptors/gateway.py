@@ -14,7 +14,7 @@ from ripieno.descriptors.ensembles import ENSEMBLE_NAMES
 from ripieno.descriptors.providers import MODEL_IDENTITIES, MODEL_IDENTITY
 from ripieno.descriptors.reader.alternatives import Variables
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import INVALID, Flag, Named, Number, Several, Size, Text, refuse
+from ripieno.descriptors.reader.kinds import COUNT, INVALID, Flag, Named, Number, Several, Size, Text, refuse
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, subject
 from ripieno.descriptors.templates import Template
@@ -129,12 +129,7 @@ _SECONDS = Number(above=0, maximum=86_400, unit="seconds")
 
 _OFFER = Key.rows(
     _DEFAULTS,
-    (
-        "models",
-        MODEL_IDENTITIES,
-        "Models that clients may request, by the whole name or by the part after the provider.",
-        ["house/small-1"],
-    ),
+    ("models", MODEL_IDENTITIES, "Models that clients may request, with or without the provider.", ["house/small-1"]),
     (
         "map",
         Named(Text(pattern=r"\S{1,256}", shape="a name without spaces"), MODEL_IDENTITY),
@@ -152,29 +147,14 @@ _OFFER = Key.rows(
         {"code_interpreter": "execution.python_exec"},
     ),
     ("mcp", ENSEMBLE_NAMES, "Ensembles that a request may name as the label of an MCP server.", ["git"]),
-    (
-        "strict",
-        Flag(),
-        "Whether a request with a hosted tool that has no binding is refused. Otherwise the tool is left out.",
-        True,
-    ),
-    (
-        "absent",
-        Text(choices=get_args(Absence)),
-        "Calls that need the approval of a person are denied, or wait for one.",
-        "defer",
-    ),
+    ("strict", Flag(), "Whether requests with unbound hosted tools are refused. Otherwise these are left out.", True),
+    ("absent", Text(choices=get_args(Absence)), "Whether calls that need an approval are denied, or wait.", "defer"),
     ("show_calls", Flag(), "Whether answers contain the calls that ran here, and their results.", False),
-    (
-        "max_turns",
-        Number(whole=True, minimum=1),
-        "Turns of the model in one request whose calls run here. If absent, [limits] decides.",
-        8,
-    ),
+    ("max_turns", COUNT, "Turns of the model in one request whose calls run here. If absent, [limits] decides.", 8),
     (
         "events",
         Text(choices=get_args(EventNames)),
-        "Names of the events of streamed responses: the public ones, or also the older names.",
+        "Event names of streams: official ones, or also older ones.",
         "seed",
     ),
     ("metrics", Flag(), "Whether /metrics returns counters, if the extra otel is installed.", False),

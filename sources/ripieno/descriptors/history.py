@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from ripieno.descriptors.providers import MODEL_IDENTITY
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import Either, Flag, Number, Several, Text
+from ripieno.descriptors.reader.kinds import COUNT, Either, Flag, Number, Several, Text
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems
 
@@ -51,11 +51,11 @@ HISTORY = Table(
         ),
         (
             "tokens",
-            Number(whole=True, minimum=1),
+            COUNT,
             "Tokens that may be sent, without tools. If absent, the model's context without its answer and the tools.",
             50_000,
         ),
-        ("exchanges", Number(whole=True, minimum=1), "Exchanges in the window of sliding-window, not tokens.", 40),
+        ("exchanges", COUNT, "Exchanges in the window of sliding-window, not tokens.", 40),
         (
             "keep",
             Number(minimum=0, maximum=0.9),

@@ -91,13 +91,7 @@ INVOCABLE = Table(
     "[invocable]",
     "How it runs. If absent, the function with the invoker's name in the ensemble's module.",
     (
-        Key(
-            "origin",
-            Text(),
-            "Its origin: python, command, http, client, or a plugin's.",
-            default="python",
-            example="command",
-        ),
+        Key("origin", Text(), "Its origin: python, command, http, client, or a plugin's.", "python", "command"),
         *CALL_KEYS,
     ),
     others="settings of the origin",
@@ -114,8 +108,8 @@ BODY_KEYS = (
         "configuration",
         Free(),
         "Free keys that override the ensemble's, available as context.configuration.",
-        default=frozendict(),
-        example={"root": "documents"},
+        EMPTY,
+        {"root": "documents"},
     ),
     INVOCABLE.key("invocable"),
 )

@@ -11,7 +11,7 @@ from frozendict import frozendict
 
 from ripieno.descriptors.policies import EFFECTS, PASSING, OnError, Policy, RetryPolicy
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import INVALID, Flag, Free, Number, Several, Size, Text
+from ripieno.descriptors.reader.kinds import COUNT, INVALID, Flag, Free, Number, Several, Size, Text
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, spelling
 from ripieno.descriptors.templates import Template
@@ -116,7 +116,7 @@ REQUIREMENT = Text(
 )
 
 
-ENABLED = Key("enabled", Flag(), "Whether it is available.", default=True, example=False)
+ENABLED = Key("enabled", Flag(), "Whether it is available.", True, False)
 
 POLICY_KEYS: tuple[Key, ...] = (
     *Key.rows(
@@ -135,8 +135,8 @@ POLICY_KEYS: tuple[Key, ...] = (
         ("writes", RESOURCES, "Resources that a call changes; empty for none.", ["table:orders"]),
         ("supersedes", _RESULTS, "Earlier results that a call makes stale.", ["read:{path}"]),
         ("requires", Several(REQUIREMENT, "names"), "Requirements without which it is absent.", ["command:git"]),
-        ("max_parallel", Number(whole=True, minimum=1), "Calls of one invoker that may run at the same time.", 1),
-        ("repeats", Number(whole=True, minimum=1), "Equal calls with equal results that one run may have.", 50),
+        ("max_parallel", COUNT, "Calls of one invoker that may run at the same time.", 1),
+        ("repeats", COUNT, "Equal calls with equal results that one run may have.", 50),
         ("cache", Number(minimum=0, unit="seconds"), "Seconds for which a result is reused; 0 is never.", 300),
         (
             "tool_search",
@@ -153,12 +153,7 @@ CALL_KEYS: tuple[Key, ...] = Key.rows(
     _STRICT,
     ("presets", Free(), "Arguments that are fixed and hidden from the model.", {"units": "metric"}),
     ("timeout_argument", Text(), "The argument that sets the deadline, within its schema's bounds.", "timeout"),
-    (
-        "again_argument",
-        Text(),
-        "The argument that names an earlier call, which runs in place of this one.",
-        "invocation",
-    ),
+    ("again_argument", Text(), "The argument that names an earlier call, which runs instead.", "invocation"),
 )
 
 _FIELDS = tuple(key.name for key in (*POLICY_KEYS, *CALL_KEYS) if key not in RETRY_KEYS)

@@ -43,23 +43,11 @@ HEADER = Table(
             "categories",
             Several(Text(), "words", once=True),
             "Categories. All ensembles of these categories are enabled.",
-            default=(),
-            example=["file_read", "git"],
+            (),
+            ["file_read", "git"],
         ),
-        Key(
-            "ensembles",
-            ENSEMBLE_NAMES,
-            "The ensembles in the order in which models see them, after those of its categories.",
-            default=(),
-            example=["io"],
-        ),
-        Key(
-            "configurable",
-            ENSEMBLE_NAMES,
-            "Ensembles that fit it. They are enabled if include under [ensembles] names them.",
-            default=(),
-            example=["network"],
-        ),
+        Key("ensembles", ENSEMBLE_NAMES, "Further ensembles, in the order in which models see them.", (), ["io"]),
+        Key("configurable", ENSEMBLE_NAMES, "Fitting ensembles, enabled only by [ensembles] include.", (), ["network"]),
     ),
 )
 PROFILE = Table("a profile's file", "One profile.", (HEADER.key("profile", required=True),))

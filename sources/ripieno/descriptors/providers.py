@@ -10,7 +10,7 @@ from frozendict import frozendict
 from ripieno.descriptors.model_rows import ModelRow, Rows, lay_keys
 from ripieno.descriptors.reader.alternatives import Alternatives, Choice, Variables, alternatives, variables_in
 from ripieno.descriptors.reader.keys import UNSET, Key, Table, description_key
-from ripieno.descriptors.reader.kinds import Flag, Named, Number, Pattern, Several, Text
+from ripieno.descriptors.reader.kinds import COUNT, Flag, Named, Number, Pattern, Several, Text
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.timeouts import BREAKER, TIMEOUTS
@@ -45,20 +45,8 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
         "turn",
     ),
     Key("sampling", Flag(), "Whether it accepts temperature and top_p. If absent, its wire decides.", UNSET, False),
-    Key(
-        "thinking_budgets",
-        Flag(),
-        "Whether the amount of reasoning is sent as a number of tokens. If absent, as a word.",
-        UNSET,
-        True,
-    ),
-    Key(
-        "signature_placeholder",
-        Text(),
-        "The signature to send for a call that another model made, if one is required.",
-        UNSET,
-        "none-was-made",
-    ),
+    Key("thinking_budgets", Flag(), "Whether reasoning effort is sent in tokens. If absent, as a word.", UNSET, True),
+    Key("signature_placeholder", Text(), "Signature for calls of other models, if required.", UNSET, "none-was-made"),
     Key("custom_tools", Flag(), "Whether free-form tools are sent as such, not as functions of a text.", UNSET, False),
     Key("allowed_tools", Flag(), "Whether requests can list the tools that may be called.", False, True),
     Key("tool_search", Flag(), "Whether the provider searches tools itself, on wires that support it.", False, True),
@@ -85,19 +73,9 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
         "hermes",
         "qwen-coder",
     ),
+    Key("output_tokens", COUNT, "Tokens of an answer, if the wire requires a number.", 4096, 8192),
     Key(
-        "output_tokens",
-        Number(whole=True, minimum=1),
-        "Tokens of an answer, if the wire requires a number.",
-        4096,
-        8192,
-    ),
-    Key(
-        "context",
-        Number(whole=True, minimum=1),
-        "Tokens of its context: messages, tools and answer. If absent, it is unknown.",
-        UNSET,
-        128_000,
+        "context", COUNT, "Tokens of its context: messages, tools and answer. If absent, it is unknown.", UNSET, 128_000
     ),
     Key("cache_breakpoints", Flag(), "Whether requests mark what to cache. If absent, its wire decides.", UNSET, False),
 )
@@ -174,39 +152,23 @@ ENDPOINT_KEYS = (
         "Its URL. Only some clouds need none.",
         example="http://localhost:8080/v1",
     ),
-    Key(
-        "api_key",
-        Alternatives(),
-        "Its key, best given as a variable.",
-        example=["{env:HOUSE_KEY}", "{env:HOUSE_TOKEN}"],
-    ),
+    Key("api_key", Alternatives(), "Its key, best as a variable.", example=["{env:HOUSE_KEY}", "{env:HOUSE_TOKEN}"]),
     Key("carrier", _PROTOCOL, 'The protocol that carries the protocol "prompted".', example="example-chat"),
     Key(
         "headers",
         Named(_HEADER_NAME, Variables(text=Text(blank=True))),
         "Headers to send with every request.",
-        default=frozendict(),
-        example={"X-Team": "{env:TEAM}"},
+        EMPTY,
+        {"X-Team": "{env:TEAM}"},
     ),
     Key("cloud", _PROTOCOL, "The cloud that hosts the models, if any. It determines the addresses.", example="example"),
     Key("region", Alternatives(), "Its region in the cloud.", example="{env:HOUSE_REGION}"),
     Key("project", Alternatives(), "The account in the cloud, if it has accounts.", example="house-1"),
     Key("api_version", Variables(), "The version of the cloud's API, if it requires one.", example="2024-10-21"),
-    Key(
-        "retries",
-        Number(whole=True, minimum=0, maximum=10),
-        "Retries of a request after a transient failure.",
-        default=RETRIES,
-        example=5,
-    ),
+    Key("retries", Number(whole=True, minimum=0, maximum=10), "Retries after a transient failure.", RETRIES, 5),
     TIMEOUTS.key("timeouts", default=EMPTY),
     Key("breaker", BREAKER, "Keys that override those of [breaker].", default=EMPTY),
-    Key(
-        "homepage",
-        Text(pattern=r"https?://[^\s]+", shape="a URL"),
-        "A web page about it, with keys.",
-        example="https://example.org",
-    ),
+    Key("homepage", Text(pattern=r"https?://[^\s]+", shape="a URL"), "Its web page.", example="https://example.org"),
 )
 HEADER = Table("[provider]", "The endpoint.", (_NAME, _PROTOCOL_KEY, *ENDPOINT_KEYS))
 _HEADER_NAMES = tuple(key.name for key in HEADER.keys)
@@ -217,7 +179,7 @@ MODEL_ROW = Table(
     (Key("match", Text(), "A pattern of names, with * and ?.", required=True, example="small-*"), *CAPABILITY_KEYS),
 )
 BODY_KEYS = (
-    CAPABILITY_TABLE.key("capabilities", default=frozendict()),
+    CAPABILITY_TABLE.key("capabilities", default=EMPTY),
     Key(
         "models",
         Rows(MODEL_ROW, "tables, each with a match"),

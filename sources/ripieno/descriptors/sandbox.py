@@ -11,7 +11,7 @@ Level = Literal["required", "auto", "off"]
 #: In order of strictness.
 LEVELS: tuple[str, ...] = ("off", "auto", "required")
 
-_PATHS = Several(Text(), "paths")
+PATHS = Several(Text(), "paths")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +57,13 @@ SANDBOX = Table(
         ),
         (
             "readable",
-            _PATHS,
+            PATHS,
             "Folders and files that programs may read in addition to the system's, from this file's folder.",
             ["~/.cargo/registry"],
         ),
         (
             "writable",
-            _PATHS,
+            PATHS,
             "Folders that programs may write in addition to the workspace, from this file's folder.",
             ["~/.cache/builds"],
         ),

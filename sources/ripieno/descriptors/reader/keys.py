@@ -146,7 +146,7 @@ class Table:
 
 def description_key(documentation: str, example: str) -> Key:
     """The optional key with a description for people."""
-    return Key("description", Text(blank=True), documentation, default="", example=example)
+    return Key("description", Text(blank=True), documentation, "", example)
 
 
 def _property(key: Key) -> dict[str, Any]:

@@ -179,6 +179,8 @@ class Number:
         }
 
 
+#: A whole number of things.
+COUNT: Final = Number(whole=True, minimum=1)
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SIZE = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*(B|KiB|MiB|GiB)\s*")
 _LOOSE_SIZE = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([kmgKMG]?)i?[bB]?(?:ytes?)?\s*")
