@@ -1,28 +1,24 @@
-"""From files to connected ensembles: everything at once, or nothing at all."""
+"""Assemblies: all ensembles are connected, or none; and why a start fails."""
 
 import asyncio
 import contextlib
 import os
 import pathlib
 import sys
+import traceback
 from collections.abc import AsyncGenerator
 
 import pytest
 from frozendict import frozendict
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.shortcuts import connected, prepare_ensembles
 from ripieno.canisters import InvocationCanister, ResultCanister, SupervisorCanister
 from ripieno.canisters.controls import Rules
 from ripieno.conducting import conduct
 from ripieno.ensembles import Ensemble, Opened
-from ripieno.exceptions import (
-    AssemblyFailure,
-    ConfigurationInvalidity,
-    ConnectionFailure,
-    InputError,
-    NameAbsence,
-)
+from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, ConnectionFailure, InputError, NameAbsence
 from ripieno.execution import Execution
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
@@ -147,9 +143,7 @@ async def test_every_problem_of_a_start_comes_together(user: User, greeting: str
         async with assemble({"plugins": {"allow": ["not-installed"]}}, places=user.places):
             pytest.fail("It must not start.")
     text = caught.value.text
-    assert "not-installed" in text
-    assert "'command'" in text
-    assert "'name'" in text or "name" in text
+    assert all(part in text for part in ("not-installed", "'command'", "name"))
 
 
 async def test_two_tools_of_one_name_are_an_error_that_names_both(user: User, greeting: str) -> None:
@@ -241,7 +235,7 @@ async def test_own_ensembles_connect_together() -> None:
 
 
 def watched(name: str, events: list[str], fault: BaseException | None = None) -> Ensemble:
-    """An ensemble of the program's own, that tells of its connection, or fails to connect."""
+    """An ensemble of the program's own that notes its connection, or fails to connect."""
 
     @contextlib.asynccontextmanager
     async def opener() -> AsyncGenerator[Opened, None]:
@@ -254,21 +248,6 @@ def watched(name: str, events: list[str], fault: BaseException | None = None) ->
             events.append(f"{name} closed")
 
     return Ensemble(name, opener=opener)
-
-
-async def test_own_ensembles_fail_as_an_assembly_does() -> None:
-    events: list[str] = []
-    faults = {"second": OSError("on holiday"), "third": ValueError("out of tune")}
-    ensembles = [watched("first", events), *(watched(name, events, fault) for name, fault in faults.items())]
-    with pytest.raises(AssemblyFailure) as caught:
-        async with connected(*ensembles):
-            pytest.fail("They must not start.")
-    assert [type(failure) for failure in caught.value.exceptions] == [ConnectionFailure, ConnectionFailure]
-    assert [str(failure) for failure in caught.value.exceptions] == [
-        "Ensemble 'second': it could not connect: OSError: on holiday",
-        "Ensemble 'third': it could not connect: ValueError: out of tune",
-    ]
-    assert events == ["first opened", "first closed"]
 
 
 async def test_what_the_program_raises_among_its_own_ensembles_comes_as_it_is() -> None:
@@ -317,3 +296,58 @@ def test_workspace_is_absolute(user: User, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(user.workspace)
     assert assemble(places=user.places).surroundings.workspace == pathlib.Path(os.getcwd())
     assert assemble(places=user.places, workspace="x").surroundings.workspace == user.workspace / "x"
+
+
+# What a failed start reports.
+
+
+async def failing(user: User) -> AssemblyFailure:
+    settings = {"ensembles": {"enabled": ["nowhere", "io", "nothing"]}, "plugins": {"allow": ["not-installed"]}}
+    with pytest.raises(AssemblyFailure) as caught:
+        async with assemble(settings, places=user.places):
+            pytest.fail("It must not start.")
+    return caught.value
+
+
+async def test_a_traceback_has_each_reason_once(user: User) -> None:
+    failure = await failing(user)
+    shown = "".join(traceback.format_exception(failure))
+    for reason in ("'nowhere'", "'nothing'", "'not-installed'"):
+        assert shown.count(reason) == 1
+        assert failure.text.count(reason) == 1
+
+
+async def test_a_part_of_a_failure_is_one_too(user: User) -> None:
+    names, others = (await failing(user)).split(NameAbsence)
+    assert isinstance(names, AssemblyFailure)
+    assert isinstance(others, AssemblyFailure)
+    assert "'nowhere'" in names.text
+    assert "'not-installed'" not in names.text
+
+
+def test_every_unknown_ensemble_is_named(user: User) -> None:
+    loaded = load_configuration({"ensembles": {"enabled": ["oi", "io", "nothing"]}}, places=user.places)
+    assert [failure.name for failure in loaded.failures if isinstance(failure, NameAbsence)] == ["oi", "nothing"]
+    assert "under [ensembles] enabled" in str(loaded.failures[0])
+
+
+def test_the_profile_that_names_an_unknown_ensemble_is_named(user: User) -> None:
+    profiles = user.configuration / "profiles"
+    profiles.mkdir(parents=True)
+    (profiles / "odd.toml").write_text('[profile]\nname = "odd"\nensembles = ["oi"]\n')
+    (failure,) = load_configuration({"ensembles": {"profile": "odd"}}, places=user.places).failures
+    assert "by the profile 'odd'" in str(failure)
+
+
+def test_a_configuration_that_is_not_there_says_how_to_make_one(user: User, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "ripieno.toml"
+    (failure,) = load_configuration(file, places=user.places).failures
+    assert str(file) in str(failure)
+    assert "[ensembles]" in str(failure)
+    assert "ripieno schema config" in str(failure)
+    # An empty one will do, as it says; a broken one is told what is broken.
+    file.write_text("")
+    assert load_configuration(file, places=user.places).failures == ()
+    file.write_text("[")
+    (failure,) = load_configuration(file, places=user.places).failures
+    assert "ripieno schema config" not in str(failure)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ripieno.approvals import Approve, ConfirmationRequest
+from ripieno.approvals import Approve
 from ripieno.assembly import Assembly, assemble
 from ripieno.assembly.configuration import Places
-from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters import InvocationCanister
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ConfigurationInvalidity
@@ -21,11 +21,11 @@ from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.servers.http.server import serve
-from ripieno.storage.records import Record
 from ripieno.testing import call, turn
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
 from ripieno.testing.wires import model_of
+from tests.support.scripted_models import Person, Recording, fault_of, results_of
 
 LEDGER = """
 [ensemble]
@@ -88,27 +88,6 @@ SCORE = Score.of_turns(
 )
 
 
-class Recorded:
-    """A recorder in memory."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-
-    def record(self, records: Any) -> None:
-        self.records.extend(records)
-
-
-class Approving:
-    """Somebody who approves, and what was asked."""
-
-    def __init__(self) -> None:
-        self.requests: list[ConfirmationRequest] = []
-
-    async def confirm(self, request: ConfirmationRequest) -> Approve:
-        self.requests.append(request)
-        return Approve()
-
-
 def loaded(tmp_path: pathlib.Path, ensembles: dict[str, str], tables: dict[str, Any], **more: Any) -> Assembly:
     folder = tmp_path / "ensembles"
     folder.mkdir()
@@ -122,7 +101,7 @@ def loaded(tmp_path: pathlib.Path, ensembles: dict[str, str], tables: dict[str, 
 
 @pytest.mark.parametrize("protocol", [MESSAGES, CHAT, RESPONSES, GEMINI], ids=lambda one: one.name)
 async def test_a_model_behind_each_wire_finds_a_tool_and_calls_it(protocol: Protocol, tmp_path: pathlib.Path) -> None:
-    recorder, confirmer = Recorded(), Approving()
+    recorder, confirmer = Recording(), Person(Approve())
     async with serve(create_application(SCORE, [protocol])) as url:
         provider = {"protocol": protocol.name, "base_url": base_url(url, protocol), "api_key": "none"}
         assembly = loaded(
@@ -138,7 +117,7 @@ async def test_a_model_behind_each_wire_finds_a_tool_and_calls_it(protocol: Prot
     assert [one.name for one in said] == ["search_tools", "call_tool"]
     assert [one.tool for one in asked] == [one.tool for one in confirmer.requests] == ["ledger.book_payment"]
     assert confirmer.requests[0].arguments == {"account": "cash", "amount": 2}
-    ran = [(one.stage, one.tool) for one in recorder.records if one.stage in ("started", "finished")]
+    ran = [one for one in recorder.stages if one[0] in ("started", "finished")]
     assert ran == [
         ("started", "tool_search.search_tools"),
         ("finished", "tool_search.search_tools"),
@@ -149,11 +128,9 @@ async def test_a_model_behind_each_wire_finds_a_tool_and_calls_it(protocol: Prot
 
 async def test_rules_over_the_tool_hold_for_a_call_of_it(tmp_path: pathlib.Path) -> None:
     tables = {"confirmation": {"approve": ["tool_search.*"], "deny": ["ledger.book_payment"]}}
-    async with loaded(tmp_path, {"ledger": LEDGER}, tables, confirmer=Approving()) as assembly:
+    async with loaded(tmp_path, {"ledger": LEDGER}, tables, confirmer=Person(Approve())) as assembly:
         conversation = await assembly.conduct("Book", model=model_of(SCORE))
-    result = [one for one in conversation.canisters if isinstance(one, ResultCanister)][-1]
-    assert result.error is not None
-    assert result.error.category == "denied"
+    assert fault_of(results_of(conversation.canisters)[-1]).category == "denied"
 
 
 async def test_what_an_agent_does_not_have_is_neither_found_nor_called(tmp_path: pathlib.Path) -> None:
@@ -231,7 +208,7 @@ async def test_a_program_that_says_a_lot_is_read_on(tmp_path: pathlib.Path) -> N
     whole = "".join(f"number {number}\n" for number in range(200_000))
     async with loaded(tmp_path, {"speaker": SPEAKER}, tables) as assembly:
         conversation = await assembly.conduct("Count", model=model_of([turn("", calls=[call("count")]), turn("Done")]))
-        said = next(one for one in conversation.canisters if isinstance(one, ResultCanister))
+        (said,) = results_of(conversation.canisters)
         assert len(said.text) < 5_000
         assert said.text.endswith("number 199999\n")
         assert said.report.stdout_truncated
@@ -246,12 +223,12 @@ async def test_a_program_that_says_a_lot_is_read_on(tmp_path: pathlib.Path) -> N
             ]
         )
         conversation = await assembly.conduct(conversation.say("Read on"), model=model)
-        results = [one for one in conversation.canisters if isinstance(one, ResultCanister)]
+        results = results_of(conversation.canisters)
         assert results[1].text.startswith(whole[1_000_000:1_000_100])
         assert conversation.text.endswith(": number 77777")
         # Nobody else reads it.
         other = await assembly.conduct("Read", model=model)
-        assert all(one.error is not None for one in other.canisters if isinstance(one, ResultCanister))
+        assert all(one.error is not None for one in results_of(other.canisters))
     kept = [path for path in (tmp_path / "state" / "outputs").rglob("*") if path.is_file()]
     assert [path.read_text() for path in kept] == [whole]
 
@@ -259,7 +236,7 @@ async def test_a_program_that_says_a_lot_is_read_on(tmp_path: pathlib.Path) -> N
 async def test_without_the_tool_that_reads_on_nothing_is_kept(tmp_path: pathlib.Path) -> None:
     async with loaded(tmp_path, {"speaker": SPEAKER}, {}) as assembly:
         conversation = await assembly.conduct("Count", model=model_of([turn("", calls=[call("count")]), turn("Done")]))
-    said = next(one for one in conversation.canisters if isinstance(one, ResultCanister))
+    (said,) = results_of(conversation.canisters)
     assert "bytes left out" in said.text
     assert "read_output" not in said.text
     assert not (tmp_path / "state" / "outputs").exists()

@@ -8,13 +8,12 @@ import pytest
 
 from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister
-from ripieno.descriptors import Policy
-from ripieno.ensembles import Context, Definition, Ensemble, Outcome
+from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import AssemblyFailure, ExecutionFault
 from ripieno.execution import Execution
-from ripieno.schemas import Schema
 from tests.support.command_line import User
 from tests.support.sandbox_tiers import SHELTERS, shelter
+from tests.support.scripted_models import ensemble, invoke, tool
 
 CONFIGURATION = {"ensembles": {"enabled": ["greeting"]}, "confirmation": {"approve": ["*"]}}
 
@@ -82,17 +81,9 @@ async def test_a_tool_says_where_its_program_ran(user: User) -> None:
     async def none(context: Context, arguments: dict[str, Any]) -> str:
         return "x"
 
-    schema = Schema.of({"type": "object", "properties": {}}, closed=True)
-    ensemble = Ensemble.of(
-        "mine",
-        [
-            Definition(name=one.__name__, schema=schema, invocable=one, policy=Policy(effect="none"))
-            for one in (fine, failing, none)
-        ],
-    )
-    execution = Execution()
-    seen = {}
-    for name in ("fine", "failing", "none"):
-        invocation = InvocationCanister(identifier="1", name=name, arguments={})
-        seen[name] = (await execution.execute(invocation, ensembles=[ensemble])).report.sandbox
+    mine = ensemble(*(tool(one.__name__, one) for one in (fine, failing, none)))
+    seen = {
+        name: (await Execution().execute(invoke(name), ensembles=[mine])).report.sandbox
+        for name in ("fine", "failing", "none")
+    }
     assert seen == {"fine": "tier 9", "failing": "tier 8", "none": None}

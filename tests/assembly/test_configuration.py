@@ -1,12 +1,13 @@
-"""Layers: who wins, who may only narrow, and what is said about the rest."""
+"""Layers of configuration: precedence, narrowing by untrusted projects, and problems."""
 
 import pytest
 
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
-from ripieno.assembly.trust import TrustStore, find_project
+from ripieno.assembly.trust import TrustStore
 from ripieno.canisters.controls import Rules
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, NameAbsence, Problem
+from tests.assembly.test_trust import project_in
 from tests.support.command_line import User
 
 
@@ -71,10 +72,7 @@ def test_all_problems_of_all_files_come_together(user: User, greeting: str) -> N
     (failure,) = [
         one for one in load_configuration(places=user.places).failures if isinstance(one, ConfigurationInvalidity)
     ]
-    text = str(failure)
-    assert "turnz" in text
-    assert "efect" in text
-    assert "Second" in text
+    assert all(part in str(failure) for part in ("turnz", "efect", "Second"))
     assert all(problem.line is not None for problem in failure.problems)
 
 
@@ -91,7 +89,7 @@ def test_an_untrusted_project_may_only_narrow(user: User, greeting: str) -> None
     user.ensemble("evil", greeting.replace("greeting", "evil"), folder=user.workspace / "ensembles")
     user.ensemble("greeting", greeting)
     user.configure("[limits]\ncalls = 50\n")
-    project = find_project(user.workspace)
+    project = project_in(user.workspace)
     loaded = load_configuration(places=user.places, project=project)
     assert loaded.failures == ()
     assert [one.name for one in loaded.ensembles] == ["greeting"]
@@ -122,8 +120,7 @@ def test_a_trusted_project_acts_and_still_never_takes_what_is_the_users(user: Us
         '[agents.helper]\nmodel = "ours/small"\n'
     )
     file = user.ensemble("greeting", greeting, folder=user.workspace / "ensembles")
-    project = find_project(user.workspace)
-    assert project is not None
+    project = project_in(user.workspace)
     store = TrustStore(user.places.state)
     store.add(project)
     loaded = load_configuration(places=user.places, project=project)
@@ -134,8 +131,7 @@ def test_a_trusted_project_acts_and_still_never_takes_what_is_the_users(user: Us
     assert loaded.providers["ours"].base_url == "http://127.0.0.1:8/v1"
     assert loaded.configuration.agents["helper"].model == "ours/small"
     file.write_text(greeting + "# changed\n")
-    changed = find_project(user.workspace)
-    assert changed is not None
+    changed = project_in(user.workspace)
     assert (store.trusts(changed), store.knows(changed)) == (False, True)
     assert [one.name for one in load_configuration(places=user.places, project=changed).ensembles] == ["io"]
 
@@ -196,3 +192,41 @@ async def test_a_fallback_of_nobody_fails_at_the_start(user: User) -> None:
         async with assemble({"model": {"default": "openai/m", "fallback": ["opnai/m"]}}, places=user.places):
             pytest.fail("it started")
     assert "Did you mean 'openai'?" in caught.value.text
+
+
+# ``[configuration.NAME]``, settings over those of an ensemble.
+
+MORE = '[configuration]\nfolder = "a"\nplaces = { one = 1, two = 2 }\n[[invokers]]\n'
+
+
+def test_settings_are_laid_over_an_ensemble_and_its_invokers(user: User, greeting: str) -> None:
+    user.ensemble("greeting", greeting.replace("[[invokers]]\n", MORE, 1))
+    user.configure('[configuration.greeting]\nfolder = "b"\nnames = ["x"]\n')
+    loaded = load_configuration(
+        {"configuration": {"greeting": {"names": [], "places": {"two": 3}}}}, places=user.places
+    )
+    assert loaded.failures == ()
+    one = loaded.known["greeting"]
+    assert one.configuration == {"folder": "b", "names": (), "places": {"one": 1, "two": 3}}
+    assert one.invokers[0].configuration == one.configuration
+
+
+def test_settings_of_nobody_are_an_error(user: User, greeting: str) -> None:
+    user.ensemble("greeting", greeting)
+    (failure,) = load_configuration({"configuration": {"greetings": {"a": 1}}}, places=user.places).failures
+    assert isinstance(failure, NameAbsence)
+    assert failure.nearest[0] == "greeting"
+    assert "under [configuration]" in str(failure)
+
+
+def test_a_project_sets_none_of_them_trusted_or_not(user: User) -> None:
+    (user.workspace / "ripieno.toml").write_text('[configuration.network]\nhosts = ["evil.example"]\nlocal = true\n')
+    project = project_in(user.workspace)
+    for trusted in (False, True):
+        if trusted:
+            TrustStore(user.places.state).add(project)
+        loaded = load_configuration(
+            {"configuration": {"network": {"hosts": ["a.example"]}}}, places=user.places, project=project
+        )
+        assert loaded.known["network"].configuration == {"hosts": ("a.example",)}
+        assert "[configuration]" in {one.name for one in loaded.left_out}

@@ -1,4 +1,4 @@
-"""What an environment has to have, and what it has: the manifest, its profiles, coverage, and single tasks."""
+"""The coverage of an environment: the manifest, its profiles, and single tasks."""
 
 import dataclasses
 import pathlib

@@ -1,4 +1,4 @@
-"""Plugins: installed is not consent, and one that fails does not silence the others."""
+"""Plugins: installation is not consent, and one that fails does not affect the others."""
 
 import importlib
 import pathlib
@@ -36,7 +36,7 @@ def ripieno_data():
 
 
 def install(site: pathlib.Path, distribution: str, module: str, source: str) -> None:
-    """A distribution as installers leave it behind: a module, and metadata with an entry point."""
+    """An installed distribution: a module, and metadata with an entry point."""
     (site / f"{module}.py").write_text(source)
     folder = site / f"{distribution.replace('-', '_')}-1.0.dist-info"
     folder.mkdir()

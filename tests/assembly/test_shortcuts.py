@@ -1,4 +1,4 @@
-"""``ripieno.run``: what a script needs, with a model that answers over real HTTP."""
+"""``ripieno.run`` in scripts, with a model over real HTTP."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ import pytest
 import tomli_w
 
 import ripieno
-from ripieno.approvals import Approve, ConfirmationRequest
+from ripieno.approvals import Approve
 from ripieno.canisters import Controls, SupervisorCanister
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
@@ -34,6 +34,7 @@ from ripieno.testing import call, turn
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
 from tests.support.command_line import PATIENCE, User
+from tests.support.scripted_models import Person
 
 SCORE = Score.of_turns([turn("I ask.", calls=[call("tell", "told", what="it")]), turn("It says: {told}")])
 #: What was opened and closed in the test that runs.
@@ -60,7 +61,7 @@ CONFIGURED = {
 
 
 class Instrument:
-    """An ensemble ``name`` whose connection is watched; its one tool ``tell`` tells of the call that it serves."""
+    """An ensemble that notes its connection; its one tool ``tell`` notes its calls."""
 
     def __init__(self, name: str = "own", *, effect: Any = "read", fault: BaseException | None = None) -> None:
         self.fault = fault
@@ -97,17 +98,6 @@ def failing(name: str, reason: str) -> Ensemble:
         yield
 
     return Ensemble(name, opener=refuse)
-
-
-class Approving:
-    """Approves everything."""
-
-    def __init__(self) -> None:
-        self.asked: list[ConfirmationRequest] = []
-
-    async def confirm(self, request: ConfirmationRequest) -> Approve:
-        self.asked.append(request)
-        return Approve()
 
 
 class Listening:
@@ -287,7 +277,7 @@ async def test_without_a_configuration_it_is_the_users_own(tables: Mapping[str, 
 
 
 async def test_what_the_caller_names_is_handed_on(tables: Mapping[str, Any], application: Listening) -> None:
-    confirmer = Approving()
+    confirmer = Person(Approve())
     own = Instrument(effect="write")
     token = object()
     conversation = await run(
@@ -301,7 +291,7 @@ async def test_what_the_caller_names_is_handed_on(tables: Mapping[str, Any], app
         auxdata=token,
     )
     assert conversation.canisters[0] == SupervisorCanister.of("Be brief.")
-    assert [request.tool for request in confirmer.asked] == ["own.tell"]
+    assert [request.tool for request in confirmer.requests] == ["own.tell"]
     assert [context.auxdata for context in own.contexts] == [token]
     assert [(one["model"], one["temperature"]) for one in application.asked] == [("large-1", 0.25)] * 2
     assert not any(one.get("stream") for one in application.asked)

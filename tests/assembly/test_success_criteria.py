@@ -1,19 +1,21 @@
-"""What an application of agents is held to (seed 003, "Success Criteria"): real tools, real consent, a real journal."""
+"""The success criteria of seed 003: agents with real tools, real consent and a real journal."""
 
+import json
 import sys
 from typing import Any
 
 import pytest
 
-from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny
+from ripieno.approvals import Approve, Deny
 from ripieno.assembly import assemble
-from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
+from ripieno.canisters import Conversation, InvocationCanister
 from ripieno.jsonvalues import thaw
 from ripieno.models import Model
 from ripieno.storage.journal import Journal
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
 from tests.support.command_line import User
+from tests.support.scripted_models import Person, results_of
 
 AGENTS: dict[str, Any] = {
     "documentation": {"instructions": "You document this project.", "tools": ["io.list_directory", "io.write_file"]},
@@ -33,18 +35,6 @@ class Doubling(unittest.TestCase):
 """
 
 
-class Person:
-    """Somebody who looks at what they are shown, and says what the test wants."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.asked: list[ConfirmationRequest] = []
-        self._answer = answer
-
-    async def confirm(self, request: ConfirmationRequest) -> Answer:
-        self.asked.append(request)
-        return self._answer
-
-
 @pytest.fixture
 def settings() -> dict[str, Any]:
     return {
@@ -56,7 +46,7 @@ def settings() -> dict[str, Any]:
 
 def check_journal(journal: Journal, conversation: Conversation) -> None:
     """Every call stands in the journal with arguments and result, and the journal is whole."""
-    results = {one.invocation_id: one for one in conversation.canisters if isinstance(one, ResultCanister)}
+    results = {one.invocation_id: one for one in results_of(conversation.canisters)}
     states = {state.identifier: state for state in journal.state_of(conversation.identifier)}
     calls = [one for one in conversation.canisters if isinstance(one, InvocationCanister)]
     assert calls
@@ -85,12 +75,6 @@ async def conducted(
     return conversation
 
 
-def faults(conversation: Conversation) -> list[str | None]:
-    """The category of each result's fault."""
-    errors = [one.error for one in conversation.canisters if isinstance(one, ResultCanister)]
-    return [None if one is None else one.category for one in errors]
-
-
 async def test_a_documentation_agent_writes_a_readme_after_approval(user: User, settings: dict[str, Any]) -> None:
     person = Person(Approve())
     score = model_of(
@@ -108,7 +92,7 @@ async def test_a_documentation_agent_writes_a_readme_after_approval(user: User, 
     ]
     assert (user.workspace / "README.md").read_text() == README
     assert conversation.text == "It is written."
-    (request,) = person.asked
+    (request,) = person.requests
     # They saw all of it: the call, and what it would change.
     shown = request.shown.whole(200)
     assert "+It stands." in shown
@@ -117,7 +101,7 @@ async def test_a_documentation_agent_writes_a_readme_after_approval(user: User, 
 
 
 async def test_a_coding_agent_writes_source_and_runs_tests(user: User, settings: dict[str, Any]) -> None:
-    person = Person(Approve())
+    person = Person(*[Approve()] * 3)
     score = model_of(
         [
             turn(
@@ -132,11 +116,11 @@ async def test_a_coding_agent_writes_source_and_runs_tests(user: User, settings:
         ]
     )
     conversation = await conducted(user, settings, person, score, "Write it.", agent="coding")
-    assert faults(conversation) == [None, None, None], conversation.canisters
+    results = results_of(conversation.canisters)
+    assert [one.error for one in results] == [None, None, None], results
     assert (user.workspace / "double.py").read_text() == CODE
-    told = [one for one in conversation.canisters if isinstance(one, ResultCanister)][-1].text
-    assert '"passed": 1' in told or '"passed":1' in told, told
-    assert {request.tool for request in person.asked} == {"io.write_file", "testing.run_tests"}
+    assert json.loads(results[-1].text)["passed"] == 1
+    assert {request.tool for request in person.requests} == {"io.write_file", "testing.run_tests"}
 
 
 async def test_a_denial_is_read_by_the_model(user: User, settings: dict[str, Any]) -> None:
@@ -150,4 +134,4 @@ async def test_a_denial_is_read_by_the_model(user: User, settings: dict[str, Any
     conversation = await conducted(user, settings, person, score, "Document it.", agent="documentation")
     assert "Write it into docs/ instead." in conversation.text
     assert list(user.workspace.iterdir()) == []
-    assert len(person.asked) == 1
+    assert len(person.requests) == 1

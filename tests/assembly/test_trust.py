@@ -1,4 +1,4 @@
-"""Trust: a path, and the hash of everything that its files reach."""
+"""Trust in a project: a path, and the digest of everything that its files reach."""
 
 import itertools
 import pathlib
@@ -8,11 +8,17 @@ import pytest
 
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.assembly.protection import sandbox_of
-from ripieno.assembly.trust import TrustStore, find_project
+from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.controls import Rules
 from ripieno.descriptors.sandbox import LEVELS, SandboxDescriptor, tighten
 from ripieno.exceptions import InputError
 from tests.support.command_line import User
+
+
+def project_in(folder: pathlib.Path) -> Project:
+    project = find_project(folder)
+    assert project is not None
+    return project
 
 
 def test_a_plain_folder_is_no_project(tmp_path: pathlib.Path) -> None:
@@ -30,28 +36,19 @@ def test_every_file_that_is_reached_changes_the_digest(user: User, greeting: str
     module = folder / "ensembles" / "tools.py"
     module.write_text("def one(context, arguments): ...\n")
     (folder / "ripieno.toml").write_text("[limits]\nturns = 3\n")
-    first = find_project(folder)
-    assert first is not None
-    assert {pathlib.Path(path).name for path in first.files} == {
-        "greeting.toml",
-        "other.toml",
-        "one.toml",
-        "tools.py",
-        "ripieno.toml",
-    }
+    first = project_in(folder)
+    names = {"greeting.toml", "other.toml", "one.toml", "tools.py", "ripieno.toml"}
+    assert {pathlib.Path(path).name for path in first.files} == names
     digests = {first.digest}
     for file in (source, module, folder / "ripieno.toml", folder / "ensembles" / "greeting.toml"):
         file.write_text(file.read_text() + "\n# changed\n")
-        project = find_project(folder)
-        assert project is not None
-        digests.add(project.digest)
+        digests.add(project_in(folder).digest)
     assert len(digests) == 5
 
 
 def test_trust_is_stored_and_taken_back(user: User, greeting: str) -> None:
     user.ensemble("greeting", greeting, folder=user.workspace / "ensembles")
-    project = find_project(user.workspace)
-    assert project is not None
+    project = project_in(user.workspace)
     store = TrustStore(user.places.state)
     assert (store.trusts(project), store.knows(project)) == (False, False)
     store.add(project)
@@ -65,8 +62,7 @@ def test_trust_is_stored_and_taken_back(user: User, greeting: str) -> None:
 @pytest.mark.parametrize("text", ["no json", "[]", '{"version": 2, "trusted": {}}', '{"version": 1}'])
 def test_a_store_that_cannot_be_read_is_no_consent(user: User, greeting: str, text: str) -> None:
     user.ensemble("greeting", greeting, folder=user.workspace / "ensembles")
-    project = find_project(user.workspace)
-    assert project is not None
+    project = project_in(user.workspace)
     store = TrustStore(user.places.state)
     store.file.parent.mkdir(parents=True)
     store.file.write_text(text)
@@ -82,9 +78,7 @@ def test_scripts_that_descriptors_may_name_are_covered(user: User, greeting: str
     for text in ("echo 1", "echo 2"):
         for file in (script, beside):
             file.write_text(text)
-            project = find_project(user.workspace)
-            assert project is not None
-            digests.add(project.digest)
+            digests.add(project_in(user.workspace).digest)
     assert len(digests) == 4
 
 
@@ -92,8 +86,7 @@ def test_what_lies_outside_is_not_looked_at(user: User, tmp_path: pathlib.Path) 
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "tools.py").write_text("")
     (user.workspace / "ripieno.toml").write_text(f'[ensembles]\npaths = ["/", "{tmp_path / "outside"}"]\n')
-    project = find_project(user.workspace)
-    assert project is not None
+    project = project_in(user.workspace)
     assert {pathlib.Path(path).name for path in project.files} == {"ripieno.toml"}
 
 
@@ -101,8 +94,7 @@ def test_too_many_files_cannot_be_trusted(user: User, greeting: str, monkeypatch
     monkeypatch.setattr("ripieno.assembly.trust._FILES", 2)
     for number in range(3):
         user.ensemble(f"greeting{number}", greeting, folder=user.workspace / "ensembles")
-    project = find_project(user.workspace)
-    assert project is not None
+    project = project_in(user.workspace)
     store = TrustStore(user.places.state)
     with pytest.raises(InputError, match="too many"):
         store.add(project)
@@ -117,17 +109,14 @@ def test_a_link_that_leads_out_counts_by_where_it_leads(user: User, greeting: st
         (tmp_path / name).write_text("echo")
         (folder / "run.sh").unlink(missing_ok=True)
         (folder / "run.sh").symlink_to(tmp_path / name)
-        project = find_project(user.workspace)
-        assert project is not None
-        digests.add(project.digest)
+        digests.add(project_in(user.workspace).digest)
     assert len(digests) == 2
 
 
 def test_ensembles_that_lie_elsewhere_cannot_be_trusted(user: User, greeting: str, tmp_path: pathlib.Path) -> None:
     user.ensemble("greeting", greeting, folder=tmp_path / "elsewhere")
     (user.workspace / "ensembles").symlink_to(tmp_path / "elsewhere")
-    project = find_project(user.workspace)
-    assert project is not None
+    project = project_in(user.workspace)
     with pytest.raises(InputError, match="a link that leads out of it"):
         TrustStore(user.places.state).add(project)
 
@@ -199,8 +188,7 @@ def hostile(user: User, tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def loaded_of(user: User, *, trusted: bool) -> LoadedConfiguration:
-    project = find_project(user.workspace)
-    assert project is not None
+    project = project_in(user.workspace)
     if trusted:
         TrustStore(user.places.state).add(project)
     loaded = load_configuration(workspace=None, places=user.places, project=project)

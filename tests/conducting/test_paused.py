@@ -21,8 +21,7 @@ from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
-from tests.support.scripted_models import Person, ensemble, results_of, tool
-from tests.support.single_calls import fault_of
+from tests.support.scripted_models import Person, ensemble, fault_of, results_of, tool
 
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 

@@ -32,8 +32,8 @@ from ripieno.execution import Circumstances, Deferred, Execution, Prepared
 from ripieno.schemas import Schema
 from ripieno.storage.records import Record
 from tests.counts import count
-from tests.support.scripted_models import Person, Recording, ensemble, invoke, tool
-from tests.support.single_calls import Seeing, fault_of
+from tests.support.scripted_models import Person, Recording, ensemble, fault_of, invoke, tool
+from tests.support.single_calls import Seeing
 
 FILE: dict[str, Any] = {
     "type": "object",

@@ -11,8 +11,8 @@ from ripieno.canisters.faults import Change
 from ripieno.ensembles import Outcome
 from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
 from ripieno.execution.call import settle
-from tests.support.scripted_models import Listening
-from tests.support.single_calls import begin, category, fault_of, result_of
+from tests.support.scripted_models import Listening, fault_of
+from tests.support.single_calls import begin, category, result_of
 
 
 async def returns(value: object) -> Any:

@@ -12,8 +12,8 @@ import pytest
 from ripieno.ensembles import owner
 from ripieno.exceptions import TimeoutFault
 from ripieno.execution.call import Call, settle
-from tests.support.scripted_models import Blocking, Listening, settle_down
-from tests.support.single_calls import begin, category, fault_of, result_of
+from tests.support.scripted_models import Blocking, Listening, fault_of, settle_down
+from tests.support.single_calls import begin, category, result_of
 from tests.support.virtual_time import VirtualLoop
 
 

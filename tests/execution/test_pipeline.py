@@ -23,11 +23,12 @@ from tests.support.scripted_models import (
     Person,
     Recording,
     ensemble,
+    fault_of,
     invoke,
     settle_down,
     tool,
 )
-from tests.support.single_calls import ADD, Seeing, fault_of
+from tests.support.single_calls import ADD, Seeing
 
 # Resolving and validating.
 

@@ -14,8 +14,8 @@ from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
 from ripieno.execution import Circumstances, Execution, Prepared, execute_invoker
 from ripieno.execution.call import Call, settle
 from ripieno.storage.records import Record
-from tests.support.scripted_models import Listening, Recording, ensemble, invoke, tool
-from tests.support.single_calls import ADD, Seeing, fault_of
+from tests.support.scripted_models import Listening, Recording, ensemble, fault_of, invoke, tool
+from tests.support.single_calls import ADD, Seeing
 from tests.support.toml_ensembles import make_context
 
 # Recording and alerting.

@@ -32,8 +32,8 @@ from ripieno.execution.launch import Launcher
 from ripieno.execution.records import Reporter
 from ripieno.execution.retries import Attempts
 from tests.counts import count
-from tests.support.scripted_models import Blocking, ensemble, invoke, settle_down, tool
-from tests.support.single_calls import EVERYTHING, fault_of
+from tests.support.scripted_models import Blocking, ensemble, fault_of, invoke, settle_down, tool
+from tests.support.single_calls import EVERYTHING
 from tests.support.virtual_time import VirtualLoop
 
 USUAL = RetryPolicy()

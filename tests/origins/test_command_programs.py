@@ -23,8 +23,8 @@ from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.processes import Completed, LocalSpawner
 from tests.counts import count
 from tests.support.live_processes import Living, Outputs, living
-from tests.support.scripted_models import Listening
-from tests.support.single_calls import begin, fault_of
+from tests.support.scripted_models import Listening, fault_of
+from tests.support.single_calls import begin
 from tests.support.virtual_time import MovableClock
 
 WRITE = "import sys; data = b'x' * 65536\nwhile True: sys.stdout.buffer.write(data)"

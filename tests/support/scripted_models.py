@@ -10,6 +10,7 @@ from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCani
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import Alert, ContentSealed, Event, InvocationSealed, TextDelta, TurnBegan, TurnEnded
+from ripieno.canisters.faults import Fault
 from ripieno.descriptors import Policy, RetryPolicy
 from ripieno.ensembles import Definition, Ensemble, Invocable, Surroundings
 from ripieno.ensembles.offers import Offer
@@ -214,6 +215,12 @@ class Blocking:
 def results_of(canisters: Iterable[Canister]) -> list[ResultCanister]:
     """The results among canisters."""
     return [one for one in canisters if isinstance(one, ResultCanister)]
+
+
+def fault_of(result: ResultCanister) -> Fault:
+    """The fault of a result that has one."""
+    assert result.error is not None
+    return result.error
 
 
 def fates(canisters: Iterable[Canister]) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@ from typing import Any
 
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
-from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Context, Definition
 from ripieno.ensembles.offers import Offer
 from ripieno.execution import Circumstances, Execution, Prepared
@@ -54,8 +53,3 @@ class Seeing:
         self.arguments.append(arguments)
         self.contexts.append(context)
         return "seen"
-
-
-def fault_of(result: ResultCanister) -> Fault:
-    assert result.error is not None
-    return result.error
