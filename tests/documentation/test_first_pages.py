@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -66,7 +66,7 @@ def merged(user: User, *given: str) -> LoadedConfiguration:
     whole: dict[str, Any] = {}
     for part in parts:
         _lay(whole, part)
-    loaded = load_configuration(whole, places=Places(configuration=user.configuration, state=user.state))
+    loaded = load_configuration(whole, places=user.places)
     assert loaded.failures == ()
     return loaded
 
@@ -136,7 +136,7 @@ async def test_keep_going(user: User) -> None:
     assert providers.configuration.breaker == Caution()
     assert cellar.breaker == {"failures": 20}
     tables = tomllib.loads(BEFORE + models)
-    async with assemble(tables, places=Places(configuration=user.configuration, state=user.state)) as assembly:
+    async with assemble(tables, places=user.places) as assembly:
         chain = assembly.conduct("Hi.").model
         assert isinstance(chain, FallbackModel)
         assert [model.identity for model in chain.models] == ["house/large", "garden/large", "cellar/small"]
@@ -159,7 +159,7 @@ async def first_alert(user: User) -> str:
 
     async with serving(answer) as (url, _):
         tables = {"providers": {"house": {"protocol": "openai-chat", "base_url": url}}, "ensembles": {"enabled": []}}
-        async with assemble(tables, places=Places(configuration=user.configuration, state=user.state)) as assembly:
+        async with assemble(tables, places=user.places) as assembly:
             events = [event async for event in assembly.access_model("house/large").stream([UserCanister.of("Hi.")])]
     return next(event.message for event in events if isinstance(event, Alert))
 

@@ -16,6 +16,11 @@ import pytest
 
 from ripieno.conducting.observers import conventions
 from ripieno.descriptors import GatewayDescriptor
+from ripieno.models.protocols.openai_chat import PROTOCOL
+from ripieno.testing import call, turn
+from ripieno.testing.scores import Score
+from ripieno.testing.scores.turns import Turn
+from tests.cli.conversations.test_ask import serving as rehearsing
 from tests.documentation.code_blocks import DOCUMENTATION, texts
 from tests.support.command_line import PATIENCE, ROOT, User
 
@@ -30,61 +35,23 @@ TOOLS = ("console", "python", "text", "toml", "toml", "console", "toml", *["cons
 DEPLOYING = ("toml", "console", "ini", "dockerfile", "nginx", "text", "toml", "json")
 #: The score that the page prints.
 LOOKING = texts("tutorials/your-tools-behind-an-api", *TOOLS)[3]
-#: A turn that calls a tool of the gateway, and one of the client.
-MIXED = """
-[score]
-name = "mixed"
-[[turns]]
-[[turns.calls]]
-tool = "list_directory"
-arguments = { path = "." }
-label = "files"
-[[turns.calls]]
-tool = "TOOL"
-arguments = ARGUMENTS
-label = "theirs"
-[[turns]]
-text = "{files}; {theirs}"
-"""
-WEATHER = MIXED.replace("TOOL", "get_weather").replace("ARGUMENTS", '{ city = "Wien" }')
-COUNT = MIXED.replace("TOOL", "count").replace("ARGUMENTS", '{ file = "notes.txt", what = "words" }')
-WRITING = """
-[score]
-name = "writing"
-[[turns]]
-[[turns.calls]]
-tool = "write_file"
-arguments = { path = "a.txt", content = "one" }
-label = "written"
-[[turns]]
-text = "{written}"
-"""
-#: Written as text, as small models do; and of a tool in a namespace.
-STRAY = """
-[score]
-name = "stray"
-[[turns]]
-text = '''I look.
-<tool_call>
-{{"name": "exec_command", "arguments": {{"cmd": "ls"}}}}
-</tool_call>'''
-[[turns]]
-[[turns.calls]]
-tool = "mcp__notes__read_file"
-arguments = { path = "notes.txt" }
-"""
-SEARCHING = """
-[score]
-name = "searching"
-[[turns]]
-[[turns.calls]]
-tool = "search"
-arguments = { query = "strings" }
-label = "found"
-[[turns]]
-expect = ["found"]
-text = "It says: {found.line:1}"
-"""
+
+
+def mixed(tool: str, **arguments: Any) -> list[Turn]:
+    """A turn that calls a tool of the gateway and one of the client, and one that quotes both."""
+    calls = [call("list_directory", "files", path="."), call(tool, "theirs", **arguments)]
+    return [turn(calls=calls), turn("{files}; {theirs}")]
+
+
+WEATHER = mixed("get_weather", city="Wien")
+COUNT = mixed("count", file="notes.txt", what="words")
+WRITING = [turn(calls=[call("write_file", "written", path="a.txt", content="one")]), turn("{written}")]
+#: A call that is written as text, as small models do, and one of a tool in a namespace.
+STRAY = [
+    turn('I look.\n<tool_call>\n{{"name": "exec_command", "arguments": {{"cmd": "ls"}}}}\n</tool_call>'),
+    turn(calls=[call("mcp__notes__read_file", path="notes.txt")]),
+]
+SEARCHING = [turn(calls=[call("search", "found", query="strings")]), turn("It says: {found.line:1}", expect=["found"])]
 WEB = """
 [ensemble]
 name = "web"
@@ -105,14 +72,14 @@ type = "string"
 
 
 @pytest.fixture
-def rehearsed(user: User, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A server that speaks chat completions and plays the score of the test; its address."""
+def rehearsed(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of a server of chat completions that rehearses the score of the test."""
     score = request.param
-    if not isinstance(score, pathlib.Path):
-        (user.configuration.parent / "score.toml").write_text(score)
-        score = user.configuration.parent / "score.toml"
-    with user.rehearse(str(score)) as urls:
-        yield urls["openai-chat"]
+    if isinstance(score, str):
+        (tmp_path / "score.toml").write_text(score)
+        score = tmp_path / "score.toml"
+    with rehearsing(Score.of_turns(score) if isinstance(score, list) else Score.read(score), PROTOCOL) as url:
+        yield url
 
 
 @contextlib.contextmanager
@@ -264,6 +231,10 @@ def test_the_servers_for_codex_stand_where_the_page_says() -> None:
 # Tools behind an API.
 
 
+def noted_words(console: str, user: User) -> list[str]:
+    return [word.replace("/notes", "") for word in command_in(console, user.workspace)]
+
+
 def ported(text: str, port: int) -> str:
     return re.sub(r"127\.0\.0\.1:8080", f"127.0.0.1:{port}", text)
 
@@ -284,7 +255,7 @@ def test_your_tools(noted: User, rehearsed: str, capsys: pytest.CaptureFixture[s
         "tutorials/your-tools-behind-an-api", *TOOLS
     )
     noted.configure(HOUSE.format(url=rehearsed))
-    words = [word.replace("/notes", "") for word in command_in(command, noted.workspace)]
+    words = noted_words(command, noted)
     with serving(noted, *words) as (_, port, names):
         assert f"Serving {names} at" in command
         room: dict[str, Any] = {}
@@ -306,7 +277,7 @@ def test_your_tools_without_a_model(noted: User) -> None:
     _, _, _, score, provider, both, *_ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
     (noted.workspace / "looking.toml").write_text(score)
     rehearse, serve = both.splitlines()
-    words = [word.replace("/notes", "") for word in command_in(serve, noted.workspace)]
+    words = noted_words(serve, noted)
     held: Any = {"format": {"type": "json_schema", "name": "a", "schema": {"type": "object", "properties": {}}}}
     with noted.rehearse(command_in(rehearse, noted.workspace)[1]) as urls:
         table = provider.replace("http://127.0.0.1:8001/v1", urls["openai-chat"])
@@ -323,7 +294,7 @@ def test_your_tools_without_a_model(noted: User) -> None:
 def test_tools_of_the_client(noted: User, rehearsed: str, capsys: pytest.CaptureFixture[str]) -> None:
     command, asking, *_, mixing, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
     noted.configure(HOUSE.format(url=rehearsed))
-    words = [word.replace("/notes", "") for word in command_in(command, noted.workspace)]
+    words = noted_words(command, noted)
     with serving(noted, *words) as (_, port, _):
         room: dict[str, Any] = {}
         exec(compile(ported(asking.partition("response =")[0] + mixing, port), "page", "exec"), room)

@@ -5,7 +5,7 @@ import re
 import tomllib
 from typing import Any
 
-from ripieno.approvals import Approve, ConfirmationRequest
+from ripieno.approvals import Approve
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.canisters import InvocationCanister, ResultCanister
@@ -15,15 +15,9 @@ from ripieno.jsonvalues import parse
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
 from tests.documentation.code_blocks import texts
+from tests.support.scripted_models import Person
 
 KINDS = ("toml", "toml", "text", "toml", "toml", "")
-
-
-class Agreeing:
-    """Somebody who approves everything."""
-
-    async def confirm(self, request: ConfirmationRequest) -> Approve:
-        return Approve()
 
 
 async def test_searchable_tools_are_found_and_called_as_shown(tmp_path: pathlib.Path) -> None:
@@ -40,7 +34,7 @@ async def test_searchable_tools_are_found_and_called_as_shown(tmp_path: pathlib.
     said: list[tuple[str, Any]] = [(name, parse(arguments)) for name, arguments in lines]
     calls = [call(name, f"r{at}", **arguments) for at, (name, arguments) in enumerate(said)]
     model = model_of([*(turn("", calls=[one]) for one in calls), turn("{r1}")])
-    async with assemble(tables, workspace=tmp_path, places=places, confirmer=Agreeing()) as assembly:
+    async with assemble(tables, workspace=tmp_path, places=places, confirmer=Person(Approve())) as assembly:
         assert Offer.of(assembly.ensembles).names == ("balance", "read_output", "search_tools", "call_tool")
         conversation = await assembly.conduct("Book it", model=model)
     assert [one.name for one in conversation.canisters if isinstance(one, InvocationCanister)] == [

@@ -1,0 +1,93 @@
+"""The tutorials about retries and the cache, long conversations, and replay."""
+
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from ripieno.assembly.configuration import load_configuration
+from ripieno.descriptors import RetryPolicy
+from ripieno.descriptors.configuration import read_configuration
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.history import HISTORY
+from tests.documentation.code_blocks import DOCUMENTATION, texts
+from tests.support.command_line import PATIENCE, User
+
+pytest_plugins = ["pytester"]
+
+CONVERSATIONS = "tutorials/long-conversations"
+REPLAY = ("console", "python", "text", "", "python", "python")
+
+
+def test_retry_and_reuse(user: User) -> None:
+    usual, weather = texts("tutorials/retry-and-reuse", "toml", "toml")
+    assert (
+        RetryPolicy(**{**tomllib.loads(usual)["retry"], "categories": ("timeout", "network", "quota")}) == RetryPolicy()
+    )
+    tables = {"retry": {"max_backoff": 30}, "ensembles": [tomllib.loads(weather)]}
+    loaded = load_configuration(tables, places=user.places)
+    assert loaded.failures == ()
+    (ensemble,) = [one for one in loaded.ensembles if one.name == "weather"]
+    (forecast,) = ensemble.invokers
+    assert forecast.policy.retry == RetryPolicy(
+        max_retries=5, initial_backoff=0.5, max_backoff=30, categories=("network",)
+    )
+    assert ensemble.discovered("other").policy.retry == RetryPolicy(max_retries=1, initial_backoff=0.5, max_backoff=30)
+    assert (forecast.policy.cache, forecast.policy.repeatable) == (300, True)
+
+
+def test_a_result_that_cannot_be_reused_is_a_problem(user: User) -> None:
+    _, weather = texts("tutorials/retry-and-reuse", "toml", "toml")
+    for old, new, message in (
+        ("cache = 300", 'cache = 300\neffect = "write"', "a result of effect 'write' cannot be reused"),
+        ("max_retries = 5,", "max_backoff = 1, initial_backoff = 2,", "initial_backoff is longer than max_backoff"),
+        ("initial_backoff = 0.5", "max_retries = 2", "max_retries is given here and in retry"),
+        ('["network"]', '["denied"]', "categories[0] must be one of"),
+    ):
+        tables = {"ensembles": [tomllib.loads(weather.replace(old, new))]}
+        loaded = load_configuration(tables, places=user.places)
+        assert message in "\n".join(map(str, loaded.failures)), old
+
+
+def test_long_conversations() -> None:
+    server, history, notes, program, printed = texts(CONVERSATIONS, "toml", "toml", "toml", "python", "")
+    provided, problems = read_configuration(tomllib.loads(server))
+    assert not problems
+    assert provided is not None
+    assert provided.providers["cellar"]["capabilities"]["context"] == 32768
+    said, problems = read_configuration(tomllib.loads(history))
+    assert not problems
+    assert said is not None
+    assert said.history.strategy == ("drop-oldest",)
+    assert said.agents["reviewer"].history.strategy == ("sliding-window", "summarize")
+    assert said.agents["reviewer"].history.tokens == 50_000
+    ensemble, problems = read_ensemble(tomllib.loads(notes))
+    assert not problems
+    assert ensemble is not None
+    assert ensemble.tokens == 20_000
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == printed
+
+
+def test_every_key_of_a_history_has_an_entry() -> None:
+    page = (DOCUMENTATION / f"{CONVERSATIONS}.rst").read_text(encoding="utf-8")
+    for name in HISTORY.known:
+        assert f"\n``{name}``\n" in page
+
+
+def test_the_program_prints_what_the_page_says(user: User) -> None:
+    _, program, printed, *_ = texts("tutorials/replay", *REPLAY)
+    with user.python("-c", program) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (0, printed), err
+    assert (user.workspace / "talk.jsonl").exists()
+
+
+def test_the_test_passes_when_it_is_recorded_and_ever_after(pytester: pytest.Pytester) -> None:
+    *_, conftest, test = texts("tutorials/replay", *REPLAY)
+    pytester.makeconftest(conftest)
+    pytester.makepyfile(test_shouting=test)
+    options = ("-p", "no:cacheprovider", "-p", "no:xdist")
+    pytester.runpytest_subprocess(*options, "--ripieno-record").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
