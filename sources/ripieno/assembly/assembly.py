@@ -1,6 +1,7 @@
 """``Assembly``: connected ensembles, one execution and the models, built from descriptors and plugins."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -110,7 +111,7 @@ class Assembly:
         )
         self._providers = Providers(
             loaded.providers,
-            protocol=self._protocol,
+            protocol=functools.partial(loaded.registry.resolve, "protocols"),
             secrets=variables,
             caution=self.configuration.breaker,
         )
@@ -133,9 +134,6 @@ class Assembly:
 
         return RoutedSpawner(here, provide)
 
-    def _protocol(self, name: str) -> Any:
-        return self.loaded.registry.resolve("protocols", name)
-
     async def __aenter__(self) -> "Assembly":
         failures: list[RipienoError] = list(self.loaded.failures)
         ensembles = self._prepare(failures)
@@ -154,7 +152,10 @@ class Assembly:
         return tuple(one.name for one in self._starting if one.state == "connecting")
 
     async def __aexit__(self, *details: object) -> None:
-        await disconnect_all(self.ensembles)
+        await self._close(self.ensembles)
+
+    async def _close(self, ensembles: Sequence[Ensemble]) -> None:
+        await disconnect_all(ensembles)
         await self._providers.close()
         self._sandbox.close()
 
@@ -221,9 +222,7 @@ class Assembly:
         except ConfigurationInvalidity as clash:
             failures.append(clash)
         if failures:
-            await disconnect_all(ensembles)
-            await self._providers.close()
-            self._sandbox.close()
+            await self._close(ensembles)
             raise AssemblyFailure("Start-up failed:", failures)
         self.ensembles = tuple(connected)
 

@@ -45,6 +45,11 @@ from ripieno.storage.pins import PinRecord, Pins, PinStore, read_pins
 from ripieno.storage.undo import UndoLog
 
 _USER, _CALLER, _PROJECT = "user", "caller", "project"
+#: The hint about a missing configuration file.
+_HOW = (
+    'A configuration is a TOML file, for example with the two lines [ensembles] and enabled = ["io"], or empty. '
+    "Its keys: ripieno schema config"
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +112,9 @@ def load_configuration(
     ``InputError`` for a trust store that cannot be read.
     """
     own = places or Places.of_user()
-    parts = _own_parts(own) + _caller_parts(configuration)
+    file = own.configuration / "config.toml"
+    parts = [read_configuration_part(file, layer=_USER)] if file.is_file() else []
+    parts += _caller_parts(configuration)
     problems = [problem for part in parts for problem in part.problems if problem.severity == "error"]
     outer = combine([part.parts for part in parts]) if not problems else combine([])
     registry = discover(outer.plugins)
@@ -188,11 +195,6 @@ def _shared_pins(project: Project | None, failures: list[RipienoError]) -> Mappi
     return {}
 
 
-def _own_parts(places: Places) -> list[ConfigurationPart]:
-    file = places.configuration / "config.toml"
-    return [read_configuration_part(file, layer=_USER)] if file.is_file() else []
-
-
 def _caller_parts(configuration: str | os.PathLike[str] | Mapping[str, Any] | None) -> list[ConfigurationPart]:
     if configuration is None:
         return []
@@ -201,20 +203,13 @@ def _caller_parts(configuration: str | os.PathLike[str] | Mapping[str, Any] | No
         return [ConfigurationPart(parts=parts, file="the mapping", layer=_CALLER, problems=problems)]
     path = pathlib.Path(configuration)
     part = read_configuration_part(path, layer=_CALLER)
-    return [part if path.exists() else _with_advice(part)]
-
-
-def _with_advice(part: ConfigurationPart) -> ConfigurationPart:
-    """A missing configuration file, with a hint how to write one."""
-    how = (
-        'A configuration is a TOML file, for example with the two lines [ensembles] and enabled = ["io"], or empty. '
-        "Its keys: ripieno schema config"
-    )
-    problems = [
-        dataclasses.replace(problem, hint=" ".join(hint for hint in (problem.hint, how) if hint))
+    if path.exists():
+        return [part]
+    hinted = [
+        dataclasses.replace(problem, hint=" ".join(hint for hint in (problem.hint, _HOW) if hint))
         for problem in part.problems
     ]
-    return dataclasses.replace(part, problems=tuple(problems))
+    return [dataclasses.replace(part, problems=tuple(hinted))]
 
 
 def _layers(

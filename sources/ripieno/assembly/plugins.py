@@ -4,16 +4,18 @@ The built-in parts are a plugin with the same hooks.
 """
 
 import dataclasses
+import functools
 import importlib
 import importlib.metadata
 import pathlib
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pluggy
 
-from ripieno import plugin as hookspecs
+from ripieno import plugin
 from ripieno.exceptions import NameAbsence, PluginFailure
 
 #: The plugin that comes with the package.
@@ -72,15 +74,14 @@ def discover(allow: Iterable[str] = ()) -> Registry:
     ``allow`` has the names of distributions, in any spelling. A plugin that fails is listed in ``failures``, without an
     effect on the others.
     """
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs)
+    manager = pluggy.PluginManager(plugin.PROJECT)
+    manager.add_hookspecs(plugin)
     manager.register(importlib.import_module(BUILT_IN), name=BUILT_IN)
     statuses: list[PluginStatus] = []
     failures: list[PluginFailure] = []
     allowed = {normalize(name) for name in allow}
     found: set[str] = set()
-    entries = importlib.metadata.entry_points(group=hookspecs.PROJECT)
-    for entry in sorted(entries, key=lambda one: (one.name, one.value)):
+    for entry in _entries(tuple(sys.path)):
         distribution = entry.dist.name if entry.dist is not None else ""
         version = entry.dist.version if entry.dist is not None else ""
         consent = normalize(distribution) in allowed
@@ -103,6 +104,13 @@ def discover(allow: Iterable[str] = ()) -> Registry:
     return _collect(manager, statuses, failures)
 
 
+@functools.lru_cache(maxsize=4)
+def _entries(path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:  # noqa: ARG001  the key
+    """The entry points of the distributions in ``sys.path``. Reading all metadata takes several milliseconds."""
+    entries = importlib.metadata.entry_points(group=plugin.PROJECT)
+    return tuple(sorted(entries, key=lambda one: (one.name, one.value)))
+
+
 def _register(manager: pluggy.PluginManager, entry: importlib.metadata.EntryPoint) -> PluginFailure | None:
     if manager.has_plugin(entry.name):
         return PluginFailure(entry.name, "another plugin already has this name.")
@@ -123,13 +131,13 @@ def _collect(
     """Calls the hooks of each plugin separately, so that an exception affects only its plugin."""
     data: list[tuple[str, tuple[pathlib.Path, ...]]] = []
     named: dict[str, dict[str, str]] = {"origins": {}, "protocols": {}, "sandboxes": {}, "commands": {}}
-    for name, plugin in manager.list_name_plugin():
+    for name, module in manager.list_name_plugin():
         try:
-            folders = _ask(manager, plugin, "ripieno_data")
+            folders = _ask(manager, module, "ripieno_data")
             if folders:
                 data.append((name, tuple(pathlib.Path(folder) for folder in folders)))
             for kind, known in named.items():
-                provided: Mapping[str, str] = _ask(manager, plugin, f"ripieno_{kind}") or {}
+                provided: Mapping[str, str] = _ask(manager, module, f"ripieno_{kind}") or {}
                 for key, path in provided.items():
                     holder = known.setdefault(key, path)
                     if holder != path:
@@ -139,10 +147,10 @@ def _collect(
     return Registry(data=tuple(data), **named, plugins=tuple(statuses), failures=tuple(failures))
 
 
-def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str) -> Any:
+def _ask(manager: pluggy.PluginManager, module: Any, hook: str) -> Any:
     """The result of one plugin's hook; None if it has no such hook."""
     implementations = getattr(manager.hook, hook).get_hookimpls()
-    return next((one.function() for one in implementations if one.plugin is plugin), None)
+    return next((one.function() for one in implementations if one.plugin is module), None)
 
 
 def normalize(name: str) -> str:

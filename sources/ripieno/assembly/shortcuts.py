@@ -27,14 +27,11 @@ class prepare_ensembles:
         self._assembly = assemble(configuration, **settings)
 
     def __await__(self) -> Any:
-        return self._open().__await__()
-
-    async def _open(self) -> tuple[Ensemble, ...]:
-        await self._assembly.__aenter__()
-        return self._assembly.ensembles
+        return self.__aenter__().__await__()
 
     async def __aenter__(self) -> tuple[Ensemble, ...]:
-        return await self._open()
+        await self._assembly.__aenter__()
+        return self._assembly.ensembles
 
     async def __aexit__(self, *details: object) -> None:
         await self._assembly.__aexit__(*details)

@@ -58,7 +58,6 @@ class Driver:
         limits: Limits | None,
         history: History | HistoryStrategy | None,
         answers: Mapping[str, Answer | Given],
-        channel: Channel,
         watchers: Sequence[Watcher],
     ) -> None:
         self.model = model
@@ -73,7 +72,7 @@ class Driver:
         self._limits = limits or execution.limits
         self._answers = answers
         self._budget = Budget(self._limits)
-        self._channel = channel
+        self.channel = Channel()
         self._watchers = watchers
         self._watching: list[Callable[[Event], None]] = []
         self._memory: dict[object, Any] = {}
@@ -116,7 +115,7 @@ class Driver:
             self.conversation = self.conversation.replace(finish=finish)
             self._chronicle.end(self._circumstances(), finish, budget)
             self._notify(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
-            self._channel.close()
+            self.channel.close()
 
     def _notify(self, event: Event) -> None:
         for watch in self._watching:
@@ -125,7 +124,7 @@ class Driver:
             except Exception as error:
                 context = {"message": "A watcher of a run failed.", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
-        self._channel.put(event)
+        self.channel.put(event)
 
     def _circumstances(self) -> Circumstances:
         """The scope of the calls of this turn."""
@@ -134,7 +133,7 @@ class Driver:
             turn=self._earlier_turns + self._budget.turns,
             auxdata=self._auxdata,
             namespaces=self.conversation.namespaces,
-            notify=self._notify if self._channel.open or self._watching else None,
+            notify=self._notify if self.channel.open or self._watching else None,
             output=self._limits.output,
             history=self.conversation.canisters,
             answers=self._answers,
@@ -228,7 +227,7 @@ class Driver:
         """Passes the model's events on, and seals calls as they come. Errors: ``ProviderFailure``."""
         sealed: list[Event] = []
         ended: TurnEnded | None = None
-        channel, number = self._channel, self._budget.turns
+        channel, number = self.channel, self._budget.turns
         batches = self.model.batches(
             await self._show(offer),
             ensembles=offer,

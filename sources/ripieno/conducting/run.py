@@ -78,37 +78,10 @@ class Run:
     returns the ``Conversation`` or raises. Leaving the loop, or the ``async with`` block, cancels the run.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        conversation: Conversation,
-        *,
-        ensembles: Sequence[Ensemble] = (),
-        tools: Sequence[str] | None = None,
-        execution: Execution | None = None,
-        auxdata: Any = None,
-        controls: Controls | None = None,
-        limits: Limits | None = None,
-        history: History | HistoryStrategy | None = None,
-        answers: Mapping[str, Answer | Given] | None = None,
-        watchers: Sequence[Watcher] = (),
-    ) -> None:
-        self.model = model
-        self._channel = Channel()
-        self._driver = Driver(
-            model,
-            conversation,
-            ensembles=ensembles,
-            tools=tools,
-            execution=execution or Execution(),
-            auxdata=auxdata,
-            controls=controls or Controls(),
-            limits=limits,
-            history=history,
-            answers=answers or {},
-            channel=self._channel,
-            watchers=watchers,
-        )
+    def __init__(self, driver: Driver) -> None:
+        self.model = driver.model
+        self._driver = driver
+        self._channel = driver.channel
         self._task: asyncio.Task[None] | None = None
         self._iterated = False
 
@@ -226,16 +199,17 @@ def conduct(
         if not (canisters and canisters[0] == instructions):
             rest = canisters[1:] if canisters and isinstance(canisters[0], SupervisorCanister) else canisters
             conversation = conversation.replace(canisters=(instructions, *rest))
-    return Run(
+    driver = Driver(
         model,
         conversation,
         ensembles=ensembles,
         tools=tools,
-        execution=execution,
+        execution=execution or Execution(),
         auxdata=auxdata,
-        controls=controls,
+        controls=controls or Controls(),
         limits=limits,
         history=history,
-        answers=answers,
+        answers=answers or {},
         watchers=watchers,
     )
+    return Run(driver)

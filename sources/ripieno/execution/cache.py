@@ -12,6 +12,7 @@ in the background) are not detected; the seconds bound their effect.
 
 import asyncio
 import dataclasses
+import functools
 import hashlib
 import time
 from collections import OrderedDict
@@ -64,10 +65,10 @@ class ResultCache:
         self._clock = clock
         self._size = 0
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
-        #: The calls under way whose results may be kept; False after an overlapping write since they began.
-        self._reading: dict[Reading, bool] = {}
+        #: The calls under way whose results may be kept.
+        self._reading: set[_Reading] = set()
         #: The calls under way that may write, and ended calls that may still be writing.
-        self._writing: dict[object, Writing] = {}
+        self._writing: dict[object, _Writing] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -117,47 +118,43 @@ class ResultCache:
 
     def begin(
         self, invoker: Invoker, arguments: Mapping[str, Any], call: CacheableCall | None
-    ) -> "Reading | Writing | None":
-        """Notes that a call begins. The caller passes its result to ``end``. None if the cache need not know it."""
+    ) -> Callable[[ResultCanister], None] | None:
+        """Notes that a call begins; returns the function that takes its result, or None if none is needed."""
         if not invoker.policy.harmless:
-            return Writing(self, invoker, arguments)
-        return None if call is None else Reading(self, call)
+            writing = _Writing(invoker, arguments)
+            self._writing[writing] = writing
+            self._write(writing)
+            return functools.partial(self._end_write, writing)
+        if call is None:
+            return None
+        fresh = not any(one.claims.conflicts(call.claims) for one in self._writing.values())
+        reading = _Reading(call=call, began=self._clock(), fresh=fresh)
+        self._reading.add(reading)
+        return functools.partial(self._end_read, reading)
 
-    def write(self, writing: "Writing") -> None:
+    def _write(self, writing: "_Writing") -> None:
         """Drops the entries that a write overlaps with, and the results of overlapping calls under way."""
         if not self._entries and not self._reading:
             return
         for key in [key for key, entry in self._entries.items() if writing.claims.conflicts(entry.call.claims)]:
             self._drop(key)
         for reading in self._reading:
-            if writing.claims.conflicts(reading.call.claims):
-                self._reading[reading] = False
+            reading.fresh = reading.fresh and not writing.claims.conflicts(reading.call.claims)
 
-    def open(self, writing: "Writing") -> None:
-        """Notes that a call that may write begins."""
-        self._writing[writing] = writing
-        self.write(writing)
-
-    def close(self, writing: "Writing", *, lost: bool) -> None:
-        """Notes that it ended. A ``lost`` one may still write: no result that overlaps with it is kept from now on."""
-        self.write(writing)
+    def _end_write(self, writing: "_Writing", result: ResultCanister) -> None:
+        self._write(writing)
         del self._writing[writing]
-        if lost:
-            # By its claims, so that equal ones are stored once.
+        if result.error is not None and result.error.category == "outcome_unknown":
+            # It may still write, as an abandoned call may. By its claims, so that equal ones are stored once.
             self._writing[writing.claims] = writing
 
-    def enter(self, reading: "Reading") -> float:
-        """Notes that a call whose result may be kept begins; returns the time."""
-        claims = reading.call.claims
-        self._reading[reading] = not any(one.claims.conflicts(claims) for one in self._writing.values())
-        return self._clock()
-
-    def leave(self, reading: "Reading", result: ResultCanister, began: float) -> None:
-        """Notes that it ended; keeps its result if that is allowed."""
-        if not self._reading.pop(reading) or result.error is not None:
+    def _end_read(self, reading: "_Reading", result: ResultCanister) -> None:
+        """Keeps the result if it is no error and no overlapping write happened."""
+        self._reading.remove(reading)
+        if not reading.fresh or result.error is not None:
             return
         call, size = reading.call, sum(map(_size, result.content))
-        expires = began + call.seconds
+        expires = reading.began + call.seconds
         if size > LARGEST or self._clock() >= expires:
             return
         if call.key in self._entries:
@@ -171,32 +168,24 @@ class ResultCache:
         self._size -= self._entries.pop(key).size
 
 
-class Reading:
-    """A call under way whose result may be kept. Its seconds count from its beginning."""
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class _Reading:
+    """A call under way whose result may be kept. ``fresh``: no overlapping write happened since it began."""
 
-    __slots__ = ("_began", "_cache", "call")
-
-    def __init__(self, cache: ResultCache, call: CacheableCall) -> None:
-        self.call = call
-        self._cache = cache
-        self._began = cache.enter(self)
-
-    def end(self, result: ResultCanister) -> None:
-        """Keeps the result if it is no error and no overlapping write happened."""
-        self._cache.leave(self, result, self._began)
+    call: CacheableCall
+    began: float
+    fresh: bool
 
 
-class Writing:
+class _Writing:
     """A call under way that may write. Its claims are computed only when they are compared."""
 
-    __slots__ = ("_arguments", "_cache", "_claims", "_invoker")
+    __slots__ = ("_arguments", "_claims", "_invoker")
 
-    def __init__(self, cache: ResultCache, invoker: Invoker, arguments: Mapping[str, Any]) -> None:
-        self._cache = cache
+    def __init__(self, invoker: Invoker, arguments: Mapping[str, Any]) -> None:
         self._invoker = invoker
         self._arguments = arguments
         self._claims: Claims | None = None
-        cache.open(self)
 
     @property
     def claims(self) -> Claims:
@@ -205,15 +194,9 @@ class Writing:
             self._claims = claims_of(self._invoker, self._arguments)
         return self._claims
 
-    def end(self, result: ResultCanister) -> None:
-        """Notes the end of the writing, unless the outcome is unknown, as for an abandoned call."""
-        self._cache.close(self, lost=result.error is not None and result.error.category == "outcome_unknown")
-
 
 class CachedCall(Call):
     """A call with the result of an earlier one. Its callers see no difference; no tool runs."""
-
-    __slots__ = ()
 
     def __init__(
         self, *, invocation: Any, invoker: Invoker, result: ResultCanister, early: bool, settled: Callable[[Call], None]

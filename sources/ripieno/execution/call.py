@@ -34,34 +34,6 @@ class Call:
     calls ``deliver``. ``progress``, ``settled`` and ``alert`` must not raise.
     """
 
-    __slots__ = (
-        "_alert",
-        "_arguments",
-        "_attempts",
-        "_began",
-        "_context",
-        "_ending",
-        "_entered",
-        "_keep",
-        "_latest",
-        "_left",
-        "_limit",
-        "_pauses",
-        "_progress",
-        "_settled",
-        "_task",
-        "_thread",
-        "_timeout",
-        "_timer",
-        "bug",
-        "early",
-        "invocation",
-        "invoker",
-        "outcome",
-        "result",
-        "withdrawn",
-    )
-
     def __init__(
         self,
         *,

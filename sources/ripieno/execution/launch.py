@@ -64,8 +64,8 @@ class Launcher:
         def finished(call: Call) -> None:
             result = call.outcome
             assert result is not None
-            if access is not None:
-                access.end(result)
+            if end is not None:
+                end(result)
             if call.withdrawn:
                 show(call)
                 return
@@ -77,7 +77,7 @@ class Launcher:
             if settled is not None:
                 settled(call)
 
-        access = None
+        end = None
         if cached is not None:
             return CachedCall(invocation=invocation, invoker=invoker, result=cached, early=early, settled=finished)
         timeout = _timeout(prepared)
@@ -99,7 +99,7 @@ class Launcher:
 
         inquirer = Inquirer(self._confirmer, invocation, invoker, scope.conversation, notify, inquire=scope.inquire)
         keep = self._keep(prepared, scope)
-        access = self._cache.begin(invoker, prepared.arguments, cacheable)
+        end = self._cache.begin(invoker, prepared.arguments, cacheable)
         call = Call(
             invocation=invocation,
             invoker=invoker,

@@ -22,7 +22,7 @@ from ripieno.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from ripieno.conducting.history.increments import Follower, follow
+from ripieno.conducting.history.increments import Follower
 from ripieno.conducting.history.shortening import Shortener
 from ripieno.conducting.history.shown import LEFT_OUT, Shown, is_marker, is_of_assistant, marker
 from ripieno.exceptions import InputError
@@ -248,29 +248,6 @@ class Cutter(Follower):
 
     def _cost(self, exchange: int, end: int) -> int:
         return self._fixed(exchange) + self._shown[end] - self._shown[self._exchanges.begins[exchange]]
-
-
-def cutter(
-    canisters: tuple[Canister, ...],
-    budget: Budget,
-    weigh: Weigh,
-    *,
-    key: object,
-    memory: dict[object, Any],
-    shortener: Shortener | None = None,
-    open: Collection[str] = (),
-) -> Cutter:
-    """The cuts of these canisters, with the notes of a shortener that has processed them."""
-
-    def make() -> Cutter:
-        return Cutter(budget, weigh, canisters, shortener, open)
-
-    if open:
-        return follow(canisters, make)
-    kept: Cutter | None = memory.get(key)
-    if kept is not None and not kept.uses(shortener):
-        del memory[key]
-    return follow(canisters, make, memory, key)
 
 
 def always_stays(canister: Canister) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ripieno.canisters import Canister, UserCanister
-from ripieno.conducting.history.cutting import Budget, Cutter, Weigh, always_stays, cutter
+from ripieno.conducting.history.cutting import Budget, Cutter, Weigh, always_stays
 from ripieno.conducting.history.increments import follow
 from ripieno.conducting.history.shortening import Shortener
 from ripieno.conducting.history.shown import KEEP, LEFT_OUT, HistoryStrategy, Shown, counting
@@ -66,8 +66,11 @@ def supersede(
     return strategy.shorten(tuple(canisters), {} if memory is None else memory).shown()
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CuttingStrategy(abc.ABC):
     """A strategy that cuts. Notes for results count from the request on for which they were made."""
+
+    budget: Budget
 
     async def show(
         self, canisters: Sequence[Canister], *, open: Collection[str] = (), memory: dict[object, Any] | None = None
@@ -93,13 +96,18 @@ class CuttingStrategy(abc.ABC):
         open: Collection[str],
         memory: dict[object, Any],
     ) -> Cutter:
-        """The cuts of the conversation."""
-        weigh = self._weigh(memory)
-        return cutter(canisters, self._budget, weigh, key=("cuts", self), memory=memory, shortener=shortener, open=open)
+        """The cuts of the conversation, with the notes of the shortener."""
+        key = ("cuts", self)
 
-    @property
-    @abc.abstractmethod
-    def _budget(self) -> Budget: ...
+        def make() -> Cutter:
+            return Cutter(self.budget, self._weigh(memory), canisters, shortener, open)
+
+        if open:
+            return follow(canisters, make)
+        kept: Cutter | None = memory.get(key)
+        if kept is not None and not kept.uses(shortener):
+            del memory[key]
+        return follow(canisters, make, memory, key)
 
     @abc.abstractmethod
     def _weigh(self, memory: dict[object, Any]) -> Weigh:
@@ -110,13 +118,8 @@ class CuttingStrategy(abc.ABC):
 class Tokens(CuttingStrategy):
     """A budget in tokens. ``everything``: it includes the canisters that always stay."""
 
-    budget: Budget
     tokenizer: ConversationTokenizer
     everything: bool = True
-
-    @property
-    def _budget(self) -> Budget:
-        return self.budget
 
     def _weigh(self, memory: dict[object, Any]) -> Weigh:
         count, everything = counting(self.tokenizer, memory), self.everything
@@ -132,18 +135,8 @@ class Tokens(CuttingStrategy):
 class _Window(CuttingStrategy):
     """A budget in exchanges."""
 
-    budget: Budget
-
-    @property
-    def _budget(self) -> Budget:
-        return self.budget
-
     def _weigh(self, memory: dict[object, Any]) -> Weigh:  # noqa: ARG002  nothing is counted twice
-        return _exchange
-
-
-def _exchange(_: Canister, begins: bool) -> tuple[int, int]:
-    return int(begins), 0
+        return lambda _, begins: (int(begins), 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

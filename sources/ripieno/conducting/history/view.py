@@ -17,7 +17,7 @@ from ripieno.exceptions import InputError, ProviderFailure
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import RESERVED
-from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer
+from ripieno.models.tokens import EstimatingTokenizer
 
 #: Tokens reserved for an answer if no limit is set; at most a quarter of the context.
 _ANSWER = 8192
@@ -40,12 +40,11 @@ class HistoryView:
         controls: Controls,
         memory: dict[object, Any],
         alert: Callable[[Alert], None],
-        tokenizer: ConversationTokenizer | None = None,
     ) -> None:
         self._history = history if isinstance(history, History) else History(strategy=history)
         self._model = model
         self._memory, self._alert = memory, alert
-        self._tokenizer = tokenizer or EstimatingTokenizer(model.sends)
+        self._tokenizer = EstimatingTokenizer(model.sends)
         self._free = _free(model, controls)
         self._kept: dict[object, Any] = {}
         self._offer: Offer | None = None
