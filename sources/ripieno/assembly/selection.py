@@ -34,7 +34,10 @@ def choose(
             profile = configuration.profile or DEFAULT_PROFILE
             if profile not in profiles:
                 raise NameAbsence("profile", profile, profiles)
-            names, by = _selected(profiles[profile], known), f"by the profile {profile!r}"
+            by = f"by the profile {profile!r}"
+            categories = profiles[profile].categories
+            names = [one for word in categories for one in sorted(known) if known.outlines[one].category == word]
+            names = list(dict.fromkeys((*names, *profiles[profile].ensembles)))
             added = (one.name for one in known.outlines.values() if one.layer != "package")
             names += sorted(name for name in added if name not in names)
         if configuration.include:
@@ -72,12 +75,6 @@ def _retrying(ensemble: EnsembleDescriptor, retry: Mapping[str, Any]) -> Ensembl
             for one in ensemble.invokers
         ),
     )
-
-
-def _selected(profile: ProfileDescriptor, known: Catalogue) -> list[str]:
-    """The ensembles of a profile: those of each category by name, then those that it names."""
-    names = [one for word in profile.categories for one in sorted(known) if known.outlines[one].category == word]
-    return list(dict.fromkeys((*names, *profile.ensembles)))
 
 
 def named_profile(

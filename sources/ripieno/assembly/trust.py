@@ -191,7 +191,9 @@ def restrict(
 
     for table, value in part.parts.items():
         if table == "confirmation":
-            kept[table] = _rules(value, leave)
+            if value.get("approve"):
+                leave("[confirmation] approve", "only the user's own configuration may approve")
+            kept[table] = frozendict({key: rules for key, rules in value.items() if key != "approve"})
         elif table == "limits":
             kept[table] = _limits(value, outer.get("limits", {}), leave)
         elif table == "sandbox":
@@ -211,12 +213,6 @@ def restrict(
         else:
             kept[table] = value
     return frozendict(kept), tuple(out)
-
-
-def _rules(value: Mapping[str, Any], leave: Any) -> frozendict[str, Any]:
-    if value.get("approve"):
-        leave("[confirmation] approve", "only the user's own configuration may approve")
-    return frozendict({key: rules for key, rules in value.items() if key != "approve"})
 
 
 def _sandbox(value: Mapping[str, Any], outer: Mapping[str, Any], leave: Any) -> frozendict[str, Any]:

@@ -2,14 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Answer, Given
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Event
-from ripieno.conducting.channel import Channel
 from ripieno.conducting.driver import Driver, Watcher
 from ripieno.conducting.history import History, HistoryStrategy
 from ripieno.ensembles import Ensemble
@@ -22,37 +21,29 @@ from ripieno.models.tokens import TokenCount
 class Iteration(AsyncIterator[Event]):
     """The one iteration over a run. When it is garbage-collected, as after ``break``, the run is cancelled."""
 
-    def __init__(
-        self,
-        channel: Channel,
-        begin: Callable[[], asyncio.Task[None]],
-        wait: Callable[[], Awaitable[Conversation]],
-        leave: Callable[[], None],
-    ) -> None:
-        self._channel = channel
-        self._begin = begin
-        self._wait = wait
-        self._leave = leave
+    def __init__(self, run: "Run") -> None:
+        self._run = run
         self._done = False
 
     async def __anext__(self) -> Event:
-        task = self._begin()
+        run = self._run
+        task = run._begin()
         try:
-            event = await self._channel.get()
+            event = await run._channel.get()
         except asyncio.CancelledError:
             self._done = True
-            self._leave()
+            run._leave()
             await settled(task)
             raise
         if event is not None:
             return event
         self._done = True
-        await self._wait()
+        await run._wait()
         raise StopAsyncIteration
 
     def __del__(self) -> None:
         if not self._done:
-            self._leave()
+            self._run._leave()
 
 
 async def settled(task: asyncio.Task[None]) -> None:
@@ -97,7 +88,7 @@ class Run:
             raise UsageError("This run was awaited first and keeps no events. Iterate a run before you await it.")
         self._iterated = True
         self._channel.open = True
-        return Iteration(self._channel, self._begin, self._wait, self._leave)
+        return Iteration(self)
 
     def __await__(self) -> Generator[Any, None, Conversation]:
         # The waiting task takes no events meanwhile: the driver must not wait for it to do so.

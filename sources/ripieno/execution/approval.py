@@ -4,6 +4,7 @@ A rule about the path of a file also holds for every symbolic link to it.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import os
@@ -104,26 +105,24 @@ class Judge:
         invoker: Invoker | None = prepared.invoker
         if now:
             invoker = prepared.invoker.ensemble.invokers.get(prepared.invoker.name)
+        definition = ""
+        if invoker is not None:
+            definition = digest_definition(
+                description=invoker.description,
+                schema=invoker.schema.mapping,
+                effect=invoker.policy.effect,
+                origin=invoker.origin,
+                presets=invoker.presets,
+            )
+        shown = prepared.all_arguments
         return Binding(
             conversation=scope.conversation,
             invocation=prepared.invocation.identifier,
             tool=prepared.invoker.identity,
-            definition="" if invoker is None else _definition(invoker),
-            arguments=digest(
-                prepared.all_arguments if prepared.change is None else [prepared.all_arguments, prepared.change]
-            ),
+            definition=definition,
+            arguments=digest(shown if prepared.change is None else [shown, prepared.change]),
             rules=self._digest,
         )
-
-
-def _definition(invoker: Invoker) -> str:
-    return digest_definition(
-        description=invoker.description,
-        schema=invoker.schema.mapping,
-        effect=invoker.policy.effect,
-        origin=invoker.origin,
-        presets=invoker.presets,
-    )
 
 
 #: Seconds that a preview may take.
@@ -211,7 +210,7 @@ class Approver:
         )
         if invoker.preview is None:
             return show()
-        context = context_of(prepared, scope, self._reporter.surroundings, progress=_ignore_progress)
+        context = context_of(prepared, scope, self._reporter.surroundings, progress=lambda *_: None)
         preview = functools.partial(invoker.preview, context)
         look = functools.partial(show, preview=preview)
         try:
@@ -277,10 +276,6 @@ class Approver:
         return self._reporter.record((record,), scope)
 
 
-def _ignore_progress(done: float, total: float | None = None, message: str = "") -> None:
-    """Drops the progress of a preview."""
-
-
 def _given(prepared: Prepared, binding: Binding, scope: Circumstances) -> Given | None:
     """The answer given in advance, if it is valid: a denial always is, any other answer only for this exact call."""
     found = scope.answers.get(prepared.invocation.identifier)
@@ -302,16 +297,11 @@ def _details_of(answer: Answer) -> dict[str, Any]:
         case Deny():
             return {"answer": "deny", **({"advice": answer.advice} if answer.advice else {})}
         case Edit():
-            return {"answer": "edit", **_digest_of(answer)}
+            with contextlib.suppress(TypeError, ValueError):
+                return {"answer": "edit", "arguments_digest": digest(dict(answer.arguments))}
+            return {"answer": "edit"}
         case Defer():
             return {"answer": "defer", **({"advice": answer.reason} if answer.reason else {})}
-
-
-def _digest_of(edit: Edit) -> dict[str, str]:
-    try:
-        return {"arguments_digest": digest(dict(edit.arguments))}
-    except (TypeError, ValueError):
-        return {}
 
 
 def _without_presets(prepared: Prepared, edit: Edit) -> frozendict[str, object]:

@@ -160,7 +160,7 @@ class Call:
         self._cancel_timer()
         ends = [one for one in (when, self._latest) if one is not None]
         if ends:
-            self._timer = self.result.get_loop().call_at(min(ends), self._expire)
+            self._timer = self.result.get_loop().call_at(min(ends), self._end, "timeout")
         self._context.deadline = min(ends, default=None)
 
     def notify(self, notify: Callable[[Event], None], event: Event) -> None:
@@ -206,9 +206,6 @@ class Call:
                 suggestion="This is a bug in the tool, not in the call. Try another way.",
             ),
         )
-
-    def _expire(self) -> None:
-        self._end("timeout")
 
     def cancel(self) -> None:
         """Asks the tool to stop. After two seconds the call has its result in any case."""

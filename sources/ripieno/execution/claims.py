@@ -38,7 +38,7 @@ class Resource:
             return True
         if not isinstance(mine, tuple) or not isinstance(theirs, tuple):
             return False
-        if _is_rooted(mine) != _is_rooted(theirs) or ".." in (*mine[:1], *theirs[:1]):
+        if (mine[:1] == ("/",)) != (theirs[:1] == ("/",)) or ".." in (*mine[:1], *theirs[:1]):
             return True  # Where the relative one begins is unknown.
         return all(one == another for one, another in zip(mine, theirs, strict=False))
 
@@ -169,7 +169,3 @@ def _split(path: str) -> tuple[str, ...]:
     """The parts of a normal path; an absolute one begins with ``/``, and ``.`` has no parts."""
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     return ("/", *parts) if path.startswith("/") else parts
-
-
-def _is_rooted(parts: tuple[str, ...]) -> bool:
-    return parts[:1] == ("/",)

@@ -136,11 +136,8 @@ class Reporter:
         loop = asyncio.get_running_loop()
         if loop not in self._ended:
             self._ended[loop] = []
-            loop.call_soon(self._finish, loop)
+            loop.call_soon(lambda: self._keep(self._ended.pop(loop)))
         self._ended[loop].append(_HeldRecord(record=record, scope=scope, then=lambda _: then()))
-
-    def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._keep(self._ended.pop(loop))
 
     def _keep(self, held: Sequence[_HeldRecord]) -> None:
         """Writes the records of several conversations in one commit."""

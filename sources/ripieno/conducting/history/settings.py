@@ -43,22 +43,17 @@ class History:
             supersession=descriptor.supersession,
         )
 
-    @property
-    def names(self) -> tuple[StrategyName, ...]:
-        """The names of the strategies, in the order of their application."""
-        if self.strategy is None:
-            return ("drop-oldest",)
-        return self.strategy if isinstance(self.strategy, tuple) else ()
-
     def cutting(self, tokens: int | None, model: Model, tokenizer: ConversationTokenizer) -> list[HistoryStrategy]:
         """The strategies that cut, for a budget. Errors: ``InputError`` for an invalid budget."""
-        if self.strategy is not None and not isinstance(self.strategy, tuple):
+        if self.strategy is None:
+            names: tuple[StrategyName, ...] = () if tokens is None else ("drop-oldest",)
+        elif isinstance(self.strategy, tuple):
+            names = self.strategy
+        else:
             return [self.strategy]
-        if tokens is None and self.strategy is None:
-            return []
         return [
             MAKERS[name](StrategyRequest(name=name, history=self, tokens=tokens, model=model, tokenizer=tokenizer))
-            for name in self.names
+            for name in names
         ]
 
 

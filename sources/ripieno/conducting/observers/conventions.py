@@ -11,7 +11,7 @@ from typing import Any
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
-from ripieno.canisters.events import ConductEnded, ExecutionBegan, ResultReady, TurnEnded
+from ripieno.canisters.events import ExecutionBegan, ResultReady
 from ripieno.jsonvalues import canonical, thaw
 
 Attributes = dict[str, str | bool | int | float | tuple[str, ...]]
@@ -66,7 +66,7 @@ REASON = "ripieno.refusal.reason"
 #: The variable that makes all instrumentations of generative AI send content.
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 #: The finishes of a run that are errors; all others were requested, or are limits that were set.
-_FAILED = ("error", "aborted")
+FAILED = ("error", "aborted")
 OTHER = "_OTHER"
 
 
@@ -106,11 +106,6 @@ def of_usage(usage: Usage) -> Attributes:
     return attributes | {name: count for name, count in further.items() if count}
 
 
-def of_turn(event: TurnEnded) -> Attributes:
-    """The finish of an answer: the provider's own word if it has one."""
-    return {FINISH: (event.reason or event.finish,)}
-
-
 def of_call(event: ExecutionBegan | ResultReady, *, content: bool) -> Attributes:
     """The attributes of a call. Its name is the identity ``ensemble.tool``, not the exposed name."""
     attributes: Attributes = {
@@ -141,22 +136,6 @@ def of_result(event: ResultReady, *, content: bool) -> Attributes:
     if content:
         attributes[TOOL_RESULT] = result.text
     return attributes
-
-
-def of_refusal(event: ResultReady) -> Attributes:
-    """The attributes of a call that did not run."""
-    error = event.result.error
-    return {TOOL: event.tool, TOOL_CALL: event.invocation.identifier, ERROR: error.category if error else OTHER}
-
-
-def of_conduct(event: ConductEnded) -> Attributes:
-    """The attributes of the end of a run."""
-    return {FINISH: (event.finish,), "ripieno.turns": event.turns, "ripieno.calls": event.calls}
-
-
-def failure_of(event: ConductEnded) -> str | None:
-    """The finish of a run if it is an error, else None."""
-    return event.finish if event.finish in _FAILED else None
 
 
 def messages(canisters: Iterable[Canister], finish: str) -> str:

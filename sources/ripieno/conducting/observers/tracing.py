@@ -172,7 +172,7 @@ class _Watch:
         self._requested = now = self._telemetry.clock()
         if answer is None:
             return
-        answer.span.set_attributes(names.of_turn(event))
+        answer.span.set_attribute(names.FINISH, (event.reason or event.finish,))
         if event.usage != NO_USAGE:
             answer.span.set_attributes(names.of_usage(event.usage))
             for kind, count in (("input", event.usage.input_tokens), ("output", event.usage.output_tokens)):
@@ -200,12 +200,6 @@ class _Watch:
             start_time=began,
         )
 
-    def _recall(self, event: ResultReady, now: int) -> None:
-        """Records a call with a cached result, which did not run."""
-        span = self._start_call(event, now)
-        span.set_attributes(names.of_result(event, content=self._telemetry.content))
-        span.end(now)
-
     def _begin_call(self, event: ExecutionBegan) -> None:
         began = self._telemetry.clock()
         span = self._start_call(event, began)
@@ -218,9 +212,14 @@ class _Watch:
         begun = self._calls.pop(event.invocation.identifier, None)
         if begun is None:
             if event.result.report.cached:
-                self._recall(event, now)
+                span = self._start_call(event, now)
+                span.set_attributes(names.of_result(event, content=self._telemetry.content))
+                span.end(now)
             else:
-                self._run.add_event("ripieno.call_refused", names.of_refusal(event))
+                error = event.result.error
+                refusal = {names.TOOL: event.tool, names.TOOL_CALL: event.invocation.identifier}
+                refusal[names.ERROR] = error.category if error else names.OTHER
+                self._run.add_event("ripieno.call_refused", refusal)
             return
         span, began, tool = begun
         span.set_attributes(names.of_result(event, content=self._telemetry.content))
@@ -240,12 +239,13 @@ class _Watch:
             span.end(self._telemetry.clock())
         self._calls.clear()
         attributes: Attributes = {names.OPERATION: "invoke_agent", **self._model}
-        self._run.set_attributes(names.of_conduct(event))
+        ended: Attributes = {names.FINISH: (event.finish,), "ripieno.turns": event.turns, "ripieno.calls": event.calls}
+        self._run.set_attributes(ended)
         if event.usage != NO_USAGE:
             self._run.set_attributes(names.of_usage(event.usage))
-        if (failure := names.failure_of(event)) is not None:
-            attributes[names.ERROR] = failure
-            self._run.set_attribute(names.ERROR, failure)
+        if event.finish in names.FAILED:
+            attributes[names.ERROR] = event.finish
+            self._run.set_attribute(names.ERROR, event.finish)
             self._run.set_status(StatusCode.ERROR)
         now = self._telemetry.clock()
         self._run.end(now)

@@ -144,8 +144,8 @@ class Turn:
                 continue
             if entry.claims.alone or not (self._over or entry.early or entry.claims.declared):
                 # All later calls wait for it. Those after an open one stay open, too.
-                if entry.open:
-                    self._hold(entry)
+                for later in self.entries[place + 1 :] if entry.open else ():
+                    later.held = later.here and not later.settled and later.call is None
                 return
             if not entry.open:
                 undecided += 1
@@ -158,10 +158,6 @@ class Turn:
             self._dispatcher.refuse(entry, "cancelled", message)
         elif (entry.prepared is not None or self._prepare(entry)) and entry.call is None and not entry.open:
             self._consider(entry, unasked=unasked, undecided=undecided)
-
-    def _hold(self, entry: ScheduledCall) -> None:
-        for later in self.entries[self.entries.index(entry) + 1 :]:
-            later.held = later.here and not later.settled and later.call is None
 
     def _consider(self, entry: ScheduledCall, *, unasked: bool, undecided: int) -> None:
         """Confirms or starts a call if that may be done now. ``undecided`` earlier calls may still use the budget."""
