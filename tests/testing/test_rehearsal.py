@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import signal
+import socket
 import zoneinfo
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import anthropic
@@ -161,17 +163,6 @@ async def test_both_clients_list_the_model() -> None:
 # What goes wrong.
 
 
-async def test_errors_come_in_the_wires_own_form() -> None:
-    async with serve(create_application(SCORE, PROTOCOLS)) as url:
-        async with openai.AsyncOpenAI(base_url=base_url(url, CHAT), api_key="none", max_retries=0) as client:
-            with pytest.raises(openai.BadRequestError, match="role 'nobody'") as caught:
-                await client.chat.completions.create(model="m", messages=[{"role": "nobody", "content": "x"}])  # type: ignore[misc, list-item]
-            assert caught.value.type == "invalid_request_error"
-        async with anthropic.AsyncAnthropic(base_url=base_url(url, MESSAGES), api_key="none", max_retries=0) as other:
-            with pytest.raises(anthropic.BadRequestError, match="role 'nobody'"):
-                await other.messages.create(model="m", max_tokens=1, messages=[{"role": "nobody", "content": "x"}])  # type: ignore[typeddict-item]
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
 @pytest.mark.parametrize(
     ("body", "status", "expected"),
@@ -216,16 +207,14 @@ def test_two_protocols_at_one_route_are_refused() -> None:
         create_application(SCORE, [CHAT, dataclasses.replace(CHAT, name="other")])
 
 
-async def test_a_port_that_is_taken_is_said() -> None:
-    application = create_application(SCORE, PROTOCOLS)
-    async with serve(application) as url:
-        port = int(url.rpartition(":")[2])
-        with pytest.raises(InputError, match=f"Cannot listen on 127.0.0.1, port {port}"):
-            async with serve(application, port=port):
-                pass
-    with pytest.raises(InputError, match="There is no port 70000"):
-        async with serve(application, port=70000):
-            pass
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+async def test_a_score_that_fails_in_a_stream_says_so(protocol: Protocol) -> None:
+    """Half of a character is not valid JSON: the answer fails in its second piece."""
+    application = create_application(Score.of_turns([turn("This is said before it fails. \ud800")]), [protocol])
+    async with serve(application) as url, httpx2.AsyncClient() as client:
+        answer = await client.post(target(url, protocol, stream=True), json=streaming(protocol))
+    assert "This is said before it f" in answer.text
+    assert "The score failed: A lone surrogate" in answer.text.rsplit("data: ", 1)[-1]
 
 
 # Streams that do not end by themselves.
@@ -311,6 +300,28 @@ async def test_signals_stay_with_the_program() -> None:
     before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
     async with serve(create_application(SCORE, PROTOCOLS)):
         assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def accepted(port: int) -> Iterator[socket.socket]:
+    """This process's own ends of connections to a port, where it is the server."""
+    for number in os.listdir("/dev/fd"):
+        # Files that are no sockets, and those that were open for listing only; listeners have no peer.
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(number))) as end:
+            if end.getpeername() and end.getsockname()[1:2] == (port,):
+                yield end
+
+
+async def test_small_events_leave_at_once() -> None:
+    """With Nagle's algorithm each event of a stream would wait until the client acknowledges the last one."""
+    async with (
+        serve(create_application(SLOW, [CHAT])) as url,
+        httpx2.AsyncClient() as client,
+        client.stream("POST", target(url, CHAT, stream=True), json=streaming(CHAT)) as answer,
+    ):
+        assert answer.status_code == 200
+        port = int(url.rpartition(":")[2])
+        (delay,) = [end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for end in accepted(port)]
+    assert delay != 0
 
 
 # The demo's server.

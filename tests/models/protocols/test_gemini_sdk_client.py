@@ -34,7 +34,8 @@ from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from ripieno.testing.rehearsal.server import create_application
 from ripieno.testing.scores import Score
-from tests.models.protocols.test_wires_golden import failed, paced, written
+from tests.models.protocols.test_wires_golden import failed, written
+from tests.models.protocols.test_wires_sdk_clients import answering, paces
 from tests.support.golden_wires import ANSWERS, Scenario, addressed, named, revive, usage_in
 from tests.support.loopback_servers import serving
 
@@ -66,21 +67,6 @@ def asked_in(request: Request, body: bytes) -> Asked:
     assert "key" not in request.url.query
     assert request.headers["x-goog-api-key"] == "none"
     return PROTOCOL.parse(addressed(PROTOCOL, native, stream="streamGenerateContent" in request.url.path))
-
-
-@contextlib.asynccontextmanager
-async def answering(scenario: Scenario, *, slowly: bool = False) -> AsyncIterator[str]:
-    """A server of ours that always gives the answer of a scenario; its URL."""
-    expected = scenario.expectation("served")
-    events = list(play(revive(expected["canisters"]), finish=expected["finish"], usage=usage_in(expected), model="m"))
-
-    async def answer(request: Request) -> Response:
-        if asked_in(request, await request.body()).controls.stream:
-            return Response(written(PROTOCOL, paced(events) if slowly else events), media_type="text/event-stream")
-        return Response(PROTOCOL.encode(events, Asked(model="m")), media_type="application/json")
-
-    async with serving(answer) as (url, _):
-        yield url
 
 
 def calls_in(canisters: Sequence[Canister]) -> list[tuple[str | None, str, Any]]:
@@ -134,13 +120,13 @@ def check(responses: Sequence[Any], scenario: Scenario) -> None:
 
 @scenarios
 async def test_whole_answers(scenario: Scenario) -> None:
-    async with answering(scenario) as url, talking_to(url) as client:
+    async with answering(scenario, slowly=False) as url, talking_to(url) as client:
         off = types.GenerateContentConfig(automatic_continuation=False)
         check([await client.models.generate_content(model="m", contents="Hi.", config=off)], scenario)
 
 
 @scenarios
-@pytest.mark.parametrize("slowly", [False, True], ids=["played", "paced"])
+@paces
 async def test_streams(scenario: Scenario, slowly: bool) -> None:
     async with answering(scenario, slowly=slowly) as url, talking_to(url) as client:
         off = types.GenerateContentConfig(automatic_continuation=False)
@@ -199,42 +185,10 @@ SCORE = Score.of_turns(
     ],
     name="telling",
 )
-EXPECTED = "told a, told b; there is nothing."
 SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
 TOOL = types.Tool(
     function_declarations=[types.FunctionDeclaration(name="tell", description="Tells.", parameters_json_schema=SCHEMA)]
 )
-CONFIG = types.GenerateContentConfig(tools=[TOOL], system_instruction="Tell all.")
-
-
-def respond(one: Any) -> Any:
-    """A part with the result of a call."""
-    what = one.args["what"]
-    response = {"error": "there is nothing"} if what == "nothing" else {"output": f"told {what}"}
-    return types.Part(function_response=types.FunctionResponse(id=one.id, name=one.name, response=response))
-
-
-@both_ways
-async def test_a_conversation_that_a_program_holds_itself(stream: bool) -> None:
-    contents: list[Any] = [types.Content(role="user", parts=[types.Part(text="Tell a and b.")])]
-    thoughts = ""
-    async with serve(create_application(SCORE, [PROTOCOL])) as url, talking_to(url) as client:
-        while True:
-            if stream:
-                chunks = await client.models.generate_content_stream(model="m", contents=contents, config=CONFIG)
-                contents += [chunk.candidates[0].content async for chunk in chunks]
-            else:
-                answer = await client.models.generate_content(model="m", contents=contents, config=CONFIG)
-                contents.append(answer.candidates[0].content)
-            since = next(n for n in range(len(contents), 0, -1) if contents[n - 1].role == "user")
-            parts = [part for one in contents[since:] for part in one.parts]
-            thoughts += "".join(part.text for part in parts if part.thought)
-            calls = [part.function_call for part in parts if part.function_call]
-            if not calls:
-                break
-            contents.append(types.Content(role="user", parts=[respond(one) for one in calls]))
-    assert "".join(part.text for part in parts if part.text) == EXPECTED
-    assert thoughts == "Hm."
 
 
 @both_ways

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import pathlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ from ripieno.canisters import (
     Canister,
     InvocationCanister,
     OpaqueContent,
-    ResultCanister,
     TextualContent,
 )
 from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded, play
@@ -25,10 +23,7 @@ from ripieno.jsonvalues import thaw
 from ripieno.models.protocol import Asked
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.items import is_made
-from ripieno.servers.http.server import serve
-from ripieno.testing import call, turn
-from ripieno.testing.rehearsal.server import base_url, create_application
-from ripieno.testing.scores import Score
+from ripieno.testing.rehearsal.server import base_url
 from tests.models.protocols import test_wires_sdk_clients as wires
 from tests.models.protocols.test_wires_golden import failed, written
 from tests.models.protocols.test_wires_sdk_clients import chat_client as client_at
@@ -241,54 +236,3 @@ def test_an_error_in_a_stream_is_in_its_events_too() -> None:
     )
     assert (error["type"], error["message"], error["error"]["message"]) == ("error", "It is gone.", "It is gone.")
     assert response["response"]["error"] == {"code": "server_error", "message": "It is gone."}
-
-
-# Whole conversations with a rehearsal.
-
-SCORE = Score.of_turns(
-    [
-        turn("I look at both.", calls=[call("read", "one", path="a.txt"), call("read", "two", path="nowhere")]),
-        turn("No {two.error}", on_error="two", calls=[call("read", "three", path="b.txt", quoted="{one.line:1}")]),
-        turn("They begin with {one.line:1} and {three.line:1}.", expect=["one", "three"], reasoning="Both, then."),
-    ],
-    name="reading",
-)
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"path": {"type": "string"}, "quoted": {"type": ["string", "null"]}},
-    "required": ["path", "quoted"],
-    "additionalProperties": False,
-}
-TOOLS: list[Any] = [{"type": "function", "name": "read", "parameters": SCHEMA, "strict": True}]
-
-
-async def test_a_conversation_with_calls_and_results(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "a.txt").write_text("alpha\nand more\n")
-    (tmp_path / "b.txt").write_text("beta\nand more\n")
-    said: list[Any] = [{"role": "user", "content": "What is in them?"}]
-    called: list[Any] = []
-    async with (
-        serve(create_application(SCORE, [PROTOCOL])) as url,
-        client_at(base_url(url, PROTOCOL)) as client,
-    ):
-        while True:
-            async with client.responses.stream(model="m", input=said, tools=TOOLS, instructions="Be brief.") as stream:
-                response = await stream.get_final_response()
-            said += [one.to_dict() for one in response.output]
-            calls = [one for one in response.output if one.type == "function_call"]
-            if not calls:
-                break
-            for one in calls:
-                arguments = json.loads(one.arguments)
-                called.append(arguments)
-                try:
-                    output = (tmp_path / arguments["path"]).read_text()
-                except FileNotFoundError:
-                    output = f"Error: file {arguments['path']!r}"
-                said.append({"type": "function_call_output", "call_id": one.call_id, "output": output})
-    assert response.output_text == "They begin with alpha and beta."
-    assert called == [{"path": "a.txt"}, {"path": "nowhere"}, {"path": "b.txt", "quoted": "alpha"}]
-    read = PROTOCOL.parse({"model": "m", "input": said}).canisters
-    assert sum(isinstance(one, ResultCanister) for one in read) == 3
-    (thought,) = [one for one in response.output if one.type == "reasoning"]
-    assert [part.text for part in thought.summary] == ["Both, then."]

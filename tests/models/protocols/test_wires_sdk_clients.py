@@ -21,7 +21,7 @@ from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.testing.rehearsal.server import base_url
 from tests.models.protocols.test_wires_golden import failed, paced, written
-from tests.support.golden_wires import ANSWERS, Scenario, named, revive, usage_in
+from tests.support.golden_wires import ANSWERS, Scenario, addressed, named, revive, usage_in
 from tests.support.loopback_servers import serving
 
 MESSAGES_STOPS = {"stop": "end_turn", "invocations": "tool_use", "length": "max_tokens", "filter": "refusal"}
@@ -51,7 +51,7 @@ async def answering(scenario: Scenario, *, slowly: bool) -> AsyncIterator[str]:
     async def answer(request: Request) -> Response:
         native = parse(await request.body())
         assert isinstance(native, dict)
-        asked = protocol.parse(native)
+        asked = protocol.parse(addressed(protocol, native, stream="streamGenerateContent" in request.url.path))
         events = list(play(canisters, finish=expected["finish"], usage=usage_in(expected), model=asked.model))
         if asked.controls.stream:
             data = written(protocol, paced(events) if slowly else events)

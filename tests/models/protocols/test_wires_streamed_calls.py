@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 from frozendict import frozendict
 from hypothesis import example, given
@@ -20,20 +18,13 @@ from ripieno.canisters.events import (
     collect,
 )
 from ripieno.descriptors import ProviderDescriptor
-from ripieno.exceptions import InputError, ProviderFailure, ProviderRefusal
+from ripieno.exceptions import InputError, ProviderFailure
 from ripieno.jsonvalues import freeze
-from ripieno.models import Model, Protocol, Provider
+from ripieno.models import Protocol
 from ripieno.models.protocol import Identifiers
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.models.transport.endpoints import Endpoint
-from ripieno.models.transport.transport import HttpTransport
-from ripieno.servers.http.server import serve
-from ripieno.testing import turn
-from ripieno.testing.rehearsal.server import base_url, create_application
-from ripieno.testing.scores import Score
 from tests.models.protocols.test_wires_golden import natives_of, read, written
 from tests.support.golden_wires import PROTOCOLS
 
@@ -153,45 +144,6 @@ def test_what_chat_learns_of_a_call_later_is_sent_later() -> None:
 
 
 # Failures.
-
-#: Half of a character is not valid JSON: the answer fails in its second piece.
-BREAKS = Score.of_turns([turn("This is said before it fails. \ud800")], name="breaks")
-ASK: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi."}]}
-
-
-async def test_a_score_that_fails_in_a_stream_is_the_error_of_the_client() -> None:
-    said: list[str] = []
-
-    async def listen(client: anthropic.AsyncAnthropic) -> None:
-        async with client.messages.stream(**ASK, max_tokens=9) as stream:
-            async for text in stream.text_stream:
-                said.append(text)
-
-    async def listen_to_chat(client: openai.AsyncOpenAI) -> None:
-        async for chunk in await client.chat.completions.create(**ASK, stream=True):
-            said.append(chunk.choices[0].delta.content or "")
-
-    async with serve(create_application(BREAKS, (MESSAGES, CHAT, GEMINI))) as url:
-        async with anthropic.AsyncAnthropic(base_url=base_url(url, MESSAGES), api_key="none", max_retries=0) as client:
-            with pytest.raises(anthropic.APIStatusError, match=r"score failed.*surrogate") as refused:
-                await listen(client)
-        body: Any = refused.value.body
-        assert body["error"]["type"] == "api_error"
-        async with openai.AsyncOpenAI(base_url=base_url(url, CHAT), api_key="none", max_retries=0) as other:
-            with pytest.raises(openai.APIError, match=r"score failed.*surrogate"):
-                await listen_to_chat(other)
-        for protocol in (MESSAGES, CHAT, GEMINI):
-            transport = HttpTransport(Endpoint(provider="house", sdk=protocol.sdk, base_url=base_url(url, protocol)))
-            provider = Provider(
-                name="house",
-                protocol=protocol,
-                transport=transport,
-                capabilities=ProviderDescriptor(name="house", protocol=protocol.name).capabilities_for,
-            )
-            with pytest.raises(ProviderRefusal, match=r"score failed.*surrogate"):
-                await Model(provider=provider, name="m").converse([UserCanister.of("Hi.")])
-            await transport.close()
-    assert said == ["This is said before it f", "", "This is said before it f"]
 
 
 def test_identifiers_of_an_answer_that_failed_are_free_again() -> None:
