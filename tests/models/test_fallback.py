@@ -21,7 +21,6 @@ def gone() -> ProviderUnreachable:
 
 
 def chain(*scripts: list[Step]) -> tuple[Model, list[Scripted]]:
-    """A chain of models that each say one turn."""
     models = [scripted(script) for script in scripts]
     return FallbackModel.of(models), models
 

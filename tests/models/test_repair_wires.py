@@ -44,7 +44,6 @@ def _natives(protocol: str, name: str) -> Sequence[Native]:
 
 
 def natives(scenario: Scenario) -> Sequence[Native]:
-    """The native events of a golden answer, split once."""
     return _natives(scenario.protocol.name, scenario.name)
 
 

@@ -54,7 +54,6 @@ class Scripts:
 
 
 async def collected(batches: Batches, into: list[Event]) -> float:
-    """The events, and how long they took."""
     began = asyncio.get_running_loop().time()
     async for batch in batches:
         into.extend(batch)

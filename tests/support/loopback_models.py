@@ -1,15 +1,18 @@
 """Transports and models over loopback servers, and their errors."""
 
 import contextlib
-from collections.abc import AsyncIterator
+import itertools
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ripieno.descriptors import RetryPolicy
 from ripieno.exceptions import ProviderFailure
 from ripieno.models import Model, Protocol, Provider
+from ripieno.models.protocol import Transport
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.transport.endpoints import Endpoint
@@ -58,20 +61,37 @@ async def fail(url: str, *, stream: bool = True, protocol: Protocol = CHAT, **fi
     return error
 
 
+def model_over(transport: Transport, protocol: Protocol, *, name: str = "m", retries: int = 0, **capable: Any) -> Model:
+    """A model of the provider house. Its transport is the test's to close."""
+    provider = Provider(
+        name="house",
+        protocol=protocol,
+        transport=transport,
+        capabilities=lambda _: capable,
+        retry=RetryPolicy(max_retries=retries),
+    )
+    return Model(provider=provider, name=name)
+
+
 def converse(url: str, protocol: Protocol, **capabilities: Any) -> tuple[HttpTransport, Model]:
     """A model behind an endpoint."""
     transport = HttpTransport(endpoint(url, protocol))
-    provider = Provider(name="house", protocol=protocol, transport=transport, capabilities=lambda _: capabilities)
-    return transport, Model(provider=provider, name="m")
+    return transport, model_over(transport, protocol, **capabilities)
+
+
+def saying(*answers: Callable[[], Response]) -> Answerer:
+    """One answer after the other; the last one stays."""
+    left = itertools.chain(answers, itertools.repeat(answers[-1]))
+
+    async def answer(_: Request) -> Response:
+        return next(left)()
+
+    return answer
 
 
 def answering(content: bytes, kind: str = "application/json", status: int = 200) -> Answerer:
     """A server with one fixed answer."""
-
-    async def answer(_: Request) -> Response:
-        return Response(content, status_code=status, media_type=kind)
-
-    return answer
+    return saying(lambda: Response(content, status_code=status, media_type=kind))
 
 
 def golden(protocol: Protocol, kind: str) -> bytes:

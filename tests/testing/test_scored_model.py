@@ -72,7 +72,6 @@ async def test_an_error_is_mended(tmp_path: pathlib.Path) -> None:
 
 
 def said(events: Sequence[Event]) -> list[str]:
-    """The text of each turn, from its deltas."""
     texts: list[str] = []
     for event in events:
         if isinstance(event, TurnBegan):

@@ -17,7 +17,6 @@ class Listening:
         self.events: list[Event] = []
 
     def hear(self, *natives: Native) -> "Listening":
-        """Feeds native events."""
         for native in natives:
             self.events.extend(self.decoder.feed(native))
         return self
@@ -32,7 +31,6 @@ class Listening:
 
     @property
     def calls(self) -> list[InvocationCanister]:
-        """The calls that are sealed."""
         return [event.invocation for event in self.events if isinstance(event, InvocationSealed)]
 
     @property

@@ -28,7 +28,6 @@ MARK = {"type": "ephemeral"}
 
 
 def marked(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where marks stand."""
     if is_table(value):
         if "cache_control" in value:
             assert value["cache_control"] == MARK

@@ -63,7 +63,6 @@ def fresh() -> tuple[Canister, ...]:
 
 
 def kept(canisters: Sequence[Canister]) -> list[Any]:
-    """The pieces that canisters keep."""
     return [canister.encoding for canister in canisters if hasattr(canister, "encoding")]
 
 

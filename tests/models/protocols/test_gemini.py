@@ -28,16 +28,15 @@ from ripieno.canisters.events import (
     collect,
 )
 from ripieno.canisters.faults import Fault
-from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, WireInvalidity
 from ripieno.jsonvalues import freeze
-from ripieno.models import Model, Provider
 from ripieno.models.protocol import Identifiers, Native
 from ripieno.models.protocols.gemini import PROTOCOL
 from ripieno.models.protocols.gemini.decoder import steps_of
 from ripieno.models.transport.endpoints import Endpoint
 from ripieno.models.transport.transport import HttpTransport
 from tests.models.protocols.test_wires_golden import natives_of, read, written
+from tests.support.loopback_models import model_over
 from tests.support.loopback_servers import serving
 from tests.support.wire_requests import write
 
@@ -74,10 +73,8 @@ async def test_requests_as_they_arrive(form: str) -> None:
 
     async with serving(respond) as (url, bodies):
         endpoint = Endpoint(provider="house", sdk=PROTOCOL.sdk, base_url=f"{url}/v1beta", key="SECRET")
-        capabilities = ProviderDescriptor(name="house", protocol="gemini").capabilities_for
         transport = HttpTransport(endpoint)
-        provider = Provider(name="house", protocol=PROTOCOL, transport=transport, capabilities=capabilities)
-        said = await Model(provider=provider, name="gem/x").converse([UserCanister.of("Well?")])
+        said = await model_over(transport, PROTOCOL, name="gem/x").converse([UserCanister.of("Well?")])
         await transport.close()
     assert said == (AssistantCanister.of("Yes, indeed."),)
     (request,) = seen
@@ -113,12 +110,10 @@ def put(path: str, more: bool = False, *, last: bool = False, **value: Any) -> d
 
 
 def heard(*natives: Native) -> list[Event]:
-    """The events of a streamed answer."""
     return read(PROTOCOL, natives)
 
 
 def calls_of(events: Sequence[Event]) -> list[tuple[str, Any, str | None]]:
-    """Names, arguments and codes of faults of the calls that are sealed."""
     sealed = [event.invocation for event in events if isinstance(event, InvocationSealed)]
     return [(one.name, dict(one.arguments), one.fault.code if one.fault else None) for one in sealed]
 

@@ -37,6 +37,7 @@ from ripieno.testing.scores import Score
 from tests.models.protocols.test_wires_golden import failed, written
 from tests.models.protocols.test_wires_sdk_clients import answering, paces
 from tests.support.golden_wires import ANSWERS, Scenario, addressed, named, revive, usage_in
+from tests.support.loopback_models import answering as answering_with
 from tests.support.loopback_servers import serving
 
 # The official client sends with aiohttp where that is installed, in a way that aiohttp warns of.
@@ -61,7 +62,6 @@ async def talking_to(url: str) -> AsyncIterator[Any]:
 
 
 def asked_in(request: Request, body: bytes) -> Asked:
-    """What a request asks for, as a server of ours reads it."""
     native = parse(body)
     assert isinstance(native, dict)
     assert "key" not in request.url.query
@@ -138,36 +138,31 @@ async def test_streams(scenario: Scenario, slowly: bool) -> None:
 
 
 async def listen(client: Any, said: list[str]) -> None:
-    """Hears a stream to its end."""
     async for chunk in await client.models.generate_content_stream(model="m", contents="Hi."):
         said.append(chunk.text)
 
 
 @both_ways
 async def test_a_refused_request_is_the_error_of_the_client(stream: bool) -> None:
-    statuses = iter([400, 401, 404, 429, 500, 503])
-
-    async def answer(_: Request) -> Response:
-        status = next(statuses)
-        return Response(
-            PROTOCOL.refuse(Refusal(status=status, message="Too much of it.")),
-            status_code=status,
-            media_type="application/json",
-        )
-
-    words = ["INVALID_ARGUMENT", "UNAUTHENTICATED", "NOT_FOUND", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE"]
-    async with serving(answer) as (url, _), talking_to(url) as client:
-        for word in words:
+    words = {
+        400: "INVALID_ARGUMENT",
+        401: "UNAUTHENTICATED",
+        404: "NOT_FOUND",
+        429: "RESOURCE_EXHAUSTED",
+        500: "INTERNAL",
+        503: "UNAVAILABLE",
+    }
+    for status, word in words.items():
+        answer = answering_with(PROTOCOL.refuse(Refusal(status=status, message="Too much of it.")), status=status)
+        async with serving(answer) as (url, _), talking_to(url) as client:
             with pytest.raises(errors.APIError, match="Too much of it") as caught:
                 await listen(client, []) if stream else await client.models.generate_content(model="m", contents="Hi.")
             assert (caught.value.status, caught.value.message) == (word, "Too much of it.")
 
 
 async def test_an_error_in_a_stream_is_the_error_of_the_client() -> None:
-    async def answer(_: Request) -> Response:
-        begun = written(PROTOCOL, list(play([AssistantCanister.of("Let me see.")], finish="stop"))[:-1])
-        return Response(begun + failed(PROTOCOL, "It is gone."), media_type="text/event-stream")
-
+    begun = written(PROTOCOL, list(play([AssistantCanister.of("Let me see.")], finish="stop"))[:-1])
+    answer = answering_with(begun + failed(PROTOCOL, "It is gone."), "text/event-stream")
     said: list[str] = []
     async with serving(answer) as (url, _), talking_to(url) as client:
         with pytest.raises(errors.APIError, match="It is gone"):

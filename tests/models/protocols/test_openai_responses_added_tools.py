@@ -18,7 +18,6 @@ def asked(*items: Any, **members: Any) -> Asked:
 
 
 def added(*tools: Any, name: str = "functions") -> dict[str, Any]:
-    """The item that adds tools in a namespace."""
     return {
         "type": "additional_tools",
         "role": "developer",

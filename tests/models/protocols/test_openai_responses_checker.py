@@ -13,7 +13,6 @@ from tests.support.openresponses_checker import check_body, check_stream
 
 
 def kind_of(frame: bytes) -> str:
-    """The type of an event."""
     return frame.split(b"\n")[0].removeprefix(b"event: ").decode()
 
 
@@ -30,7 +29,6 @@ def counted(frames: Iterable[bytes]) -> list[bytes]:
 
 
 def last(frames: list[bytes], kind: str) -> int:
-    """The place of the last event of a type."""
     return max(place for place, frame in enumerate(frames) if kind_of(frame) == kind)
 
 

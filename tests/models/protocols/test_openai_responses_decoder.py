@@ -28,26 +28,15 @@ from ripieno.canisters.events import (
     collect,
 )
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, WireInvalidity
-from ripieno.jsonvalues import freeze
 from ripieno.models.protocol import Identifiers, Native
 from ripieno.models.protocols.common.decoder import AnswerDecoder
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.decoder import Decoder
 from tests.models.protocols.listening import Listening
+from tests.models.protocols.test_openai_responses_requests import THOUGHT, kept, parse
 from tests.models.protocols.test_wires_golden import natives_of, written
 
 NAME = PROTOCOL.name
-THOUGHT: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
-
-
-def kept(**data: Any) -> OpaqueContent:
-    """An item that is kept as it is."""
-    return OpaqueContent(protocol=NAME, kind=str(data["type"]), data=freeze(data))
-
-
-def parse(*items: Any, **more: Any) -> tuple[Canister, ...]:
-    """The canisters of a request."""
-    return PROTOCOL.parse({"model": "m", "input": list(items), **more}).canisters
 
 
 def listening(*natives: Native) -> Listening:
@@ -244,7 +233,6 @@ def test_identifiers_that_we_made_mean_nothing() -> None:
 
 
 def sealed_events(canister: Canister) -> list[Event]:
-    """A canister of the assistant as events."""
     if isinstance(canister, InvocationCanister):
         return [InvocationSealed(index=0, invocation=canister)]
     assert isinstance(canister, AssistantCanister)
@@ -293,7 +281,6 @@ def streamed(draw: st.DrawFn) -> list[Native]:
 
 
 def outcome(natives: Sequence[Native], *, short: bool) -> tuple[list[Event], str]:
-    """The events of these pieces, and the error that ended them."""
     decoder = Decoder("house", Identifiers())
     events: list[Event] = []
     try:

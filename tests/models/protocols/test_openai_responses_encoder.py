@@ -52,7 +52,6 @@ ANSWER: tuple[Event, ...] = (
 
 
 def frames_of(events: Iterable[Event], encoder: type[Encoder] = Encoder) -> list[bytes]:
-    """The events that are written, each by itself."""
     made = encoder(Asked(model="m"))
     data = b"".join(made.feed(event) for event in events)
     return [one + b"\n\n" for one in data.split(b"\n\n")[:-1]]
@@ -62,7 +61,6 @@ def frames_of(events: Iterable[Event], encoder: type[Encoder] = Encoder) -> list
 
 
 def streamed(events: Iterable[Event], encoder: type[Encoder] = Encoder, asked: Asked | None = None) -> StreamChecker:
-    """What the checker saw of a whole stream."""
     made = encoder(asked or Asked(model="m"))
     return check_stream([made.feed(event) for event in events], seed=encoder is SeedEncoder)
 

@@ -245,7 +245,6 @@ OTHER = '{"location":"Wien"}'
 
 
 def chunk(*calls: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
-    """A piece of an answer of chat completions."""
     return {
         "object": "chat.completion.chunk",
         "choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": finish}],
@@ -253,7 +252,6 @@ def chunk(*calls: Mapping[str, Any], finish: str | None = None) -> dict[str, Any
 
 
 def call(index: int, arguments: str | None = None, name: str | None = None, identifier: str | None = None) -> Any:
-    """A piece of a call."""
     function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
     return {
         "index": index,
@@ -305,7 +303,6 @@ def test_every_fragmentation_gives_the_same_items(encoder: type[Encoder]) -> Non
 
 
 def item(place: int, identifier: str, arguments: str) -> dict[str, Any]:
-    """A whole call, as a final response has it."""
     return {
         "type": "function_call",
         "call_id": identifier,

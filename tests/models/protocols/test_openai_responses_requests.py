@@ -39,7 +39,6 @@ def kept(**data: Any) -> OpaqueContent:
 
 
 def body(canisters: Sequence[Canister] = HI, **more: Any) -> Any:
-    """A request, read."""
     return json.loads(write(PROTOCOL, canisters, **more))
 
 

@@ -8,8 +8,6 @@ from typing import Any
 import openai
 import pytest
 from openai.types.responses import Response as SdkResponse
-from starlette.requests import Request
-from starlette.responses import Response
 
 from ripieno.canisters import (
     AssistantCanister,
@@ -29,6 +27,7 @@ from tests.models.protocols.test_wires_golden import failed, written
 from tests.models.protocols.test_wires_sdk_clients import chat_client as client_at
 from tests.models.protocols.test_wires_sdk_clients import paces
 from tests.support.golden_wires import ANSWERS, Scenario, named, revive, usage_in
+from tests.support.loopback_models import answering as answering_with
 from tests.support.loopback_servers import serving
 
 STATUSES = {"stop": "completed", "invocations": "completed", "length": "incomplete", "filter": "incomplete"}
@@ -46,7 +45,6 @@ async def answering(scenario: Scenario, *, slowly: bool = False) -> AsyncIterato
 
 
 def items(canisters: Sequence[Canister]) -> list[tuple[Any, ...]]:
-    """The items that a client should have of an answer."""
     found: list[tuple[Any, ...]] = []
     beside: dict[str, Any] = {}
     for canister in canisters:
@@ -96,7 +94,6 @@ def read_items(response: Any) -> list[tuple[Any, ...]]:
 
 
 def check_response(response: Any, scenario: Scenario) -> None:
-    """Compares a whole response of the client with what was said."""
     expected = scenario.expectation("served")
     usage = usage_in(expected)
     assert read_items(response) == items(revive(expected["canisters"]))
@@ -210,9 +207,7 @@ async def test_reasoning_without_an_item_is_shown_and_not_kept() -> None:
         TurnEnded(finish="stop"),
     ]
 
-    async def answer(_: Request) -> Response:
-        return Response(written(PROTOCOL, events), media_type="text/event-stream")
-
+    answer = answering_with(written(PROTOCOL, events), "text/event-stream")
     shown: list[str] = []
     async with (
         serving(answer) as (url, _),

@@ -42,7 +42,6 @@ def offer_of(asked: Asked) -> Offer:
 
 
 def sent(protocol: Protocol, asked: Asked, **capabilities: Any) -> Any:
-    """What a provider is asked then."""
     return json.loads(write(protocol, asked.canisters, offer=offer_of(asked), controls=asked.controls, **capabilities))
 
 

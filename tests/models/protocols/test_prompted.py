@@ -70,7 +70,6 @@ SCORE = Score.of_turns(
 async def house(
     tmp_path: Any, provider: Mapping[str, Any], *, stream: bool = True
 ) -> AsyncGenerator[tuple[Any, Controls], None]:
-    """An assembly with real files and one provider, ``house``."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "a.txt").write_text(f"alpha {MARKUP}")
@@ -199,7 +198,6 @@ def request(*canisters: Canister, controls: Controls | None = None, **more: Any)
 
 
 def sent(*canisters: Canister, controls: Controls | None = None, **more: Any) -> list[dict[str, Any]]:
-    """The messages that a chat server hears."""
     body = json.loads(prompted_protocol(CHAT).request(request(*canisters, controls=controls, **more)))
     assert not body.keys() & {"tools", "tool_choice", "parallel_tool_calls"}
     messages: list[dict[str, Any]] = body["messages"]
@@ -358,7 +356,6 @@ PAGE = pathlib.Path(__file__).parents[3] / "documentation" / "reference" / "prot
 
 
 def blocks(kind: str) -> list[str]:
-    """The examples of a kind on the page of this protocol."""
     found = re.findall(rf"^\.\. code-block:: {kind}\n\n((?:    .*\n|\n)+)", PAGE.read_text(), re.MULTILINE)
     return [textwrap.dedent(block).strip() for block in found]
 

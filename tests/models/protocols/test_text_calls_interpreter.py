@@ -39,7 +39,6 @@ def heard(events: Sequence[Event], canisters: Any = (), **more: Any) -> list[Eve
 
 
 def answer(*texts: str, finish: Any = "stop", deltas: bool = True) -> list[Event]:
-    """An answer of one text that came in pieces."""
     said: list[Event] = [TextDelta(text) for text in texts] if deltas else []
     sealed = ContentSealed(TextualContent(text="".join(texts)))
     return [TurnBegan(), *said, sealed, TurnEnded(finish=finish, reason="stop")]

@@ -90,14 +90,12 @@ requests = pytest.mark.parametrize("scenario", REQUESTS, ids=named)
 
 
 def natives_of(chunks: Iterable[bytes]) -> list[Native]:
-    """The native events in chunks of bytes."""
     splitter = Splitter("house")
     natives = [native for chunk in chunks for native in splitter.feed(chunk)]
     return [*natives, *splitter.finish()]
 
 
 def read(protocol: Protocol, natives: Iterable[Native], *, deltas: bool = True) -> list[Event]:
-    """The events of a streamed answer."""
     decoder = protocol.decoder("house", Identifiers())
     decoder.deltas = deltas
     events = [event for native in natives for event in decoder.feed(native)]
@@ -246,7 +244,6 @@ def test_whole_answers_are_read(scenario: Scenario) -> None:
 
 
 def parsed(data: bytes) -> Native:
-    """A whole answer, read as the transport reads it."""
     (native,) = natives_of([b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"])
     return native
 
@@ -255,7 +252,6 @@ def parsed(data: bytes) -> Native:
 
 
 def written(protocol: Protocol, events: Iterable[Event]) -> bytes:
-    """A streamed answer of ours."""
     encoder = protocol.encoder(Asked(model="house/model"))
     return b"".join(encoder.feed(event) for event in events)
 
@@ -339,7 +335,6 @@ def test_whole_answers_of_ours_are_read_back(scenario: Scenario) -> None:
 
 
 def asked(protocol: Protocol, canisters: Sequence[Any]) -> Native:
-    """A request with these canisters."""
     body = protocol.request(
         Request(model="m", canisters=canisters, offer=Offer(()), controls=Controls(), capabilities={})
     )

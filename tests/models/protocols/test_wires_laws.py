@@ -62,7 +62,6 @@ def check_calls(events: Iterable[Event]) -> None:
 
 @st.composite
 def answers(draw: st.DrawFn, protocol: Protocol) -> tuple[Canister, ...]:
-    """The canisters of one answer."""
     contents = st.lists(st.builds(TextualContent, text=texts.filter(bool)) | OWN[protocol.name] | foreign, max_size=3)
     canisters: list[Canister] = [AssistantCanister(content=tuple(draw(contents)))]
     for number in range(draw(st.integers(0, 4))):

@@ -22,6 +22,7 @@ from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.testing.rehearsal.server import base_url
 from tests.models.protocols.test_wires_golden import failed, paced, written
 from tests.support.golden_wires import ANSWERS, Scenario, addressed, named, revive, usage_in
+from tests.support.loopback_models import answering as answering_with
 from tests.support.loopback_servers import serving
 
 MESSAGES_STOPS = {"stop": "end_turn", "invocations": "tool_use", "length": "max_tokens", "filter": "refusal"}
@@ -74,7 +75,6 @@ def chat_client(url: str) -> openai.AsyncOpenAI:
 
 
 def blocks(canisters: Sequence[Canister]) -> list[dict[str, Any]]:
-    """The blocks that a client should have of an answer."""
     found: list[dict[str, Any]] = []
     for canister in canisters:
         if isinstance(canister, InvocationCanister):
@@ -91,7 +91,6 @@ def blocks(canisters: Sequence[Canister]) -> list[dict[str, Any]]:
 
 
 def check_message(message: Any, scenario: Scenario) -> None:
-    """Compares a whole message of the client with what was said."""
     expected = scenario.expectation("served")
     usage = usage_in(expected)
     assert [block.to_dict() for block in message.content] == blocks(revive(expected["canisters"]))
@@ -169,19 +168,16 @@ async def test_messages_helper(scenario: Scenario) -> None:
 
 
 def said_in(canisters: Sequence[Canister]) -> str | None:
-    """The one text that a client should have of an answer."""
     texts = [canister.text for canister in canisters if isinstance(canister, AssistantCanister)]
     return "".join(texts) or None
 
 
 def calls_in(canisters: Sequence[Canister]) -> list[tuple[str, str, Any]]:
-    """The calls that a client should have of an answer."""
     calls = [canister for canister in canisters if isinstance(canister, InvocationCanister)]
     return [(one.identifier, one.name, one.raw if one.fault else thaw(one.arguments)) for one in calls]
 
 
 def read_call(one: Any) -> tuple[str, str, Any]:
-    """A call of the client's."""
     try:
         arguments = json.loads(one.function.arguments)
     except ValueError:
@@ -190,7 +186,6 @@ def read_call(one: Any) -> tuple[str, str, Any]:
 
 
 def check_completion(completion: Any, scenario: Scenario) -> None:
-    """Compares a whole completion of the client with what was said."""
     expected = scenario.expectation("served")
     canisters, usage = revive(expected["canisters"]), usage_in(expected)
     (choice,) = completion.choices
@@ -310,10 +305,8 @@ async def test_a_refused_request_is_the_error_of_the_client(protocol: Protocol, 
 
 @protocols
 async def test_an_error_in_a_stream_is_the_error_of_the_client(protocol: Protocol) -> None:
-    async def answer(_: Request) -> Response:
-        begun = written(protocol, list(play([AssistantCanister.of("Let me see.")], finish="stop"))[:-1])
-        return Response(begun + failed(protocol, "It is gone."), media_type="text/event-stream")
-
+    begun = written(protocol, list(play([AssistantCanister.of("Let me see.")], finish="stop"))[:-1])
+    answer = answering_with(begun + failed(protocol, "It is gone."), "text/event-stream")
     async with serving(answer) as (url, _):
         with pytest.raises(anthropic.APIStatusError if protocol is MESSAGES else openai.APIError, match="It is gone"):
             await ask(protocol, url, stream=True)

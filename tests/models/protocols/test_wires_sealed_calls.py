@@ -29,14 +29,12 @@ both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protoc
 
 
 def chunk(*fragments: Any, reason: str | None = None, **delta: Any) -> Native:
-    """A chunk of the chat completions wire."""
     if fragments:
         delta["tool_calls"] = list(fragments)
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
 
 
 def part(index: int | None = None, name: str | None = None, arguments: object = None, **more: Any) -> dict[str, Any]:
-    """A fragment of a call."""
     function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
     return {"function": function, **({} if index is None else {"index": index}), **more}
 
@@ -46,7 +44,6 @@ def start(index: int | None, block: Any) -> Native:
 
 
 def use(index: int | None, name: str, **block: Any) -> Native:
-    """The start of a call of the Messages wire."""
     return start(index, {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}, **block})
 
 

@@ -59,7 +59,6 @@ def deltas(draw: st.DrawFn) -> Delta:
 
 
 def outcome(said: list[Delta]) -> tuple[list[Event], str]:
-    """The events of these deltas, and the error that ended them."""
     decoder = CHAT.decoder("house", Identifiers())
     events: list[Event] = []
     try:
@@ -73,7 +72,6 @@ def outcome(said: list[Delta]) -> tuple[list[Event], str]:
 
 
 def of_call(arguments: str, **more: Any) -> Delta:
-    """What says more of one call."""
     name = {"name": more.pop("name")} if "name" in more else {}
     return {"tool_calls": [{"function": {"arguments": arguments, **name}, **more}]}
 
@@ -110,7 +108,6 @@ def called(kind: Any, extras: dict[str, Any], protocol: Protocol) -> InvocationC
 
 
 def streamed(call: InvocationCanister, began: InvocationBegan) -> list[Event]:
-    """The events of an answer that makes one call, character by character."""
     shown = [ArgumentsDelta(index=0, text=one) for one in call.raw or ""]
     return [TurnBegan(), began, *shown, InvocationSealed(index=0, invocation=call), TurnEnded(finish="invocations")]
 

@@ -1,6 +1,6 @@
 """What is left of a conversation that a server read: the losses that the docstrings of the protocols list."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import (
@@ -46,30 +46,48 @@ def plain(content: Content) -> Content:
     return TextualContent(text=content.text) if isinstance(content, TextualContent) else content
 
 
-def returned_by_anthropic(canisters: Sequence[Canister]) -> Row:
-    """What a server reads of a conversation that was sent over the Messages wire."""
+def _call(call: InvocationCanister, kind: str = "function") -> tuple[Any, ...]:
+    return ("call", call.identifier, call.name, kind, call.arguments, None)
+
+
+def _headed(canister: DocumentCanister, contents: Sequence[Content]) -> list[Content]:
+    """The contents of a document on a wire without documents: a heading joins the first text."""
+    title = f": {canister.title}" if canister.title else ""
+    heading = f"[document {canister.identifier}{title}]\n"
+    if contents and isinstance(contents[0], TextualContent):
+        return [TextualContent(text=heading + contents[0].text), *contents[1:]]
+    return [TextualContent(text=heading), *contents]
+
+
+def _results_first(said: Iterable[tuple[Canister, Row]], *inputs: type[Canister]) -> Row:
+    """One row, in which results stand before other ``inputs`` of the same turn."""
     row: Row = []
-    answers: tuple[Row, Row] = ([], [])  # Results stand before whatever else the user says.
-    for canister in [*filter(_speaks_to_anthropic, canisters), None]:
-        if not isinstance(canister, UserCanister | DocumentCanister | ResultCanister):
-            row += answers[0] + answers[1]
-            answers[0].clear()
-            answers[1].clear()
+    results: Row = []
+    others: Row = []
+    for canister, one in said:
         if isinstance(canister, ResultCanister):
-            answers[0].append(_result_by_anthropic(canister))
-        elif isinstance(canister, DocumentCanister):
-            answers[1].extend(_document_by_anthropic(canister))
-        elif isinstance(canister, InvocationCanister):
-            row.append(("call", canister.identifier, canister.name, "function", canister.arguments, None))
-        elif canister is not None:
-            target = answers[1] if isinstance(canister, UserCanister) else row
-            target.extend((type(canister).__name__, one) for one in _carried_by_anthropic(canister.content))
-    return row
+            results += one
+        elif isinstance(canister, inputs):
+            others += one
+        elif one:
+            row += [*results, *others, *one]
+            results, others = [], []
+    return [*row, *results, *others]
 
 
-def _speaks_to_anthropic(canister: Canister) -> bool:
-    """Whether anything is left of a canister: one that says nothing is no canister there."""
-    return isinstance(canister, InvocationCanister | ResultCanister) or bool(_carried_by_anthropic(canister.content))
+def returned_by_anthropic(canisters: Sequence[Canister]) -> Row:
+    said = ((canister, _said_to_anthropic(canister)) for canister in canisters)
+    return _results_first(said, UserCanister, DocumentCanister)
+
+
+def _said_to_anthropic(canister: Canister) -> Row:
+    if isinstance(canister, ResultCanister):
+        return [_result_by_anthropic(canister)]
+    if isinstance(canister, DocumentCanister):
+        return _document_by_anthropic(canister)
+    if isinstance(canister, InvocationCanister):
+        return [_call(canister)]
+    return [(type(canister).__name__, one) for one in _carried_by_anthropic(canister.content)]
 
 
 def _carried_by_anthropic(contents: Sequence[Content]) -> list[Content]:
@@ -111,7 +129,6 @@ def _document_by_anthropic(canister: DocumentCanister) -> Row:
 
 
 def returned_by_chat(canisters: Sequence[Canister]) -> Row:
-    """What a server reads of a conversation that was sent over the chat completions wire."""
     row: Row = []
     said: list[str] = []
     opaque: list[OpaqueContent] = []
@@ -130,8 +147,7 @@ def returned_by_chat(canisters: Sequence[Canister]) -> Row:
             said, opaque, calls = [], [], []
         if isinstance(canister, InvocationCanister):
             # A free-form call is one of a function there, unless the provider knows these.
-            call = ("call", canister.identifier, canister.name, "function", canister.arguments, None)
-            calls.append(call)
+            calls.append(_call(canister))
         elif isinstance(canister, AssistantCanister):
             said += [one.text for one in canister.content if isinstance(one, TextualContent)]
             opaque += [one for one in canister.content if isinstance(one, OpaqueContent)]
@@ -139,7 +155,8 @@ def returned_by_chat(canisters: Sequence[Canister]) -> Row:
             results.append(_result_by_chat(canister))
             images += [("UserCanister", one) for one in canister.content if isinstance(one, ImageContent)]
         elif isinstance(canister, DocumentCanister):
-            others += _document_by_chat(canister)
+            headed = _headed(canister, canister.content)
+            others += [("UserCanister", one) for one in _carried_by_chat(headed)]
         elif canister is not None:
             others += [(type(canister).__name__, one) for one in _carried_by_chat(canister.content)]
     return row
@@ -181,61 +198,30 @@ def _carried_by_chat(contents: Sequence[Content]) -> list[Content]:
     return carried
 
 
-def _document_by_chat(canister: DocumentCanister) -> Row:
-    title = f": {canister.title}" if canister.title else ""
-    contents = list(canister.content)
-    heading = f"[document {canister.identifier}{title}]\n"
-    if contents and isinstance(contents[0], TextualContent):
-        heading += contents.pop(0).text  # type: ignore[union-attr]
-    return [("UserCanister", one) for one in _carried_by_chat([TextualContent(text=heading), *contents])]
-
-
 def returned_by_gemini(canisters: Sequence[Canister]) -> Row:
-    """What a server reads of a conversation that was sent over the generateContent wire."""
+    rest = list(canisters)
     row: Row = []
-    answers: tuple[Row, Row] = ([], [])  # Results stand before whatever else the user says.
-    leading = True
-    for canister in [*canisters, None]:
-        leading = leading and isinstance(canister, SupervisorCanister)
-        if leading and isinstance(canister, SupervisorCanister):
-            row.extend(("SupervisorCanister", one) for one in _texts(canister.content))
-            continue
-        said = _said_to_gemini(canister)
-        if canister is None or (said and isinstance(canister, AssistantCanister | InvocationCanister)):
-            row += answers[0] + answers[1]
-            answers[0].clear()
-            answers[1].clear()
-        if isinstance(canister, ResultCanister):
-            answers[0].extend(said)
-        elif isinstance(canister, AssistantCanister | InvocationCanister):
-            row.extend(said)
-        else:
-            answers[1].extend(said)
-    return row
+    while rest and isinstance(rest[0], SupervisorCanister):
+        row += [("SupervisorCanister", one) for one in _texts(rest.pop(0).content)]
+    said = ((canister, _said_to_gemini(canister)) for canister in rest)
+    return row + _results_first(said, UserCanister, DocumentCanister, SupervisorCanister)
 
 
-def _said_to_gemini(canister: Canister | None) -> Row:
+def _said_to_gemini(canister: Canister) -> Row:
     if isinstance(canister, InvocationCanister):
-        return [("call", canister.identifier, canister.name, "function", canister.arguments, None)]
+        return [_call(canister)]
     if isinstance(canister, ResultCanister):
         text = "".join(one.text for one in _texts(canister.content))
         output = [TextualContent(text=text)] if text else []
         media = [one for one in _carried_by_gemini(canister.content) if not isinstance(one, TextualContent)]
         return [("result", canister.invocation_id, canister.error is not None, canister.text, *output, *media)]
-    if canister is None:
-        return []
-    heading = ""
     speaker = "AssistantCanister" if isinstance(canister, AssistantCanister) else "UserCanister"
     contents = _carried_by_gemini(canister.content)
     if isinstance(canister, DocumentCanister):
-        title = f": {canister.title}" if canister.title else ""
-        heading = f"[document {canister.identifier}{title}]\n"
+        contents = _headed(canister, contents)
     elif isinstance(canister, SupervisorCanister):
-        contents = list[Content](_texts(canister.content))
-        heading = "[instructions]\n" if contents else ""
-    if heading:
-        first = contents.pop(0).text if contents and isinstance(contents[0], TextualContent) else ""  # type: ignore[union-attr]
-        contents.insert(0, TextualContent(text=heading + first))
+        first, *others = _texts(canister.content) or [None]
+        contents = [] if first is None else [TextualContent(text=f"[instructions]\n{first.text}"), *others]
     return [(speaker, one) for one in contents]
 
 
@@ -275,7 +261,6 @@ def _result_by_chat(result: ResultCanister) -> tuple[Any, ...]:
 
 
 def returned_by_responses(canisters: Sequence[Canister]) -> Row:
-    """What a server reads of a conversation that was sent over the Responses wire."""
     row: Row = []
     rest = list(canisters)
     instructions: list[str] = []
@@ -285,18 +270,13 @@ def returned_by_responses(canisters: Sequence[Canister]) -> Row:
         row.append(("SupervisorCanister", TextualContent(text="\n\n".join(filter(None, instructions)))))
     for canister in rest:
         if isinstance(canister, InvocationCanister):
-            row.append(("call", canister.identifier, canister.name, canister.kind, canister.arguments, None))
+            row.append(_call(canister, canister.kind))
         elif isinstance(canister, ResultCanister):
             row.append(_result_by_responses(canister))
         elif isinstance(canister, AssistantCanister):
             row += [("AssistantCanister", one) for one in _said_to_responses(canister.content)]
         elif isinstance(canister, DocumentCanister):
-            title = f": {canister.title}" if canister.title else ""
-            contents = list(canister.content)
-            heading = f"[document {canister.identifier}{title}]\n"
-            if contents and isinstance(contents[0], TextualContent):
-                heading += contents.pop(0).text  # type: ignore[union-attr]
-            whole = [TextualContent(text=heading), *contents]
+            whole = _headed(canister, canister.content)
             row += [("UserCanister", one) for one in _carried_by_responses(whole)]
         elif isinstance(canister, SupervisorCanister):
             row += [("SupervisorCanister", one) for one in _texts(canister.content)]

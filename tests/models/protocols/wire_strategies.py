@@ -112,7 +112,6 @@ faults = st.builds(
 
 
 def several(one: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
-    """A few of them, or none."""
     return st.lists(one, max_size=3).map(tuple)
 
 
@@ -170,7 +169,6 @@ def turns(draw: st.DrawFn, number: int) -> Sequence[Canister]:
 
 @st.composite
 def conversations(draw: st.DrawFn) -> tuple[Canister, ...]:
-    """A conversation of a few turns, which a user begins."""
     return (
         *draw(few),
         UserCanister.of("Begin."),

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ripieno.canisters import AssistantCanister, Canister, Controls, UserCanister
 from ripieno.canisters.events import Alert
-from ripieno.descriptors import ProviderDescriptor, RetryPolicy
+from ripieno.descriptors import ProviderDescriptor
 from ripieno.descriptors.timeouts import Timeouts
 from ripieno.exceptions import (
     ConfigurationInvalidity,
@@ -29,17 +29,19 @@ from ripieno.exceptions import (
     ProviderUnreachable,
     WireInvalidity,
 )
-from ripieno.models import Model, Protocol, Provider
+from ripieno.models import Model, Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.providers import Providers
 from ripieno.models.transport.clouds import reach
-from tests.support.loopback_models import KEY, endpoint, golden
+from tests.support.loopback_models import KEY, answering, either_way, endpoint, golden, model_over, saying
 from tests.support.loopback_servers import chunked, serving, talking, until_eof
 
 HI = [UserCanister.of("Hi.")]
 ACCESS, SECRET, SESSION = "AKIDEXAMPLE0000000", "aws-secret-access-key-0123456789", "aws-session-token-0123456789"
-either_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+EVENT_STREAM = "application/vnd.amazon.eventstream"
+answer_messages = answering(golden(ANTHROPIC, "json"))
+answer_chat = answering(golden(CHAT, "json"))
 
 
 @pytest.fixture(autouse=True)
@@ -59,16 +61,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def model_at(url: str, cloud: str, *, protocol: Protocol = ANTHROPIC, retries: int = 0, **fields: Any) -> Model:
-    """A model behind a cloud. Its transport is the test's to close."""
-    transport, spoken = reach(endpoint(url, protocol, cloud=cloud, **{"key": None, **fields}), protocol)
-    provider = Provider(
-        name="house",
-        protocol=spoken,
-        transport=transport,
-        capabilities=lambda _: {"output_tokens": 99},
-        retry=RetryPolicy(max_retries=retries),
-    )
-    return Model(provider=provider, name="claude:m-1")
+    reached = reach(endpoint(url, protocol, cloud=cloud, **{"key": None, **fields}), protocol)
+    return model_over(*reached, name="claude:m-1", retries=retries, output_tokens=99)
 
 
 async def ask(model: Model, *, stream: bool) -> str:
@@ -142,7 +136,7 @@ async def test_bedrock_signs_and_unframes(stream: bool) -> None:
         data = frames()
         return StreamingResponse(
             iter([data[place : place + 7] for place in range(0, len(data), 7)]),
-            media_type="application/vnd.amazon.eventstream",
+            media_type=EVENT_STREAM,
         )
 
     async with serving(answer) as (url, _):
@@ -158,14 +152,10 @@ async def test_bedrock_signs_and_unframes(stream: bool) -> None:
 
 
 async def test_bedrock_takes_a_key_instead_of_a_signature() -> None:
-    async with serving(_whole) as (url, asked):
+    async with serving(answer_messages) as (url, asked):
         await ask(model_at(url, "bedrock", region="eu-test-2", key=KEY), stream=False)
     assert asked[0].headers["authorization"] == f"Bearer {KEY}"
     assert not [name for name in asked[0].headers if name.startswith("x-stainless")]
-
-
-async def _whole(_: Request) -> Response:
-    return Response(golden(ANTHROPIC, "json"), media_type="application/json")
 
 
 @pytest.mark.parametrize(
@@ -180,10 +170,7 @@ async def _whole(_: Request) -> Response:
     ],
 )
 async def test_bedrock_may_fail_in_its_stream(kind: str, category: str, retryable: bool) -> None:
-    async def answer(_: Request) -> Response:
-        return Response(exception_frame(kind, "Wait a bit."), media_type="application/vnd.amazon.eventstream")
-
-    async with serving(answer) as (url, asked):
+    async with serving(answering(exception_frame(kind, "Wait a bit."), EVENT_STREAM)) as (url, asked):
         with pytest.raises(ProviderRefusal, match=r"Wait a bit\.") as caught:
             await ask(model_at(url, "bedrock", region="eu-test-1", retries=1), stream=True)
     assert (caught.value.category, caught.value.retryable) == (category, retryable)
@@ -196,11 +183,7 @@ async def test_bedrock_frames_that_are_damaged_or_cut() -> None:
         (whole[:200] + b"\0" + whole[201:], "frames that cannot be read"),
         (whole[:300], "ended without"),
     ):
-
-        async def answer(_: Request, data: bytes = data) -> Response:
-            return Response(data, media_type="application/vnd.amazon.eventstream")
-
-        async with serving(answer) as (url, _):
+        async with serving(answering(data, EVENT_STREAM)) as (url, _):
             with pytest.raises(WireInvalidity, match=words):
                 await ask(model_at(url, "bedrock", region="eu-test-1"), stream=True)
 
@@ -209,25 +192,18 @@ async def test_bedrock_is_read_without_what_is_private_of_its_sdk(monkeypatch: p
     """Its streams, which read a response of their own, are the only other way that it has."""
     monkeypatch.setattr(anthropic.AsyncAnthropicBedrock, "_make_sse_decoder", lambda _: None)
 
-    async def answer(_: Request) -> Response:
-        return Response(frames(), media_type="application/vnd.amazon.eventstream")
-
-    async with serving(answer) as (url, _):
+    async with serving(answering(frames(), EVENT_STREAM)) as (url, _):
         said = await ask(model_at(url, "bedrock", region="eu-test-1"), stream=True)
     assert said.startswith("The sky is blue.")
 
 
 @either_way
 async def test_a_cloud_is_asked_again_and_timed_as_others_are(stream: bool) -> None:
-    count = 0
-
-    async def answer(_: Request) -> Response:
-        nonlocal count
-        count += 1
-        if count == 1:
-            return JSONResponse({"message": "Too many requests."}, status_code=429, headers={"retry-after-ms": "1"})
-        return Response(frames(), media_type="application/vnd.amazon.eventstream") if stream else await _whole(_)
-
+    data, kind = (frames(), EVENT_STREAM) if stream else (golden(ANTHROPIC, "json"), "application/json")
+    answer = saying(
+        lambda: JSONResponse({"message": "Too many requests."}, status_code=429, headers={"retry-after-ms": "1"}),
+        lambda: Response(data, media_type=kind),
+    )
     async with serving(answer) as (url, _):
         model = model_at(url, "bedrock", region="eu-test-1", retries=1)
         events = [event async for event in model.stream(HI, controls=Controls(stream=stream))]
@@ -237,7 +213,7 @@ async def test_a_cloud_is_asked_again_and_timed_as_others_are(stream: bool) -> N
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if stream:
-            writer.write(chunked(frames()[:100], kind="application/vnd.amazon.eventstream", end=False))
+            writer.write(chunked(frames()[:100], kind=EVENT_STREAM, end=False))
         await until_eof(reader)
 
     async with talking(talk) as (url, all_gone):
@@ -253,7 +229,7 @@ async def test_bedrock_without_credentials_or_region(monkeypatch: pytest.MonkeyP
     assert caught.value.category == "permission"
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name)
-    async with serving(_whole) as (url, asked):
+    async with serving(answer_messages) as (url, asked):
         with pytest.raises(ProviderFailure, match="Could not resolve AWS credentials"):
             await ask(model_at(url, "bedrock", region="eu-test-3"), stream=True)
     assert asked == []
@@ -264,12 +240,8 @@ async def test_bedrock_without_credentials_or_region(monkeypatch: pytest.MonkeyP
 
 @either_way
 async def test_vertex_has_the_model_in_its_path(stream: bool) -> None:
-    async def answer(_: Request) -> Response:
-        if stream:
-            return Response(golden(ANTHROPIC, "sse"), media_type="text/event-stream")
-        return await _whole(_)
-
-    async with serving(answer) as (url, asked):
+    streamed = answering(golden(ANTHROPIC, "sse"), "text/event-stream")
+    async with serving(streamed if stream else answer_messages) as (url, asked):
         model = model_at(f"{url}/v1", "vertex", region="europe-west1", project="house-1", key=KEY)
         assert (await ask(model, stream=stream)).startswith("The sky is blue.")
     (request,) = asked
@@ -285,7 +257,7 @@ async def test_vertex_has_the_model_in_its_path(stream: bool) -> None:
 
 async def test_vertex_without_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "nothing.json"))
-    async with serving(_whole) as (url, asked):
+    async with serving(answer_messages) as (url, asked):
         with pytest.raises(ProviderFailure, match=r"nothing\.json") as caught:
             await ask(model_at(url, "vertex", region="europe-west1", project="house-1"), stream=True)
     assert caught.value.category == "permission"
@@ -325,10 +297,6 @@ async def test_azure_takes_a_token_of_its_directory() -> None:
         await ask(model_at(url, "azure", protocol=CHAT, api_version="v", headers=headers), stream=False)
     assert asked[0].headers["authorization"] == "Bearer directory-token"
     assert "api-key" not in asked[0].headers
-
-
-async def answer_chat(_: Request) -> Response:
-    return Response(golden(CHAT, "json"), media_type="application/json")
 
 
 # What is wrong with a description.

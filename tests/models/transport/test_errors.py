@@ -11,7 +11,7 @@ from ripieno.canisters import UserCanister
 from ripieno.exceptions import ProviderRefusal
 from ripieno.models import Protocol
 from ripieno.models.protocol import Refusal
-from tests.support.loopback_models import answering, both, converse, either_way, exchange, fail, open_transport
+from tests.support.loopback_models import answering, both, converse, either_way, exchange, fail, open_transport, saying
 from tests.support.loopback_servers import serving
 
 BODIES = {
@@ -107,10 +107,7 @@ async def test_a_hint_does_not_run_into_the_words_of_the_server(words: str, betw
 async def test_how_long_a_server_wants_to_be_left_alone_is_told(
     status: int, body: bytes, asks: dict[str, str], told: str
 ) -> None:
-    async def answer(_: Request) -> Response:
-        return Response(body, status_code=status, headers=asks)
-
-    async with serving(answer) as (url, _):
+    async with serving(saying(lambda: Response(body, status_code=status, headers=asks))) as (url, _):
         assert str(await fail(url)).endswith(told)
 
 
@@ -124,10 +121,7 @@ async def test_a_long_error_is_read_in_part() -> None:
             yield b"x" * 4096
             await asyncio.sleep(0)  # Where it is told that nobody listens any more.
 
-    async def answer(_: Request) -> Response:
-        return StreamingResponse(forever(), status_code=500)
-
-    async with serving(answer) as (url, _):
+    async with serving(saying(lambda: StreamingResponse(forever(), status_code=500))) as (url, _):
         error = await fail(url)
     assert len(str(error)) < 1000
     assert sent < 64 * 1024 * 1024
@@ -136,11 +130,8 @@ async def test_a_long_error_is_read_in_part() -> None:
 @either_way
 async def test_a_redirect_is_not_followed(stream: bool) -> None:
     async with serving(answering(b"{}")) as (elsewhere, asked_elsewhere):
-
-        async def answer(_: Request) -> Response:
-            return RedirectResponse(f"{elsewhere}/v1", status_code=307)
-
-        async with serving(answer) as (url, _):
+        redirect = saying(lambda: RedirectResponse(f"{elsewhere}/v1", status_code=307))
+        async with serving(redirect) as (url, _):
             error = await fail(url, stream=stream)
     assert isinstance(error, ProviderRefusal)
     assert f"HTTP 307: it redirects to {elsewhere}/v1" in str(error)

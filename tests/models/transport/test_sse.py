@@ -11,7 +11,6 @@ from tests.models.protocols.test_wires_golden import natives_of
 
 
 def split(*chunks: bytes) -> list[Native]:
-    """The native events in chunks."""
     return natives_of(chunks)
 
 

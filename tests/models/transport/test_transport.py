@@ -31,6 +31,7 @@ from tests.support.loopback_models import (
     fail,
     golden,
     open_transport,
+    saying,
 )
 from tests.support.loopback_servers import chunked, serving, talking, until_eof
 
@@ -241,10 +242,7 @@ async def test_an_answer_that_is_too_large_is_refused(kind: str, stream: bool) -
             yield b"x" * 1024 * 1024
         yield b'"}\n\n'
 
-    async def answer(_: Request) -> Response:
-        return StreamingResponse(large(), media_type=kind)
-
-    async with serving(answer) as (url, _):
+    async with serving(saying(lambda: StreamingResponse(large(), media_type=kind))) as (url, _):
         error = await fail(url, stream=stream)
     assert isinstance(error, WireInvalidity)
     assert f"more than {EVENT_BYTES} bytes" in str(error)
@@ -257,9 +255,7 @@ async def test_a_large_event_that_is_not_too_large_is_read() -> None:
             yield b"x" * 1024
         yield b'"}\n\n'
 
-    async def answer(_: Request) -> Response:
-        return StreamingResponse(large(), media_type="text/event-stream")
-
+    answer = saying(lambda: StreamingResponse(large(), media_type="text/event-stream"))
     async with serving(answer) as (url, _), open_transport(url) as transport:
         (native,) = await exchange(transport)
     assert len(native["a"]) == 8 * 1024 * 1024

@@ -5,7 +5,7 @@ import email.utils
 import itertools
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,11 +14,10 @@ from starlette.responses import JSONResponse, Response
 
 from ripieno.canisters import Controls, UserCanister
 from ripieno.canisters.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
-from ripieno.descriptors import RetryPolicy
 from ripieno.descriptors.timeouts import Caution, Timeouts
 from ripieno.exceptions import ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.execution.retries import seconds_after
-from ripieno.models import Model, Protocol, Provider
+from ripieno.models import Model, Protocol
 from ripieno.models.protocol import Refusal
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
@@ -27,7 +26,7 @@ from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.models.transport.breaker import Breaker
 from ripieno.models.transport.transport import HttpTransport
 from tests.support.golden_wires import PROTOCOLS
-from tests.support.loopback_models import both, either_way, endpoint, golden
+from tests.support.loopback_models import both, either_way, endpoint, golden, model_over, saying
 from tests.support.loopback_servers import Talker, chunked, serving, talking, until_eof
 
 HI = [UserCanister.of("Hi.")]
@@ -39,17 +38,8 @@ every = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda proto
 def model_at(
     url: str, protocol: Protocol = CHAT, *, retries: int = 2, breaker: Breaker | None = None, **fields: Any
 ) -> Model:
-    """A model that is asked again. Its transport is the test's to close."""
-    return Model(
-        provider=Provider(
-            name="house",
-            protocol=protocol,
-            transport=HttpTransport(endpoint(url, protocol, **fields), breaker),
-            capabilities=lambda _: {},
-            retry=RetryPolicy(max_retries=retries),
-        ),
-        name="m",
-    )
+    transport = HttpTransport(endpoint(url, protocol, **fields), breaker)
+    return model_over(transport, protocol, retries=retries)
 
 
 async def listen(model: Model, into: list[Event], *, stream: bool = True) -> None:
@@ -64,16 +54,6 @@ async def listen(model: Model, into: list[Event], *, stream: bool = True) -> Non
 def good(protocol: Protocol, stream: bool) -> Response:
     kind = "sse" if stream else "json"
     return Response(golden(protocol, kind), media_type="text/event-stream" if stream else "application/json")
-
-
-def saying(*answers: Callable[[], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """One answer after the other; the last one stays."""
-    left = itertools.chain(answers, itertools.repeat(answers[-1]))
-
-    async def answer(_: Request) -> Response:
-        return next(left)()
-
-    return answer
 
 
 # What ends before its end.

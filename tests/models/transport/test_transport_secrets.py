@@ -14,14 +14,13 @@ from starlette.responses import Response
 
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import Event
-from ripieno.descriptors import RetryPolicy
 from ripieno.descriptors.timeouts import Timeouts
 from ripieno.exceptions import ProviderFailure
-from ripieno.models import Model, Protocol, Provider
+from ripieno.models import Model, Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.transport.clouds import reach
-from tests.support.loopback_models import both, endpoint, golden
+from tests.support.loopback_models import both, endpoint, golden, model_over
 from tests.support.loopback_servers import chunked, serving, talking, until_eof
 
 KEY = "sk-SECRET-/+0123456789=="
@@ -51,15 +50,7 @@ def model_at(url: str, protocol: Protocol = CHAT, *, retries: int = 0, password:
     person = f"me:{urllib.parse.quote(PASSWORD, safe='')}@" if password else ""
     place = f"http://{person}{url.removeprefix('http://')}/v1?key={QUERY}"
     settings = {"key": KEY, "headers": {"X-Token": TOKEN}, **fields}
-    transport, spoken = reach(endpoint(place, protocol, **settings), protocol)
-    provider = Provider(
-        name="house",
-        protocol=spoken,
-        transport=transport,
-        capabilities=lambda _: {"output_tokens": 9},
-        retry=RetryPolicy(max_retries=retries),
-    )
-    return Model(provider=provider, name="m")
+    return model_over(*reach(endpoint(place, protocol, **settings), protocol), retries=retries, output_tokens=9)
 
 
 def everything_in(error: BaseException | None) -> Iterator[str]:

@@ -34,8 +34,6 @@ WIRES = ("anthropic", "gemini", "openai-chat", "openai-responses")
 
 
 class Records:
-    """Keeps records in a list."""
-
     def __init__(self) -> None:
         self.kept: list[Record] = []
 
@@ -225,7 +223,6 @@ SMALL = (turn("I look.", calls=[call("look", "one", name="the sea")]), turn("Don
 
 
 async def record(path: pathlib.Path, turns: Sequence[Turn] = SMALL, **settings: Any) -> Conversation:
-    """A cassette of one run."""
     with Recorder(path, variables={}) as recording:
         execution = Execution(rules=Rules(approve=("hands.*",)))
         return await recording.conduct(

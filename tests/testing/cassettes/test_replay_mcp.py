@@ -162,7 +162,6 @@ async def test_nobody_listens_unless_it_is_recorded(tmp_path: pathlib.Path) -> N
 
 
 def messages(file: pathlib.Path, *said: Mapping[str, Any], secrets: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The lines of these messages."""
     with Recorder(file, secrets=secrets, variables={}) as recording:
         for message in said:
             recording.tap("it", {"direction": "received", "message": message})
