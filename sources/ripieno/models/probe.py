@@ -23,52 +23,34 @@ from ripieno.canisters.events import Event, InvocationSealed, TextDelta, TurnEnd
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError, ProviderRefusal, WireInvalidity
 from ripieno.models.model import Model
-from ripieno.models.protocol import Capabilities
 from ripieno.schemas import Schema
 
 #: Statuses that refuse one question, not all of them.
 _REFUSING = frozenset({400, 404, 405, 413, 415, 422, 500, 501})
 #: Output tokens of each question.
 _TOKENS = 300
-_ADD = Definition(
-    name="add",
-    description="Adds two whole numbers.",
-    schema=Schema.of(
-        {
-            "type": "object",
-            "properties": {"first": {"type": "integer"}, "second": {"type": "integer"}},
-            "required": ["first", "second"],
-            "additionalProperties": False,
-        }
-    ),
-)
-_SAY = Definition(
-    name="say",
-    description="Says a word aloud.",
-    schema=Schema.of(
-        {
-            "type": "object",
-            "properties": {"word": {"type": "string"}},
-            "required": ["word"],
-            "additionalProperties": False,
-        }
-    ),
-)
+
+
+def _tool(name: str, description: str, kind: str, *parameters: str) -> Definition:
+    """A tool whose parameters are all required and of one type."""
+    properties = {one: {"type": kind} for one in parameters}
+    schema = {"type": "object", "properties": properties, "required": parameters, "additionalProperties": False}
+    return Definition(name=name, description=description, schema=Schema.of(schema))
+
+
+_ADD = _tool("add", "Adds two whole numbers.", "integer", "first", "second")
+_SAY = _tool("say", "Says a word aloud.", "string", "word")
 _ONE_CALL = "Use the tool add to add 2 and 3. Do not calculate yourself."
 _TWO_CALLS = (
     "Use the tool add twice, in one and the same answer: for 1 and 2, and for 3 and 4. Do not calculate yourself."
 )
 #: Capabilities that a probe assumes, so that each request is sent.
-_ASSUMED = frozendict(
-    function_calling=True,
-    parallel_calls=True,
-    streaming=True,
-    stream_calls=True,
-    tool_choice=True,
-    strict=True,
-    images_in_results=True,
-    sampling=True,
-    stream_usage=True,
+_ASSUMED = dict.fromkeys(
+    (
+        *("function_calling", "parallel_calls", "streaming", "stream_calls", "stream_usage"),
+        *("tool_choice", "strict", "images_in_results", "sampling"),
+    ),
+    True,
 )
 
 
@@ -84,8 +66,6 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Answer:
-    """The events of one answer."""
-
     events: Sequence[Event]
 
     @property
@@ -105,7 +85,9 @@ class _Answer:
         return sorted(dict(call.arguments).items() for call in self.calls if call.name == "add") == wanted
 
 
-_Question = Callable[["Prober"], Awaitable[tuple[bool, dict[str, Any], str]]]
+#: Whether it holds, the capabilities that this settles, and why not.
+_Result = tuple[bool, dict[str, Any], str]
+_Question = Callable[["Prober"], Awaitable[_Result]]
 
 
 class Prober:
@@ -121,10 +103,7 @@ class Prober:
         """Asks one question. Errors: ``ProviderFailure``."""
         capabilities: frozendict[str, Any] = frozendict({**self.capabilities, **assumed})
 
-        def give(_: str) -> Capabilities:
-            return capabilities
-
-        provider = dataclasses.replace(self._model.provider, capabilities=give)
+        provider = dataclasses.replace(self._model.provider, capabilities=lambda _: capabilities)
         canisters = (UserCanister.of(what),) if isinstance(what, str) else what
         wanted = dataclasses.replace(controls or Controls(stream=False), output_tokens=_TOKENS)
         ensembles = [Ensemble.of_request(tools)] if tools else []
@@ -132,7 +111,7 @@ class Prober:
         return _Answer([event async for event in stream])
 
 
-async def _answers(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+async def _answers(prober: Prober) -> _Result:
     """Whether it answers, and which of the wire's two parameters for the length of an answer it accepts."""
     try:
         await prober.ask("Say the word ready.")
@@ -149,34 +128,34 @@ async def _answers(prober: Prober) -> tuple[bool, dict[str, Any], str]:
     return True, {}, ""
 
 
-async def _streams(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+async def _streams(prober: Prober) -> _Result:
     answer = await prober.ask("Count from one to twelve, in words.", controls=Controls())
     streams = answer.deltas > 1
     note = "" if streams else "the answer came in one piece"
     return streams, {"streaming": streams, "stream_usage": answer.counted}, note
 
 
-async def _calls(prober: Prober) -> tuple[bool, dict[str, Any], str]:
-    answer = await prober.ask(_ONE_CALL, _ADD)
-    return _verdict("function_calling", answer.adds((2, 3)), answer)
+def _adds(capability: str, **controls: Any) -> _Question:
+    """The question whether it adds 2 and 3 with these controls."""
+
+    async def ask(prober: Prober) -> _Result:
+        answer = await prober.ask(_ONE_CALL, _ADD, controls=Controls(**controls))
+        return _verdict(capability, answer.adds((2, 3)), answer)
+
+    return ask
 
 
-async def _stream_calls(prober: Prober) -> tuple[bool, dict[str, Any], str]:
-    answer = await prober.ask(_ONE_CALL, _ADD, controls=Controls())
-    return _verdict("stream_calls", answer.adds((2, 3)), answer)
-
-
-async def _parallel(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+async def _parallel(prober: Prober) -> _Result:
     answer = await prober.ask(_TWO_CALLS, _ADD, controls=Controls(stream=False, parallel=True))
     return _verdict("parallel_calls", answer.adds((1, 2), (3, 4)), answer)
 
 
-async def _required(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+async def _required(prober: Prober) -> _Result:
     answer = await prober.ask("Good morning!", _ADD, _SAY, controls=Controls(stream=False, tool_choice="required"))
     return _verdict("tool_choice", bool(answer.calls), answer)
 
 
-async def _forced(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+async def _forced(prober: Prober) -> _Result:
     if not prober.capabilities["tool_choice"]:
         return False, {"tool_choice": False}, "skipped: it makes no call when one is required"
     answer = await prober.ask(_ONE_CALL, _ADD, _SAY, controls=Controls(stream=False, tool_choice="say"))
@@ -184,12 +163,7 @@ async def _forced(prober: Prober) -> tuple[bool, dict[str, Any], str]:
     return _verdict("tool_choice", forced, answer)
 
 
-async def _strict(prober: Prober) -> tuple[bool, dict[str, Any], str]:
-    answer = await prober.ask(_ONE_CALL, _ADD, controls=Controls(stream=False, strict=True))
-    return _verdict("strict", answer.adds((2, 3)), answer)
-
-
-async def _images(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+async def _images(prober: Prober) -> _Result:
     call = InvocationCanister(identifier="call_probe", name="look", arguments=frozendict())
     content = (TextualContent(text="The picture:"), ImageContent(data=_red(), mime_type="image/png"))
     look = Definition(name="look", description="Looks at the picture.", schema=Schema.of({"type": "object"}))
@@ -201,12 +175,12 @@ async def _images(prober: Prober) -> tuple[bool, dict[str, Any], str]:
     return seen, {"images_in_results": seen}, "" if seen else f"it did not name the colour: {text[:60]!r}"
 
 
-async def _sampling(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+async def _sampling(prober: Prober) -> _Result:
     await prober.ask("Say the word ready.", controls=Controls(stream=False, temperature=0.0))
     return True, {"sampling": True}, ""
 
 
-def _verdict(capability: str, holds: bool, answer: _Answer) -> tuple[bool, dict[str, Any], str]:
+def _verdict(capability: str, holds: bool, answer: _Answer) -> _Result:
     if holds:
         return True, {capability: True}, ""
     made = ", ".join(
@@ -220,12 +194,12 @@ def _verdict(capability: str, holds: bool, answer: _Answer) -> tuple[bool, dict[
 QUESTIONS: tuple[tuple[str, tuple[str, ...], _Question], ...] = (
     ("It answers", (), _answers),
     ("It streams", ("streaming", "stream_usage"), _streams),
-    ("It calls a tool", ("function_calling",), _calls),
-    ("It calls a tool in a stream", ("stream_calls",), _stream_calls),
+    ("It calls a tool", ("function_calling",), _adds("function_calling", stream=False)),
+    ("It calls a tool in a stream", ("stream_calls",), _adds("stream_calls")),
     ("It makes two calls at once", ("parallel_calls",), _parallel),
     ("It calls some tool when it must", ("tool_choice",), _required),
     ("It calls the tool that it must", ("tool_choice",), _forced),
-    ("It is held to a schema", ("strict",), _strict),
+    ("It is held to a schema", ("strict",), _adds("strict", stream=False, strict=True)),
     ("It sees images in results", ("images_in_results",), _images),
     ("It takes a temperature", ("sampling",), _sampling),
 )

@@ -105,7 +105,9 @@ class Providers:
         breaker = self._breakers.access(endpoint.place, caution)
         self._guarded.setdefault(breaker, descriptor.name)
         transport, protocol = reach(endpoint, protocol, breaker)
-        if not prompted and _leaves_calls(descriptor):
+        # Some of its models leave calls in the text; each request's capabilities say which ones.
+        rows = (descriptor.capabilities, *(row.capabilities for row in descriptor.models))
+        if not prompted and any(row.get("text_calls") for row in rows):
             protocol = dataclasses.replace(protocol, interpret=interpret)
         cached: dict[str, Capabilities] = {}
 
@@ -158,9 +160,3 @@ def _prompted(provider: Provider) -> Provider:
         return {**provider.capabilities(model), "stream_calls": True}
 
     return dataclasses.replace(provider, protocol=prompted_protocol(provider.protocol), capabilities=capabilities)
-
-
-def _leaves_calls(descriptor: ProviderDescriptor) -> bool:
-    """Whether any of its models leaves calls in the text; each request's capabilities say which ones."""
-    rows = (descriptor.capabilities, *(row.capabilities for row in descriptor.models))
-    return any(row.get("text_calls") for row in rows)

@@ -10,7 +10,6 @@ test.
 """
 
 import os
-import pathlib
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeAlias
 
@@ -44,10 +43,11 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Cassettes]:
     test is renamed to ``.failed``, so that it is not replayed.
     """
     recordings: list[Recorder] = []
+    records = request.config.getoption("--ripieno-record") or os.environ.get("RIPIENO_RECORD") == "1"
 
     def open_cassette(path: str | os.PathLike[str], **settings: Any) -> Recorder | Replay:
         whole = request.path.parent / path
-        if not whole.exists() and _records(request.config):
+        if not whole.exists() and records:
             whole.parent.mkdir(parents=True, exist_ok=True)
             kept = {name: settings[name] for name in ("secrets", "variables") if name in settings}
             recordings.append(Recorder(whole, **kept))
@@ -60,7 +60,7 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Cassettes]:
     for recording in recordings:
         recording.close()
         if getattr(request.node, "ripieno_failed", False):
-            _set_aside(recording.path)
+            recording.path.replace(recording.path.with_name(f"{recording.path.name}.failed"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -70,11 +70,3 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed:
         item.ripieno_failed = True  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     return report
-
-
-def _records(config: pytest.Config) -> bool:
-    return bool(config.getoption("--ripieno-record")) or os.environ.get("RIPIENO_RECORD") == "1"
-
-
-def _set_aside(path: pathlib.Path) -> None:
-    path.replace(path.with_name(f"{path.name}.failed"))

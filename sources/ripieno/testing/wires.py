@@ -3,7 +3,6 @@
 import contextlib
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from frozendict import frozendict
@@ -12,7 +11,7 @@ from ripieno.assembly.plugins import discover
 from ripieno.jsonvalues import parse
 from ripieno.models import Model, Protocol, Provider
 from ripieno.models.protocol import Natives
-from ripieno.models.transport.sse import read_objects, split
+from ripieno.models.transport.sse import one_batch, read_objects, split
 from ripieno.testing.scores import Score
 from ripieno.testing.scores.player import CHUNK, callable_names, events_of, perform
 from ripieno.testing.scores.turns import Turn
@@ -29,11 +28,8 @@ class ScoreTransport:
         self._protocol = protocol
         self._chunk = chunk
 
-    def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
-        return self._exchange(body, path, stream)
-
     @contextlib.asynccontextmanager
-    async def _exchange(self, body: bytes, path: str, stream: bool) -> AsyncGenerator[AsyncIterator[Natives], None]:
+    async def exchange(self, body: bytes, *, path: str, stream: bool) -> AsyncGenerator[AsyncIterator[Natives], None]:
         parameters = _parameters(self._protocol, path, stream)
         native: Any = parse(body, max_bytes=_BYTES, max_depth=128)
         asked = self._protocol.parse({**native, **parameters})
@@ -50,7 +46,7 @@ class ScoreTransport:
             ):
                 yield natives
         else:
-            yield _whole(read_objects(self._protocol.encode(events_of(answer, model=asked.model), asked), _NAME))
+            yield one_batch(*read_objects(self._protocol.encode(events_of(answer, model=asked.model), asked), _NAME))
 
     def open(self) -> None:
         """Does nothing."""
@@ -101,7 +97,3 @@ def _parameters(protocol: Protocol, path: str, stream: bool) -> Mapping[str, str
     before, _, _ = protocol.path.partition("{model}")
     name = path.removeprefix(before).partition(":")[0]
     return {"model": name, "method": "streamGenerateContent" if stream else "generateContent"}
-
-
-async def _whole(natives: Natives) -> AsyncGenerator[Natives, None]:
-    yield natives

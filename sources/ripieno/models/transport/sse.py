@@ -163,3 +163,7 @@ async def split(chunks: AsyncIterable[bytes], provider: str) -> AsyncGenerator[S
     async for chunk in chunks:
         yield splitter.feed(chunk)
     yield splitter.finish()
+
+
+async def one_batch(*natives: Mapping[str, Any]) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
+    yield natives

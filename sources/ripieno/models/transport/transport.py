@@ -30,13 +30,13 @@ from contextlib import AbstractAsyncContextManager
 
 from ripieno.descriptors.timeouts import Caution
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
-from ripieno.models.protocol import Native, Natives
+from ripieno.models.protocol import Natives
 from ripieno.models.transport.breaker import Breaker
 from ripieno.models.transport.endpoints import Endpoint
 from ripieno.models.transport.errors import refusal
 from ripieno.models.transport.http import Absence, Answer, Carrier, PooledCarrier
 from ripieno.models.transport.log_redaction import mute
-from ripieno.models.transport.sse import EVENT_BYTES, read_objects, split
+from ripieno.models.transport.sse import EVENT_BYTES, one_batch, read_objects, split
 from ripieno.models.transport.timeouts import Lateness, Watch
 
 #: Maximum bytes read of an error's body.
@@ -70,14 +70,14 @@ class HttpTransport:
     async def _whole(self, body: bytes, path: str) -> AsyncGenerator[AsyncIterator[Natives], None]:
         async with self._posted(body, path) as (answer, watch):
             natives = read_objects(await self._everything(answer, watch), self._endpoint.provider)
-        yield _one(*natives)
+        yield one_batch(*natives)
 
     @contextlib.asynccontextmanager
     async def _streamed(self, body: bytes, path: str) -> AsyncGenerator[AsyncIterator[Natives], None]:
         async with self._posted(body, path) as (answer, watch):
             if "json" in answer.headers.get("content-type", ""):
                 # A server that does not stream sends a complete answer or an error; decoders know both.
-                yield _one(*read_objects(await self._everything(answer, watch), self._endpoint.provider))
+                yield one_batch(*read_objects(await self._everything(answer, watch), self._endpoint.provider))
                 return
             async with (
                 contextlib.aclosing(watch.pieces(answer.pieces())) as pieces,
@@ -248,7 +248,3 @@ def late(endpoint: Endpoint, error: Lateness) -> ProviderUnreachable:
         # A retry would take as long.
         retryable=error.key != "whole",
     )
-
-
-async def _one(*natives: Native) -> AsyncGenerator[Natives, None]:
-    yield natives

@@ -20,7 +20,7 @@ from ripieno.testing.cassettes.recorded_parts import (
     recorded_model,
     recording_model,
 )
-from ripieno.testing.cassettes.recorder import RunEnds, RunRecorder, Traffic, open_writer
+from ripieno.testing.cassettes.recorder import RunEnds, RunRecorder, open_writer, traffic_recorder
 
 
 class Recorder:
@@ -37,6 +37,9 @@ class Recorder:
     secret. Errors: ``InputError`` if the file exists.
     """
 
+    #: Everything is live.
+    replays = False
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -49,7 +52,8 @@ class Recorder:
         self._tapes: dict[str, RunRecorder] = {}
         self._runs = 0
         self._ends = RunEnds()
-        self._traffic = Traffic(self._writer)
+        #: Records messages to and from MCP servers: for ``Surroundings`` outside of an assembly.
+        self.tap: Tap = traffic_recorder(self._writer)
 
     def __enter__(self) -> "Recorder":
         return self
@@ -101,16 +105,6 @@ class Recorder:
         self._tapes[conversation.identifier] = tape
         self._ends.note(run)
         return run
-
-    @property
-    def tap(self) -> Tap:
-        """Records messages to and from MCP servers: for ``Surroundings`` outside of an assembly."""
-        return self._traffic.record
-
-    @property
-    def replays(self) -> bool:
-        """False: everything is live."""
-        return False
 
     def begins(self) -> Conversation | None:
         """None: a recording needs its beginning."""

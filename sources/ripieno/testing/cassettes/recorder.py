@@ -15,6 +15,7 @@ from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.events import Alert, Event
 from ripieno.canisters.serialization import serialize, write
 from ripieno.ensembles.offers import Offer
+from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import InputError, ProviderFailure
 from ripieno.execution import Execution
 from ripieno.jsonvalues import is_list, is_table, thaw
@@ -201,27 +202,22 @@ _TEXT = 200
 _ITEMS = 20
 
 
-class Traffic:
-    """Records MCP messages."""
+def traffic_recorder(writer: RedactingWriter) -> Tap:
+    """Records MCP messages. A write error is not the server's failure: the next line of a run reports it."""
+    began = time.monotonic()
 
-    def __init__(self, writer: RedactingWriter) -> None:
-        self._writer = writer
-        self._began = time.monotonic()
-
-    def record(self, ensemble: str, message: Mapping[str, Any]) -> None:
-        """Records a message; a ``Tap``.
-
-        A write error is not the server's failure. The next line of a run reports it.
-        """
+    def record(ensemble: str, message: Mapping[str, Any]) -> None:
         line: dict[str, Any] = {
             "kind": "mcp",
-            "ms": round((time.monotonic() - self._began) * 1000, 3),
+            "ms": round((time.monotonic() - began) * 1000, 3),
             "ensemble": ensemble,
             "direction": message["direction"],
             **_bounded(message["message"]),
         }
         with contextlib.suppress(InputError):
-            self._writer.put(line)
+            writer.put(line)
+
+    return record
 
 
 def _bounded(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from ripieno.approvals import Confirmer
 from ripieno.assembly.plugins import discover
 from ripieno.assembly.protection import secrets_among
 from ripieno.canisters import Canister, Conversation
-from ripieno.canisters.events import Alert
 from ripieno.canisters.serialization import deserialize_conversation
 from ripieno.conducting import Run, conduct
 from ripieno.ensembles import Definition, Ensemble, Surroundings
@@ -28,8 +27,6 @@ from ripieno.testing.cassettes.values import RecordedEnsemble, RecordedModel, Re
 
 
 class _ReplayedEnsemble(Ensemble):
-    """An ensemble with recorded tools."""
-
     def play(self, definitions: Iterable[Definition]) -> None:
         self._change(definitions)
 
@@ -61,6 +58,9 @@ class Replay:
         if speed is not None and not speed > 0:
             raise InputError(f"speed = {speed} must be greater than 0: 1 is the recorded speed, 2 is twice as fast.")
         self._tape = read(path)
+        self.path = self._tape.path
+        #: Whether the recording ended properly.
+        self.whole = self._tape.whole
         self._speed = speed
         self._lenient = lenient
         self._protocols = protocols or {}
@@ -72,16 +72,6 @@ class Replay:
         self._ends = RunEnds()
         #: Whether runs continue live after the end of the cassette, with the assembly's models and tools.
         self.forks = False
-
-    @property
-    def path(self) -> str:
-        """The path of the file."""
-        return self._tape.path
-
-    @property
-    def whole(self) -> bool:
-        """Whether the recording ended properly."""
-        return self._tape.whole
 
     @property
     def left(self) -> int:
@@ -123,7 +113,7 @@ class Replay:
         if not self.left:
             raise self._no_more()
         line = self._runs[self._next]
-        recorded = _read_conversation(line)
+        recorded = deserialize_conversation(line.fields["conversation"])
         before = self._ends.canisters(recorded.identifier, line.fields["kept"])
         return recorded.replace(canisters=(*before, *recorded.canisters))
 
@@ -254,6 +244,7 @@ class Replay:
         forked = Replay.__new__(Replay)
         forked.__dict__.update(vars(self))
         forked._tape = type(self._tape)(path=self._tape.path, lines=tuple(kept), whole=True)
+        forked.whole = True
         forked._runs = [line for line in kept if line.kind == "conduct"]
         forked._next, forked._notes, forked._players, forked._ends = 0, {}, {}, RunEnds()
         forked.forks = True
@@ -281,17 +272,10 @@ def _surroundings(workspace: str | None) -> Surroundings | None:
     """Surroundings without permissions; records name the workspace."""
     if workspace is None:
         return None
-    return Surroundings(workspace=pathlib.Path(workspace), spawner=LocalSpawner(), secrets={}, alert=_ignore)
-
-
-def _ignore(alert: Alert) -> None:
-    """Does nothing: the run's own events contain the alert."""
+    # The run's own events contain the alerts.
+    return Surroundings(workspace=pathlib.Path(workspace), spawner=LocalSpawner(), secrets={}, alert=lambda _: None)
 
 
 def _ensembles(line: CassetteLine) -> tuple[RecordedEnsemble, ...]:
     ensembles: tuple[RecordedEnsemble, ...] = line.read(tuple[RecordedEnsemble, ...], "ensembles")
     return ensembles
-
-
-def _read_conversation(line: CassetteLine) -> Conversation:
-    return deserialize_conversation(line.fields["conversation"])

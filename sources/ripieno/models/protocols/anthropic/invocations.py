@@ -17,8 +17,7 @@ from ripieno.models.protocols.anthropic.contents import NAME, block_of, contents
 from ripieno.models.protocols.common.calls import extras_of, read_invocation
 from ripieno.models.protocols.common.dialects import ANTHROPIC_STRICT
 from ripieno.models.protocols.common.requests import table_in, tables_in, texts_in
-from ripieno.models.protocols.common.tools import Declared, one_by_one
-from ripieno.schemas import Schema
+from ripieno.models.protocols.common.tools import Declared, client_function, one_by_one
 
 _CALL_KEYS = frozenset({"type", "id", "name", "input"})
 
@@ -133,26 +132,13 @@ def definition_from(tool: Native) -> Definition | HostedTool | None:
     """
     kind = tool.get("type")
     if kind in (None, "custom"):
-        return _definition(tool)
+        return client_function(tool, tool.get("input_schema"), "A tool has no name.")
     if not isinstance(kind, str) or not kind:
         raise InputError("The type of a tool is a text.")
     if kind == "mcp_toolset":
         return _toolset(tool)
     kind = _DATE.sub("", kind)
     return None if kind.startswith("tool_search_tool") else HostedTool(kind=kind, label=str(tool.get("name") or ""))
-
-
-def _definition(tool: Native) -> Definition:
-    name = tool.get("name")
-    if not isinstance(name, str) or not name:
-        raise InputError("A tool has no name.")
-    return Definition(
-        name=name,
-        exposed=name,
-        description=str(tool.get("description") or ""),
-        schema=Schema.of(tool.get("input_schema") or {"type": "object"}),
-        hosted="caller",
-    )
 
 
 def _toolset(tool: Native) -> HostedTool:

@@ -31,7 +31,7 @@ from ripieno.models.protocols.anthropic.contents import (
 )
 from ripieno.models.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of
 from ripieno.models.protocols.common.encoding import Breakpoints, Groups, by_turns, gather, piece
-from ripieno.models.protocols.common.requests import leading, parts_in, tables_in
+from ripieno.models.protocols.common.requests import leading, parts_in, tables_in, texts_of
 
 #: Makes the provider cache everything up to this block. A request has at most four: after the tools, after the system
 #: prompt, and after each of the user's last two messages (the first of them ended the last request).
@@ -82,23 +82,15 @@ _USER, _ASSISTANT, _SYSTEM = (functools.partial(_Message, role) for role in (b"u
 _GROUPS: Groups = {**by_turns(_USER, _ASSISTANT), SupervisorCanister: _SYSTEM}
 
 
-def _user(canister: UserCanister) -> bytes:
-    return encode(blocks_of(canister.content))[1:-1]
-
-
 def _assistant(canister: AssistantCanister) -> bytes:
     # The wire refuses images here, such as those of another model.
     kept = [content for content in canister.content if isinstance(content, TextualContent | OpaqueContent)]
     return encode(blocks_of(kept))[1:-1]
 
 
-def _supervisor(canister: SupervisorCanister) -> bytes:
-    return encode(supervisor_blocks(canister))[1:-1]
-
-
 def supervisor_blocks(canister: SupervisorCanister) -> list[Mapping[str, Any]]:
     """The texts of a supervisor; the wire refuses anything else here."""
-    return blocks_of([content for content in canister.content if isinstance(content, TextualContent)])
+    return blocks_of(texts_of(canister))
 
 
 def _document(canister: DocumentCanister) -> bytes:
@@ -114,21 +106,13 @@ def _document(canister: DocumentCanister) -> bytes:
     return encode(blocks)[1:-1]
 
 
-def _invocation(canister: InvocationCanister) -> bytes:
-    return encode(invocation_block(canister))
-
-
-def _result(canister: ResultCanister) -> bytes:
-    return encode(result_block(canister))
-
-
 _PIECES: Mapping[type, Callable[[Any], bytes]] = {
-    UserCanister: _user,
+    UserCanister: lambda user: encode(blocks_of(user.content))[1:-1],
     AssistantCanister: _assistant,
-    SupervisorCanister: _supervisor,
+    SupervisorCanister: lambda supervisor: encode(supervisor_blocks(supervisor))[1:-1],
     DocumentCanister: _document,
-    InvocationCanister: _invocation,
-    ResultCanister: _result,
+    InvocationCanister: lambda call: encode(invocation_block(call)),
+    ResultCanister: lambda result: encode(result_block(result)),
 }
 
 

@@ -221,5 +221,5 @@ def as_function(call: InvocationCanister) -> InvocationCanister:
     """A free-form call as a function call with one text, for providers without the former; others unchanged."""
     if call.kind != "freeform":
         return call
-    text = str(call.arguments.get("input") or "") if call.raw is None else call.raw
-    return dataclasses.replace(call, kind="function", raw=encode({"input": text}).decode(), opaque=EMPTY)
+    raw = encode({"input": text_of_call(call)}).decode()
+    return dataclasses.replace(call, kind="function", raw=raw, opaque=EMPTY)

@@ -262,6 +262,10 @@ def leading(canisters: Iterable[Canister]) -> Sequence[SupervisorCanister]:
     return found
 
 
+def texts_of(supervisor: SupervisorCanister) -> list[TextualContent]:
+    return [content for content in supervisor.content if isinstance(content, TextualContent)]
+
+
 def heading_of(document: DocumentCanister) -> str:
     """The heading of a document, for wires without fields for its identifier and title."""
     title = f": {document.title}" if document.title else ""

@@ -19,6 +19,7 @@ from ripieno.jsonvalues import encode
 from ripieno.models.protocol import HostedTool, Native, Request
 from ripieno.models.protocols.common.encoding import Define, definitions
 from ripieno.models.protocols.common.requests import strict_of, tables_in
+from ripieno.schemas import Schema
 
 #: Maximum bytes of all cached lists, and of one list.
 _BYTES = 32 * 1024 * 1024
@@ -64,6 +65,20 @@ class Declared:
 #: A request without tools.
 NOTHING = Declared()
 Reader = Callable[[Sequence[Native]], Declared]
+
+
+def client_function(function: Native, schema: Mapping[str, Any] | None, missing: str) -> Definition:
+    """A function that the client runs. Errors: ``InputError`` with the text ``missing`` if it has no name."""
+    name = function.get("name")
+    if not isinstance(name, str) or not name:
+        raise InputError(missing)
+    return Definition(
+        name=name,
+        exposed=name,
+        description=str(function.get("description") or ""),
+        schema=Schema.of(schema or {"type": "object"}),
+        hosted="caller",
+    )
 
 
 def doubled(name: str) -> RequestInvalidity:

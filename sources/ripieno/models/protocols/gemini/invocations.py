@@ -8,16 +8,14 @@ from ripieno.canisters.contents import text_of
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Definition, Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
-from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY, encode, is_table
 from ripieno.models.protocol import HostedTool, Identifiers, InvocationsProcessor, Native
 from ripieno.models.protocols.common.calls import extras_of, read_invocation
 from ripieno.models.protocols.common.dialects import GEMINI
 from ripieno.models.protocols.common.requests import table_in, tables_in
-from ripieno.models.protocols.common.tools import Declared, placed, remembered
+from ripieno.models.protocols.common.tools import Declared, client_function, placed, remembered
 from ripieno.models.protocols.gemini.contents import NAME, contents_of, parts_of
 from ripieno.models.protocols.gemini.schemas import schema_of
-from ripieno.schemas import Schema
 
 _CALL = "functionCall"
 _CALL_KEYS = frozenset({"id", "name", "args"})
@@ -163,19 +161,10 @@ def _text(value: object) -> str:
 
 def definition_from(declaration: Native) -> Definition:
     """A function that a client declares. Errors: ``InputError``."""
-    name = declaration.get("name")
-    if not isinstance(name, str) or not name:
-        raise InputError("A function has no name.")
     schema = declaration.get("parametersJsonSchema")
     if schema is None:
         schema = schema_of(declaration.get("parameters") or EMPTY)
-    return Definition(
-        name=name,
-        exposed=name,
-        description=str(declaration.get("description") or ""),
-        schema=Schema.of(schema or {"type": "object"}),
-        hosted="caller",
-    )
+    return client_function(declaration, schema, "A function has no name.")
 
 
 def _read(tools: Sequence[Native]) -> Declared:

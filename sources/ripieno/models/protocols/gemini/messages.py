@@ -15,7 +15,6 @@ from ripieno.canisters import (
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
-    TextualContent,
     UserCanister,
 )
 from ripieno.exceptions import InputError
@@ -23,7 +22,7 @@ from ripieno.jsonvalues import encode
 from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
 from ripieno.models.protocols.common.calls import extras_of
 from ripieno.models.protocols.common.encoding import Calls, by_turns, gather, piece
-from ripieno.models.protocols.common.requests import heading_of, leading, table_in, tables_in
+from ripieno.models.protocols.common.requests import heading_of, leading, table_in, tables_in, texts_of
 from ripieno.models.protocols.gemini.contents import NAME, contents_of, parts_of
 from ripieno.models.protocols.gemini.invocations import (
     call_part,
@@ -223,10 +222,6 @@ class _ModelContent:
         messages.append(b'{"role":"model","parts":[%s]}' % b",".join(self._parts))
 
 
-def _contents(canister: UserCanister | AssistantCanister) -> bytes:
-    return encode(parts_of(canister.content))[1:-1]
-
-
 def _headed(heading: str, contents: Iterable[Content]) -> bytes:
     """Contents with a heading, joined to a first text."""
     parts = parts_of(contents)
@@ -236,16 +231,8 @@ def _headed(heading: str, contents: Iterable[Content]) -> bytes:
 
 
 def _supervisor(canister: SupervisorCanister) -> bytes:
-    texts = [content for content in canister.content if isinstance(content, TextualContent) and content.text]
+    texts = [content for content in texts_of(canister) if content.text]
     return _headed("[instructions]\n", texts) if texts else b""
-
-
-def _document(canister: DocumentCanister) -> bytes:
-    return _headed(heading_of(canister), canister.content)
-
-
-def _call(canister: InvocationCanister) -> bytes:
-    return encode(call_part(canister))
 
 
 def _result(canister: ResultCanister, *, name: str, identified: bool, media: bool) -> bytes:
@@ -253,11 +240,11 @@ def _result(canister: ResultCanister, *, name: str, identified: bool, media: boo
 
 
 _PIECES: Mapping[type, Callable[[Any], bytes]] = {
-    UserCanister: _contents,
-    AssistantCanister: _contents,
+    UserCanister: lambda user: encode(parts_of(user.content))[1:-1],
+    AssistantCanister: lambda assistant: encode(parts_of(assistant.content))[1:-1],
     SupervisorCanister: _supervisor,
-    DocumentCanister: _document,
-    InvocationCanister: _call,
+    DocumentCanister: lambda document: _headed(heading_of(document), document.content),
+    InvocationCanister: lambda call: encode(call_part(call)),
 }
 
 
@@ -279,5 +266,4 @@ def _turns(contents: Sequence[Mapping[str, Any]]) -> Sequence[tuple[str, list[Ma
 def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
     """The parts of the leading supervisor canisters, and the number of those canisters."""
     supervisors = leading(canisters)
-    texts = [content for one in supervisors for content in one.content if isinstance(content, TextualContent)]
-    return parts_of(texts), len(supervisors)
+    return parts_of(text for one in supervisors for text in texts_of(one)), len(supervisors)

@@ -14,8 +14,7 @@ from ripieno.models.protocols.common.calls import extras_of, read_invocation
 from ripieno.models.protocols.common.dialects import OPENAI_STRICT
 from ripieno.models.protocols.common.openai import data_url, text_of_call
 from ripieno.models.protocols.common.requests import table_in
-from ripieno.models.protocols.common.tools import one_by_one
-from ripieno.schemas import Schema
+from ripieno.models.protocols.common.tools import client_function, one_by_one
 
 NAME = "openai-chat"
 _CALL_KEYS = frozenset({"index", "id", "type", "function", "custom"})
@@ -151,16 +150,7 @@ def definition_from(tool: Native) -> Definition | HostedTool:
         return HostedTool(kind=kind)
     # Some clients send the flat form of the Responses wire.
     function = table_in(tool, "function") if tool.get("function") is not None else tool
-    name = function.get("name")
-    if not isinstance(name, str) or not name:
-        raise InputError("A tool has no function.name.")
-    return Definition(
-        name=name,
-        exposed=name,
-        description=str(function.get("description") or ""),
-        schema=Schema.of(function.get("parameters") or {"type": "object"}),
-        hosted="caller",
-    )
+    return client_function(function, function.get("parameters"), "A tool has no function.name.")
 
 
 #: The tools of a request. Errors: ``InputError``.

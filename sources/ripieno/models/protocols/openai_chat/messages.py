@@ -1,5 +1,6 @@
 """Canisters as messages of the chat completions wire, and back."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,6 @@ from ripieno.canisters import (
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
-    TextualContent,
     UserCanister,
 )
 from ripieno.canisters.contents import text_of
@@ -23,7 +23,7 @@ from ripieno.jsonvalues import encode
 from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
 from ripieno.models.protocols.common.encoding import by_turns, gather, piece
 from ripieno.models.protocols.common.openai import as_function, replay_from
-from ripieno.models.protocols.common.requests import headed, tables_in
+from ripieno.models.protocols.common.requests import headed, tables_in, texts_of
 from ripieno.models.protocols.openai_chat.contents import contents_of, parts_of
 from ripieno.models.protocols.openai_chat.invocations import (
     NAME,
@@ -57,9 +57,9 @@ class Messages(MessagesProcessor):
             kind = type(canister)
             if not freeform and isinstance(canister, InvocationCanister) and canister.kind == "freeform":
                 # Most servers support only functions, so every tool is declared as one.
-                return piece(canister, _FUNCTION, _call_of_function)
+                return piece(canister, _FUNCTION, lambda call: _call(as_function(call)))
             if kind is AssistantCanister and place >= since:
-                return piece(canister, _REPLAYED, _assistant_replaying)
+                return piece(canister, _REPLAYED, functools.partial(_assistant, replay=True))
             return piece(canister, NAME, _PIECES[kind])
 
         return gather(canisters, groups=_GROUPS, encoded=encoded, key=key, memory=memory)
@@ -74,15 +74,7 @@ MESSAGES = Messages()
 # in JSON, so texts can be joined without decoding.
 
 
-def _assistant(canister: AssistantCanister) -> bytes:
-    return _assistant_piece(canister, replay=False)
-
-
-def _assistant_replaying(canister: AssistantCanister) -> bytes:
-    return _assistant_piece(canister, replay=True)
-
-
-def _assistant_piece(canister: AssistantCanister, *, replay: bool) -> bytes:
+def _assistant(canister: AssistantCanister, *, replay: bool = False) -> bytes:
     text, additions = text_of(canister.content), additions_of(canister.content, replay=replay)
     return encode(text)[1:-1] + b"\0" + encode(additions)[1:-1] if text or additions else b""
 
@@ -156,38 +148,18 @@ def _call(canister: InvocationCanister) -> bytes:
     return encode(call_object(canister, verbatim=False))
 
 
-def _call_of_function(canister: InvocationCanister) -> bytes:
-    return _call(as_function(canister))
-
-
 def _message(role: str, contents: Sequence[Content]) -> bytes:
     """A message; empty if this wire can send none of its contents."""
     content = parts_of(contents)
     return encode({"role": role, "content": content}) if content else b""
 
 
-def _document(canister: DocumentCanister) -> bytes:
-    return _message("user", headed(canister))
-
-
-def _user(canister: UserCanister) -> bytes:
-    return _message("user", canister.content)
-
-
-def _supervisor(canister: SupervisorCanister) -> bytes:
-    # The wire refuses anything but text here.
-    return _message("system", [content for content in canister.content if isinstance(content, TextualContent)])
-
-
-def _result(canister: ResultCanister) -> bytes:
-    return encode(result_message(canister))
-
-
 _PIECES: Mapping[type, Callable[[Any], bytes]] = {
-    UserCanister: _user,
-    SupervisorCanister: _supervisor,
-    DocumentCanister: _document,
-    ResultCanister: _result,
+    UserCanister: lambda user: _message("user", user.content),
+    # The wire refuses anything but text here.
+    SupervisorCanister: lambda one: _message("system", texts_of(one)),
+    DocumentCanister: lambda document: _message("user", headed(document)),
+    ResultCanister: lambda result: encode(result_message(result)),
     AssistantCanister: _assistant,
     InvocationCanister: _call,
 }

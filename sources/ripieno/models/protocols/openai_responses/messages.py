@@ -20,7 +20,7 @@ from ripieno.jsonvalues import encode
 from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
 from ripieno.models.protocols.common.encoding import Calls, by_turns, gather, piece
 from ripieno.models.protocols.common.openai import as_function, replay_from
-from ripieno.models.protocols.common.requests import headed, tables_in
+from ripieno.models.protocols.common.requests import headed, tables_in, texts_of
 from ripieno.models.protocols.common.tools import Declared
 from ripieno.models.protocols.openai_responses.contents import NAME, contents_of, parts_of
 from ripieno.models.protocols.openai_responses.invocations import ADDED, all_declared_in, flat_name, knows_freeform
@@ -62,9 +62,9 @@ class Messages(MessagesProcessor):
             if isinstance(canister, ResultCanister):
                 return _result(canister, calls.find(canister.invocation_id, place), freeform=freeform)
             if not freeform and isinstance(canister, InvocationCanister) and canister.kind == "freeform":
-                return piece(canister, _FUNCTION, _call_of_function)
+                return piece(canister, _FUNCTION, lambda call: _call(as_function(call)))
             if isinstance(canister, AssistantCanister) and place < since:
-                return piece(canister, _UNREASONED, _assistant_without_reasoning)
+                return piece(canister, _UNREASONED, functools.partial(_assistant, replay=False))
             return piece(canister, NAME, _PIECES[type(canister)])
 
         return gather(canisters, groups=_GROUPS, encoded=encoded, key=key, memory=memory)
@@ -96,8 +96,6 @@ def canisters_in(native: Native, declared: Declared) -> tuple[Canister, ...]:
 
 
 class _Items:
-    """Items in order."""
-
     __slots__ = ("_items",)
 
     def __init__(self) -> None:
@@ -115,20 +113,12 @@ class _Items:
 _GROUPS = by_turns(functools.partial(_Items), functools.partial(_Items))
 
 
-def _assistant(canister: AssistantCanister) -> bytes:
-    return encode(items_of(canister.content))[1:-1]
-
-
-def _assistant_without_reasoning(canister: AssistantCanister) -> bytes:
-    return encode(items_of(canister.content, replay=False))[1:-1]
+def _assistant(canister: AssistantCanister, *, replay: bool = True) -> bytes:
+    return encode(items_of(canister.content, replay=replay))[1:-1]
 
 
 def _call(canister: InvocationCanister) -> bytes:
     return encode(call_item(canister, verbatim=False))
-
-
-def _call_of_function(canister: InvocationCanister) -> bytes:
-    return _call(as_function(canister))
 
 
 def _result(result: ResultCanister, found: tuple[int, InvocationCanister] | None, *, freeform: bool) -> bytes:
@@ -146,23 +136,11 @@ def _encoded_message(role: str, contents: Sequence[Content]) -> bytes:
     return encode({"type": "message", "role": role, "content": content}) if content else b""
 
 
-def _user(canister: UserCanister) -> bytes:
-    return _encoded_message("user", canister.content)
-
-
-def _supervisor(canister: SupervisorCanister) -> bytes:
-    # Every server knows this role; newer ones treat it as ``developer``.
-    return _encoded_message("system", [content for content in canister.content if isinstance(content, TextualContent)])
-
-
-def _document(canister: DocumentCanister) -> bytes:
-    return _encoded_message("user", headed(canister))
-
-
 _PIECES: Mapping[type, Callable[[Any], bytes]] = {
-    UserCanister: _user,
-    SupervisorCanister: _supervisor,
-    DocumentCanister: _document,
+    UserCanister: lambda user: _encoded_message("user", user.content),
+    # Every server knows this role; newer ones treat it as ``developer``.
+    SupervisorCanister: lambda one: _encoded_message("system", texts_of(one)),
+    DocumentCanister: lambda document: _encoded_message("user", headed(document)),
     AssistantCanister: _assistant,
     InvocationCanister: _call,
 }

@@ -15,10 +15,6 @@ class Style:
     write: Callable[[str, Mapping[str, Any], str], str]
 
 
-def _hermes(name: str, _: Mapping[str, Any], text: str) -> str:
-    return f'<tool_call>\n{{"name": {_json(name)}, "arguments": {text}}}\n</tool_call>'
-
-
 def _qwen_coder(name: str, arguments: Mapping[str, Any], _: str) -> str:
     parameters = "".join(f"<parameter={key}>\n{_value(value)}\n</parameter>\n" for key, value in arguments.items())
     return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
@@ -27,14 +23,6 @@ def _qwen_coder(name: str, arguments: Mapping[str, Any], _: str) -> str:
 def _invoke(name: str, arguments: Mapping[str, Any], _: str) -> str:
     parameters = "".join(f'<parameter name="{key}">{_value(value)}</parameter>\n' for key, value in arguments.items())
     return f'<invoke name="{name}">\n{parameters}</invoke>'
-
-
-def _mistral(name: str, _: Mapping[str, Any], text: str) -> str:
-    return f"[TOOL_CALLS]{name}[ARGS]{text}"
-
-
-def _llama(name: str, _: Mapping[str, Any], text: str) -> str:
-    return f"<function={name}>{text}</function>"
 
 
 def _glm(name: str, arguments: Mapping[str, Any], _: str) -> str:
@@ -55,11 +43,14 @@ def _value(value: object) -> str:
 STYLES: Mapping[str, Style] = {
     style.name: style
     for style in (
-        Style(name="hermes", write=_hermes),
+        Style(
+            name="hermes",
+            write=lambda name, _, text: f'<tool_call>\n{{"name": {_json(name)}, "arguments": {text}}}\n</tool_call>',
+        ),
         Style(name="qwen-coder", write=_qwen_coder),
         Style(name="invoke", write=_invoke),
-        Style(name="mistral", write=_mistral),
-        Style(name="llama", write=_llama),
+        Style(name="mistral", write=lambda name, _, text: f"[TOOL_CALLS]{name}[ARGS]{text}"),
+        Style(name="llama", write=lambda name, _, text: f"<function={name}>{text}</function>"),
         Style(name="glm", write=_glm),
     )
 }
