@@ -222,5 +222,10 @@ def test_a_port_can_be_chosen_and_may_be_taken(user: User) -> None:
         done = user.call("rehearse", "demo", "--port", str(port))
         assert done.returncode == exit_codes.INPUT
         assert f"port {port}" in done.stderr
-    with user.rehearse("demo", port=port) as urls:
-        assert urls["anthropic"] == f"http://127.0.0.1:{port}"
+    # The server can bind the port too, as long as this socket does not listen.
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        with user.rehearse("demo", port=port) as urls:
+            assert urls["anthropic"] == f"http://127.0.0.1:{port}"

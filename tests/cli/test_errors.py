@@ -160,10 +160,12 @@ def test_mistakes_in_the_configuration(call: Call, user: User, name: str) -> Non
 
 
 def test_an_endpoint_that_nobody_serves(call: Call, user: User) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    user.configure(f'[providers.mine]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:{port}/v1"\n')
-    done = call("ask", "-m", "mine/x", "Hello")
+    # Bound and not listening: the port refuses connections, and no other program gets it.
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        user.configure(f'[providers.mine]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:{port}/v1"\n')
+        done = call("ask", "-m", "mine/x", "Hello")
     assert (done.code, done.out) == (exit_codes.PROVIDER, "")
     assert f"Nothing answers at http://127.0.0.1:{port}/v1" in done.err
     assert "Check that the server is running" in done.err

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -149,9 +150,12 @@ def test_no_form_gives_a_secret_away(bring: Call, user: User, form: str) -> None
         done = bring(form, *options)
         assert done.code == 0
         assert INVENTED not in done.out + done.err
-    for path in (user.configuration / "ensembles").iterdir():
+    folder = user.configuration / "ensembles"
+    schema = jsonschema.Draft202012Validator(json.loads((folder / "ensemble.schema.json").read_text()))
+    for path in folder.glob("*.toml"):
         text = path.read_text()
-        assert text.startswith(f"# Imported from {form}\n")
+        schema.validate(tomllib.loads(text))
+        assert text.startswith(f"#:schema ./ensemble.schema.json\n\n# Imported from {form}\n")
         assert INVENTED not in text
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -200,7 +204,7 @@ def test_json_says_everything(bring: Call, user: User) -> None:
 def test_into_and_only(bring: Call, tmp_path: pathlib.Path) -> None:
     servers = {"one": {"command": "one"}, "two": {"command": "two"}}
     done = bring(servers, "--into", str(tmp_path / "mine"), "--only", "two")
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["two.toml"]
+    assert [path.name for path in (tmp_path / "mine").glob("*.toml")] == ["two.toml"]
     assert f'paths = ["{tmp_path / "mine"}"]' in done.out
     absent = bring(servers, "--only", "tow")
     assert (absent.code, "Did you mean 'two'" in absent.err) == (exit_codes.INPUT, True)
@@ -232,7 +236,7 @@ def test_names(bring: Call, user: User) -> None:
     servers = {name: {"command": f"server-{index}"} for index, name in enumerate(("io", "A b!", "a-b", "7z", "日本"))}
     done = bring(servers)
     assert done.code == 0
-    names = sorted(path.stem for path in (user.configuration / "ensembles").iterdir())
+    names = sorted(path.stem for path in (user.configuration / "ensembles").glob("*.toml"))
     assert names == ["a-b", "a-b-2", "mcp-7z", "my-io", "server"]
     assert "it belongs to a bundled ensemble" in done.out
     assert read(user, "my-io")["ensemble"]["description"] == "Tools of the MCP server io"
@@ -480,7 +484,7 @@ def test_no_secret_is_written_or_shown(
         kept_out = refused or "Refused" in done.err or "Already exists" in done.err
         assert done.code == (exit_codes.INPUT if kept_out else 0)
     assert refused == 0
-    for path in (tmp_path / "into").iterdir():
+    for path in (tmp_path / "into").glob("*.toml"):
         said += [path.read_text(), *strings(tomllib.loads(path.read_text()))]
     assert [secret for _, hidden in given_servers for secret in hidden if any(secret in text for text in said)] == []
     for index, (server, _) in enumerate(given_servers):

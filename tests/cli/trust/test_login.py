@@ -85,7 +85,7 @@ def test_the_life_of_a_sign_in(user: User, call: Call, there: Place) -> None:
     assert there.authority.count("/revoke") == 1
     assert list((user.state / "tokens").glob("*.json")) == []
     done = call("logout", "web")
-    assert (done.code, done.out) == (0, "There was no sign-in to web.\n")
+    assert (done.code, done.out) == (0, "You were not signed in to web.\n")
 
 
 def test_many_programs_renew_once(user: User, there: Place) -> None:

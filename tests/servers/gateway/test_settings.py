@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import re
+import socket
 import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,12 +13,15 @@ import pytest
 
 from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.assembly.trust import TrustStore, find_project
+from ripieno.cli.serve import responses
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.configuration import combine, read_configuration, read_parts
 from ripieno.descriptors.gateway import GATEWAY
 from ripieno.descriptors.json_schema import schema
 from ripieno.exceptions import InputError
+from ripieno.servers.http import listeners
 from ripieno.servers.http.keys import Keys, digest_of, make_key
+from ripieno.servers.http.listeners import bind
 from tests.support.command_line import User
 from tests.support.users import Done
 
@@ -218,6 +222,20 @@ def test_a_provider_of_nobody_is_answered_with_those_that_there_are(user: User) 
     assert ", ollama, " in done.stderr
     done = user.run("serve", "responses", "-m", "olama/small-1", "--port", "0")
     assert "Did you mean 'ollama'?" in done.stderr
+
+
+def test_a_failed_start_closes_the_port(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[socket.socket] = []
+
+    def bound(host: str, port: int) -> socket.socket:
+        opened.append(bind(host, port))
+        return opened[-1]
+
+    monkeypatch.setattr(listeners, "bind", bound)
+    monkeypatch.setattr(responses, "leave_input", lambda: None)
+    user.configure("")
+    assert user.call("serve", "responses", "-m", "hous/small-1", "--port", "0").returncode == 2
+    assert [one.fileno() for one in opened] == [-1]
 
 
 @pytest.mark.parametrize("server", [("responses", "-m", "house/small-1"), ("mcp", "--transport", "http")])

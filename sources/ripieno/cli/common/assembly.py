@@ -95,7 +95,8 @@ def require_ensembles(loaded: LoadedConfiguration, names: Iterable[str]) -> None
     enabled = [descriptor.name for descriptor in loaded.ensembles]
     for name in names:
         if name not in enabled:
-            raise NameAbsence("ensemble", name, enabled, hint=absence(loaded, name))
+            why = absence(loaded, name)
+            raise NameAbsence("ensemble", name, enabled, left_out=why and f"is {why[0].lower()}{why[1:]}")
 
 
 def resolve_wire(loaded: LoadedConfiguration, protocol: str | None, *, strict: bool) -> Protocol:

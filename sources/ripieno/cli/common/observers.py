@@ -29,7 +29,7 @@ def logged(command: Command) -> Command:
         "--log-format",
         "log",
         type=click.Choice(("text", "json")),
-        help="Log answers, calls and ends on standard error, one line each.",
+        help="Log each answer, call and end of a run on standard error, in one line.",
     )(command)
 
 

@@ -19,6 +19,7 @@ from ripieno.cli.common.options import Format, Settings, common, formats, pass_s
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.importing.ensembles import Made, Variables, make, propose_name
 from ripieno.cli.importing.servers import ServerEntry, find_entries, parse, read_entry
+from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, NameAbsence
 
@@ -75,7 +76,8 @@ def mcp(
 
     FILE has mcpServers, servers or mcp.servers; comments are allowed. Values of env and headers, and arguments that may
     be secrets, are not written: each becomes a variable, and the command prints which ones to set. FILE stays as it is.
-    The exit code is 2 if a server is refused or its ensemble exists; the others are imported.
+    The exit code is 2 if a server is refused or its ensemble exists; the others are imported. Also writes
+    ensemble.schema.json, for editors that support "#:schema".
 
     \b
     Example:
@@ -91,10 +93,12 @@ def mcp(
     chosen = _choose(entries, only)
     variables = Variables(chosen, keep)
     outcome = _make_all(chosen, loaded, folder, variables, force=force, named=into is not None)
-    texts = {path: f"# Imported from {_quoted(file.name)}\n\n{one.text}" for path, one in outcome.made}
+    texts = {path: f"{SCHEMA_LINE}# Imported from {_quoted(file.name)}\n\n{one.text}" for path, one in outcome.made}
+    schema: list[str] = []
     if not dry_run:
         for path, text in texts.items():
             _write(path, text, force=force)
+        schema = [write_schema(folder, loaded.registry)] if texts else []
     if output == "json":
         print_json(_mapping(outcome, texts if dry_run else {}, dry_run=dry_run))
     elif dry_run:
@@ -102,7 +106,7 @@ def mcp(
     else:
         _show(outcome)
     # Remarks are for people: not on standard output beside TOML or JSON.
-    for line in _remarks(outcome, loaded, folder, named=into is not None, written=not dry_run):
+    for line in (*schema, *_remarks(outcome, loaded, folder, named=into is not None, written=not dry_run)):
         if output == "json" or dry_run:
             say(line)
         else:

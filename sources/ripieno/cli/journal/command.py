@@ -43,8 +43,15 @@ def journal() -> None:
 
 
 @journal.command("list")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="The maximum number.")
-@click.option("--all", "everything", is_flag=True, help="List all of them.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="The maximum number of conversations.",
+)
+@click.option("--all", "everything", is_flag=True, help="List all conversations.")
 @formats
 @journals
 @common
@@ -115,7 +122,14 @@ def show(*, conversation: str | None, full: bool, output: Format, file: pathlib.
 @click.option("--conversation", metavar="C", help="Search only this conversation.")
 @click.option("--tool", metavar="ENSEMBLE.TOOL", help="Search only entries about this tool.")
 @click.option("--stage", metavar="STAGE", help="Search only lines of this stage, such as said or finished.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="The maximum number of lines.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="The maximum number of lines.",
+)
 @formats
 @journals
 @common
@@ -216,7 +230,7 @@ def export(*, conversation: str | None, target: pathlib.Path | None, file: pathl
 def verify(*, anchored: pathlib.Path | None, output: Format, file: pathlib.Path | None) -> None:
     """Check that no line was changed, removed, inserted or moved.
 
-    The exit code is 1 if one was.
+    The exit code is 1 if a line was.
 
     \b
     Example:

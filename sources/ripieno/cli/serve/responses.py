@@ -63,7 +63,7 @@ class _Served:
     log: LogFormat | None
 
 
-@click.command()
+@click.command(short_help="Serve models over the wire formats of several providers.")
 @click.option(
     "--model",
     "-m",
@@ -158,7 +158,10 @@ def responses(
             report_logs(settings)
         else:
             stack.enter_context(log_everything(log, debug=settings.debug))
-        code = _run(_prepare(settings, approve, (host, port), log, options), workers)
+        served = _prepare(settings, approve, (host, port), log, options)
+        # Closes the port also if the start fails.
+        stack.enter_context(served.listener)
+        code = _run(served, workers)
         if code is not None:
             say("The server has ended.")
             click.get_current_context().exit(code)

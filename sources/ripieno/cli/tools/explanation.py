@@ -97,7 +97,8 @@ def _explain_denial(called: Called, rules: Rules, confirmer: Confirmer) -> str:
     if not isinstance(confirmer, RulesConfirmer):
         return f"Error: {identity} was denied at the terminal and did not run."
     lines = [
-        f"Error: {identity} was denied and did not run: it needs approval ({verdict.reason}); no terminal.",
+        f"Error: {identity} was denied and did not run: it needs approval ({verdict.reason}), and there is no "
+        "terminal to ask at.",
         "To approve this one call, add --yes.",
     ]
     # A call that always asks is not covered by a rule.

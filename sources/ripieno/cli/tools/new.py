@@ -1,27 +1,22 @@
 """``ripieno new``: creates working examples to adapt."""
 
-import json
 import pathlib
 import re
 import shlex
-from typing import Any
 
 import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.cli.common.assembly import owner_of
 from ripieno.cli.common.options import Settings, common, pass_settings
-from ripieno.cli.tools.json_schema import schema_with_origins
+from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
 from ripieno.exceptions import InputError, nearest
-from ripieno.jsonvalues import is_table
 
-#: The schema of an ensemble, beside it, where editors find it.
-_SCHEMA = "ensemble.schema.json"
-_DESCRIPTOR = """\
-#:schema ./ensemble.schema.json
-
+_DESCRIPTOR = (
+    SCHEMA_LINE
+    + """\
 # An ensemble: tools that belong together. Editors complete and check this file by the schema in the first line.
 
 [ensemble]
@@ -51,6 +46,7 @@ type = "string"
 description = "The word to greet with"
 default = "Hello"
 """
+)
 _MODULE = '''\
 """The functions of the ensemble {name}. This file is imported at the first call."""
 
@@ -133,27 +129,8 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
         with path.open("x", encoding="utf-8") as file:
             file.write(text.format(name=name, prefix=name[:_PREFIX]))
         click.echo(clean(f"Wrote {path}"))
-    _write_schema(place / _SCHEMA, loaded)
+    click.echo(clean(write_schema(place, loaded.registry)))
     click.echo(clean(_next(settings, name, place, named=folder is not None)))
-
-
-def _write_schema(path: pathlib.Path, loaded: LoadedConfiguration) -> None:
-    """Writes the schema for editors. Replaces an older schema, but no other file."""
-    schema = schema_with_origins("ensemble", loaded.registry)
-    try:
-        current: Any = json.loads(path.read_text(encoding="utf-8"))
-        known = is_table(current) and current.get("title") == schema["title"]
-    except FileNotFoundError:
-        known = True
-    except ValueError:
-        known = False
-    if known:
-        path.write_text(f"{json.dumps(schema, indent=2, ensure_ascii=False)}\n", encoding="utf-8")
-        click.echo(clean(f"Wrote {path}"))
-    else:
-        click.echo(
-            clean(f"Kept {path}, which ripieno did not write. Editors use it for the ensembles in {path.parent}.")
-        )
 
 
 def _proposal(name: str) -> str:

@@ -149,7 +149,7 @@ def logout(settings: Settings, ensemble: str) -> None:
     for problem in done.problems:
         say(f"Warning: {problem}")
     if not done.files:
-        click.echo(clean(f"There was no sign-in to {ensemble}."))
+        click.echo(clean(f"You were not signed in to {ensemble}."))
         return
     where = f" at {', '.join(done.issuers)}" if done.issuers else ""
     revoked = "revoked and deleted" if done.revoked and not done.problems else "deleted"

@@ -90,7 +90,9 @@ class Metrics:
             registry=registry,
             multiprocess_mode="livesum",
         )
-        self._departures = count(names.DEPARTURES_METRIC, "Clients that left before their answer.", (names.WIRE,))
+        self._departures = count(
+            names.DEPARTURES_METRIC, "Clients that disconnected before the end of their answer.", (names.WIRE,)
+        )
         self._refusals = count(names.REFUSALS_METRIC, "Requests that were refused.", (names.REASON,))
         self._retries = count(names.RETRIES_METRIC, "Retries of models.", whose)
         self._breakers = count(names.BREAKERS_METRIC, "Openings of breakers.", (names.PROVIDER,))

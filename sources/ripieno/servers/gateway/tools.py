@@ -141,10 +141,8 @@ class Hosting:
         if what not in self._reported and len(self._reported) < _REPORTED:
             self._reported.add(what)
             where = "[gateway]" if tool.kind == _SERVER else "[gateway.hosted]"
-            self._warn(
-                f"A client requested {what}, which is not offered: it has no binding. "
-                f"To run it here: {key} under {where}."
-            )
+            missing = f"A client requested {what}, which is not offered: it has no binding."
+            self._warn(f"{missing} To run it here: {key} under {where}.")
 
     def resolve(self, controls: Controls) -> Controls:
         """The controls with the names of the tools that hosted ones are bound to. Errors: ``RequestInvalidity``."""
