@@ -1,8 +1,12 @@
-"""A soak of two workers: seeded requests of all kinds at once, each with its own answer; then nothing is left."""
+"""A soak of two workers: seeded requests of all kinds at once, each with its own answer; then nothing is left.
+
+A request carries a marker that no other one has. Its backend says it, its tools get it, and its answer must hold it.
+"""
 
 import asyncio
 import collections
 import contextlib
+import dataclasses
 import functools
 import itertools
 import json
@@ -14,37 +18,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any
 
-import anthropic
-import openai
+import httpx2
 from prometheus_client import mmap_dict
+from starlette.types import Message, Receive, Scope, Send
 
 from ripieno.servers.http.keys import digest_of
 from ripieno.servers.http.server import serve
 from tests.counts import ATTACK, count
-from tests.servers.gateway.soak_requests import (
-    ASKED,
-    ENSEMBLE,
-    KEYS,
-    LEAVES,
-    LEAVING,
-    MARKER,
-    MODULE,
-    NAMES,
-    PATHS,
-    SHARES,
-    STATUSES,
-    Answer,
-    Backend,
-    Play,
-    answer_of,
-    exchange,
-    request,
-    said,
-    streamed_of,
-)
 from tests.servers.gateway.test_metrics import ACTIVE, CALLS, DEPARTURES, REQUESTS, RETRIES, Told
 from tests.servers.http.test_workers import Gateway, is_alive
 from tests.skips import needs
@@ -52,172 +35,359 @@ from tests.support.command_line import PATIENCE, User
 
 pytestmark = needs("/proc", there=sys.platform == "linux")
 SEED = 7
-PLAYS = count(20_000)
-#: Plays at once.
+REQUESTED = count(20_000)
+#: Requests at once.
 CLIENTS = 24
-STRANGE = "a-key-of-nobody"
 #: Bytes that may stay in a worker for each request that it has answered: less than a task, a parsed request or an
 #: answer takes, so that keeping any of these is found. Measured: about 150.
 KEPT = 512
+KEYS = {"ada": "the-key-of-ada-which-is-long", "bob": "the-key-of-bob-which-is-long"}
+PATHS = {
+    "openai-responses": "/v1/responses",
+    "openai-chat": "/v1/chat/completions",
+    "anthropic": "/v1/messages",
+}
+MARKER = re.compile(r"m\d{6}z")
+#: What is requested, and how often.
+SHARES = {
+    "text": 36,
+    "calls": 12,
+    "tool": 10,
+    "mixed": 5,
+    "follow": 3,
+    "steal": 2,
+    "again": 3,
+    "fail": 4,
+    "cut": 5,
+    "bad": 3,
+    "odd": 2,
+    "wrong": 3,
+    "unknown": 2,
+}
+#: The statuses that are counted; 200 for all others.
+STATUSES = {"fail": 502, "cut": 502, "bad": 400, "odd": 400, "wrong": 401, "unknown": 404}
+#: Clients disconnect in the middle of the headers, or of the body; before an answer, whole or streamed; in the middle;
+#: near the end; or while a tool runs for them.
+LEAVES = ("head", "body", "whole", "silent", "begun", "talking", "ending", "hold")
+#: The percentage of clients that disconnect. Their requests may have ended before.
+LEAVING = 10
+#: Requests to the backend; one for all others.
+ASKED = {
+    **dict.fromkeys(("bad", "odd", "wrong", "unknown", "head", "body"), 0),
+    "tool": 2,
+    "follow": 3,
+    "steal": 2,
+    "again": 2,
+}
+RUN_HERE = ("tool", "mixed", "follow", "steal", "hold")
+FUNCTION = {"type": "function", "name": "note", "parameters": {"type": "object", "additionalProperties": True}}
+SERVER = {"type": "mcp", "server_label": "soak", "server_url": "http://192.0.2.1/"}
+TOOL = """
+[[invokers]]
+name = "{}"
+description = "Gets a marker."
+effect = "none"
+arguments = {{ type = "object", required = ["marker"], properties.marker.type = "string" }}
+"""
+ENSEMBLE = '[ensemble]\nname = "soak"\ndescription = "Tools of the soak."\nmodule = "./soaking.py"\n'
+MODULE = """
+import asyncio, pathlib
+NOTES = pathlib.Path(__file__).with_name("notes")
+
+def note(text):
+    with NOTES.open("a") as file:
+        file.write(text)
+
+async def echo(context, arguments):
+    return f"{context.auxdata}:{arguments['marker']}"
+
+async def hold(context, arguments):
+    note(f"+{arguments['marker']}\\n")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        note(f"-{arguments['marker']}\\n")
+"""
+
+
+def said(marker: str, pieces: int) -> list[str]:
+    return [f"{marker} {number}. " for number in range(pieces)]
+
+
+class Backend:
+    """Chat completions that do what a request's text says. Records which requests came, and which are open."""
+
+    def __init__(self) -> None:
+        self.open: set[str] = set()
+        self.asked: collections.Counter[str] = collections.Counter()
+        self.events: dict[tuple[str, str], asyncio.Event] = collections.defaultdict(asyncio.Event)
+        self.closing = False
+        self.port = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        native = json.loads(body)
+        messages = native["messages"]
+        last = max(place for place, one in enumerate(messages) if one["role"] == "user")
+        how, marker, pieces = messages[last]["content"].split()
+        results = [one["content"] for one in messages[last:] if one["role"] == "tool"]
+        self.open.add(marker)
+        self.asked[marker] += 1
+        answer = send_all(self._answer(how, marker, int(pieces), results, native.get("stream", False)), send)
+        try:
+            await (self._until_left(answer, marker, receive) if how in LEAVES else answer)
+        finally:
+            self.open.discard(marker)
+            if how in LEAVES:
+                self.events[marker, "left"].set()
+
+    async def _answer(
+        self, how: str, marker: str, pieces: int, results: list[str], stream: bool
+    ) -> AsyncGenerator[Message, None]:
+        headers = [(b"connection", b"close")] if self.closing else []
+        if how == "fail" or (how == "again" and self.asked[marker] == 1):
+            headers += [(b"retry-after-ms", b"1")]
+            yield {"type": "http.response.start", "status": 500, "headers": headers}
+            yield {"type": "http.response.body", "body": json.dumps({"error": {"message": marker}}).encode()}
+            return
+        if how in ("whole", "silent"):
+            await asyncio.Event().wait()
+        called: list[tuple[str, dict[str, Any]]] = []
+        if how in RUN_HERE and not results:
+            called = [("hold" if how == "hold" else "echo", {"marker": marker})]
+        if how in ("calls", "mixed"):
+            called += [("note", {"marker": marker, "place": place}) for place in range(pieces)]
+        calls = [
+            {
+                "id": f"call_{marker}_{place}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(given)},
+            }
+            for place, (name, given) in enumerate(called)
+        ]
+        texts = [] if called else [*said(marker, pieces), *results]
+        reason = "tool_calls" if called else "stop"
+        if not stream:
+            message = {
+                "role": "assistant",
+                "content": "".join(texts) or None,
+                **({"tool_calls": calls} if calls else {}),
+            }
+            whole = native_of(marker, message=message, finish_reason=reason)
+            headers += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(whole))]
+            yield {"type": "http.response.start", "status": 200, "headers": headers}
+            more = how == "cut"
+            yield {"type": "http.response.body", "body": whole[: len(whole) // 2] if more else whole, "more_body": more}
+            return
+        yield {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [*headers, (b"content-type", b"text/event-stream")],
+        }
+        deltas: list[dict[str, Any]] = [{"content": text} for text in texts]
+        for place, call in enumerate(calls):
+            deltas.append({"tool_calls": [{"index": place, **call}]})
+        for number in itertools.count():
+            if how != "talking" and number == (1 if how in ("cut", "begun") else len(deltas)):
+                break
+            delta = deltas[number % len(deltas)]
+            yield {"type": "http.response.body", "body": event_of(marker, delta), "more_body": True}
+        if how == "begun":
+            await asyncio.Event().wait()
+        if how != "cut":
+            yield {"type": "http.response.body", "body": event_of(marker, {}, reason) + b"data: [DONE]\n\n"}
+
+    async def _until_left(self, answer: Any, marker: str, receive: Receive) -> None:
+        self.events[marker, "begun"].set()
+        answering = asyncio.ensure_future(answer)
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        answering.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await answering
+
+
+async def send_all(answer: AsyncGenerator[Message, None], send: Send) -> None:
+    async with contextlib.aclosing(answer) as messages:
+        async for message in messages:
+            await send(message)
+            await asyncio.sleep(0)
+
+
+def native_of(marker: str, **choice: Any) -> bytes:
+    kind = "chat.completion.chunk" if "delta" in choice else "chat.completion"
+    native = {"id": marker, "object": kind, "created": 0, "model": "small-1", "choices": [{"index": 0, **choice}]}
+    return json.dumps(native).encode()
+
+
+def event_of(marker: str, delta: dict[str, Any], reason: str | None = None) -> bytes:
+    return b"data: %s\n\n" % native_of(marker, delta=delta, finish_reason=reason)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request, or two if the second continues the answer of the first."""
+
+    number: int
+    how: str
+    wire: str
+    caller: str
+    streamed: bool
+    pieces: int
+
+    @property
+    def marker(self) -> str:
+        return f"m{self.number:06}z"
+
+    @property
+    def body(self) -> dict[str, Any]:
+        prompt = {"role": "user", "content": f"{self.how} {self.marker} {self.pieces}"}
+        native: dict[str, Any] = {"model": {"again": "patient", "unknown": "nobody"}.get(self.how, "small-1")}
+        native["input" if self.wire == "openai-responses" else "messages"] = [prompt]
+        if self.wire == "anthropic":
+            native["max_tokens"] = 999
+        if self.how in ("calls", "mixed", *RUN_HERE):
+            native["tools"] = [FUNCTION] * (self.how in ("calls", "mixed")) + [SERVER] * (self.how in RUN_HERE)
+        if self.how == "odd":
+            native["tool_choice"] = {"type": "function", "name": "nobody"}
+        return {**native, "stream": self.streamed}
+
+    @property
+    def expected(self) -> list[str]:
+        """Parts of its answer."""
+        result = [f"{self.caller}:{self.marker}"] if self.how in RUN_HERE else []
+        if self.how in ("calls", "mixed"):
+            shift = len(result)
+            return [*result, *(f"call_{self.marker}_{place + shift}" for place in range(self.pieces))]
+        return [*said(self.marker, self.pieces), *result]
+
+
+def http_request(path: str, body: bytes, key: str, *, expect: bool = False) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "host: localhost", f"authorization: Bearer {key}"]
+    lines += ["content-type: application/json", f"content-length: {len(body)}"]
+    lines.append("expect: 100-continue" if expect else "connection: close")
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + (b"" if expect else body)
 
 
 class Soak:
     """A gateway under many clients, and what they count."""
 
-    def __init__(self, gateway: Gateway, backend: Backend, chance: random.Random) -> None:
+    def __init__(self, gateway: Gateway, backend: Backend, client: httpx2.AsyncClient) -> None:
         self.gateway = gateway
         self.backend = backend
-        self.chance = chance
+        self.chance = random.Random(SEED)
+        self.client = client
         self.number = 0
         self.counted: collections.Counter[tuple[str, int]] = collections.Counter()
         self.hows: collections.Counter[str] = collections.Counter()
-        #: How many have left so that it is sure, and how many may as well have had all of it, by wire.
+        #: Clients that certainly disconnected, and those that may have had the whole answer, by wire.
         self.left: collections.Counter[str] = collections.Counter()
         self.late: collections.Counter[str] = collections.Counter()
-        self.official: dict[tuple[str, str], Any] = {}
 
-    def choose(self) -> Play:
+    def choose(self) -> Request:
         """The next of a random mix."""
-        chance = self.chance
-        leaving = chance.random() * 100 < LEAVING
-        how = chance.choice(LEAVES) if leaving else chance.choices(list(SHARES), list(SHARES.values()))[0]
-        return self.make(how, official=chance.random() < 0.2)
-
-    def make(self, how: str, *, official: bool = False) -> Play:
-        chance = self.chance
-        self.number += 1
-        wires = list(PATHS)
-        if how in ("tool", "mixed"):
-            wires.remove("chat")
-        if how in ("follow", "steal", "hold"):
-            wires = ["responses"]
-        streamed = how in ("silent", "begun", "talking", "ending", "hold") or chance.random() < 0.5
-        return Play(
-            number=self.number,
-            how=how,
-            wire=chance.choice(wires),
-            caller=chance.choice(list(KEYS)),
-            streamed=streamed and how != "whole",
-            official=official and how not in LEAVES,
-            pieces=chance.randrange(1, 6),
+        leaving = self.chance.random() * 100 < LEAVING
+        return self.make(
+            self.chance.choice(LEAVES) if leaving else self.chance.choices(list(SHARES), list(SHARES.values()))[0]
         )
 
-    async def play(self, play: Play) -> None:
-        """Plays it, and shows that its answer is its own."""
-        self.hows[play.how] += 1
+    def make(self, how: str) -> Request:
+        self.number += 1
+        streamed = how in ("silent", "begun", "talking", "ending", "hold") or self.chance.random() < 0.5
+        wires = ["openai-responses"] if how in ("calls", "odd", *RUN_HERE) else list(PATHS)
+        return Request(
+            number=self.number,
+            how=how,
+            wire=self.chance.choice(wires),
+            caller=self.chance.choice(list(KEYS)),
+            streamed=streamed and how != "whole",
+            pieces=self.chance.randrange(1, 6),
+        )
+
+    async def run(self, one: Request) -> None:
+        """Sends it, and shows that its answer is its own."""
+        self.hows[one.how] += 1
         async with asyncio.timeout(PATIENCE):
-            if play.how in LEAVES:
-                await self.leave(play)
-            else:
-                await self.ask_for(play)
-        assert self.backend.asked.pop(play.marker, 0) == ASKED.get(play.how, 1), play
+            await (self.leave(one) if one.how in LEAVES else self.converse(one))
+        assert self.backend.asked.pop(one.marker, 0) == ASKED.get(one.how, 1), one
 
-    async def ask_for(self, play: Play) -> None:
-        body, key = play.body, KEYS[play.caller] if play.how != "wrong" else STRANGE
-        answer = await self.ask(play, body, key)
-        expected = STATUSES.get(play.how, 200)
-        assert answer.status == expected, (play, answer)
-        assert {*MARKER.findall(answer.whole)} <= {play.marker}, (play, answer)
-        if expected != 200:
-            assert play.how != "fail" or play.marker in answer.whole, (play, answer)
-            return
-        assert answer == play.expected, (play, answer)
-        if play.how in ("follow", "steal"):
-            follow = {"role": "user", "content": f"text {play.marker} 2"}
-            body["input"] = [*body["input"], *answer.items, follow]
-            thief = next(one for one in KEYS if one != play.caller)
-            answer = await self.ask(play, body, KEYS[thief if play.how == "steal" else play.caller])
-            wanted = Answer(400) if play.how == "steal" else Answer(200, "".join(said(play.marker, 2)))
-            assert answer == wanted, (play, answer)
-            assert {*MARKER.findall(answer.whole)} <= {play.marker}, (play, answer)
+    async def converse(self, one: Request) -> None:
+        body, key = one.body, KEYS[one.caller] if one.how != "wrong" else "a-key-of-nobody"
+        status, text, last = await self.ask(one, body, key)
+        assert status == STATUSES.get(one.how, 200), (one, text)
+        assert one.how != "fail" or one.marker in text, (one, text)
+        if status == 200:
+            assert all(part in text for part in one.expected), (one, text)
+        if one.how in ("follow", "steal"):
+            follow = {"role": "user", "content": f"text {one.marker} 2"}
+            body["input"] = [*body["input"], *last.get("response", last)["output"], follow]
+            thief = next(name for name in KEYS if name != one.caller)
+            status, text, _ = await self.ask(one, body, KEYS[thief if one.how == "steal" else one.caller])
+            assert status == (400 if one.how == "steal" else 200), (one, text)
+            assert all((part in text) == (one.how == "follow") for part in said(one.marker, 2)), (one, text)
 
-    async def ask(self, play: Play, body: Mapping[str, Any], key: str) -> Answer:
-        official = play.official and play.how != "bad"
-        answer = await (self.ask_officially if official else self.ask_raw)(play, body, key)
-        self.counted[NAMES[play.wire], answer.status] += 1
-        return answer
+    async def ask(self, one: Request, body: dict[str, Any], key: str) -> tuple[int, str, dict[str, Any]]:
+        """The status that is counted, the text, and the last event or the whole answer."""
+        data = json.dumps(body).encode()
+        if one.how == "bad":
+            data = data[: random.Random(one.marker).randrange(len(data))]
+        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        answer = await self.client.post(PATHS[one.wire], content=data, headers=headers)
+        status, text, last = answer.status_code, answer.text, {}
+        if status == 200:
+            events = [line[6:] for line in text.splitlines() if line.startswith("data: {")] if one.streamed else [text]
+            last = json.loads(events[-1])
+            if last.get("error") or last.get("type") in ("error", "response.failed"):
+                status = 502
+        assert {*MARKER.findall(text)} <= {one.marker}, (one, text)
+        self.counted[one.wire, status] += 1
+        return status, text, last
 
-    async def ask_raw(self, play: Play, body: Mapping[str, Any], key: str) -> Answer:
-        data = json.dumps({**body, "stream": play.streamed}).encode()
-        if play.how == "bad":
-            data = data[: random.Random(play.marker).randrange(len(data))]
-        status, text = await exchange(self.gateway.port, request(PATHS[play.wire], data, key))
-        if status != 200:
-            return Answer(status, whole=text)
-        if not play.streamed:
-            return answer_of(play.wire, json.loads(text))
-        events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
-        return streamed_of(play.wire, events)
-
-    async def ask_officially(self, play: Play, body: Mapping[str, Any], key: str) -> Answer:
-        client = self.official["anthropic" if play.wire == "messages" else "openai", key]
-        kinds = {"responses": "responses", "chat": "chat.completions", "messages": "messages"}
-        resource = client
-        for name in kinds[play.wire].split("."):
-            resource = getattr(resource, name)
-        try:
-            if not play.streamed:
-                return answer_of(play.wire, (await resource.create(**body)).to_dict())
-            async with resource.stream(**body) as stream:
-                async for event in stream:
-                    if event.type == "response.failed":
-                        return Answer(502, whole=event.to_json())
-                name = {"responses": "response", "chat": "completion", "messages": "message"}[play.wire]
-                return answer_of(play.wire, (await getattr(stream, f"get_final_{name}")()).to_dict())
-        except (openai.APIError, anthropic.APIError) as error:
-            status = getattr(error, "status_code", 200)
-            return Answer(502 if status == 200 else status, whole=f"{error} {error.body}")
-
-    async def leave(self, play: Play) -> None:
-        """Asks, and hangs up."""
-        chance, event = random.Random(play.marker), self.backend.events
-        data = json.dumps({**play.body, "stream": play.streamed}).encode()
-        key, path = KEYS[play.caller], PATHS[play.wire]
-        whole = request(path, data, key, expect=play.how == "body")
+    async def leave(self, one: Request) -> None:
+        """Asks, and disconnects."""
+        chance, event = random.Random(one.marker), self.backend.events
+        data = json.dumps(one.body).encode()
+        whole = http_request(PATHS[one.wire], data, KEYS[one.caller], expect=one.how == "body")
         reader, writer = await asyncio.open_connection("127.0.0.1", self.gateway.port)
-        writer.write(whole[: chance.randrange(1, len(whole) - len(data) - 3)] if play.how == "head" else whole)
-        if play.how == "body":
+        writer.write(whole[: chance.randrange(1, len(whole) - len(data) - 3)] if one.how == "head" else whole)
+        if one.how == "body":
             await reader.readuntil(b" 100 ")
             writer.write(data[: chance.randrange(len(data))])
-        elif play.how == "hold":
+        elif one.how == "hold":
             await reader.readuntil(b"response.output_item.done")
-        elif play.how != "head":
-            await event[play.marker, "begun"].wait()
-            if play.how == "begun":
-                await reader.readuntil(f"{play.marker} 0. ".encode())
-            elif play.how in ("talking", "ending"):
+        elif one.how != "head":
+            await event[one.marker, "begun"].wait()
+            if one.how == "begun":
+                await reader.readuntil(f"{one.marker} 0. ".encode())
+            elif one.how in ("talking", "ending"):
                 await reader.read(chance.randrange(1, 3000))
-        # Some say good-bye, some are cut off.
+        # Some close the connection, some reset it.
         writer.close() if chance.random() < 0.5 else writer.transport.abort()
-        if play.how != "head":
-            (self.late if play.how == "ending" else self.left)[NAMES[play.wire]] += 1
-        if play.how not in ("head", "body"):
-            await event[play.marker, "left"].wait()
-            del event[play.marker, "begun"], event[play.marker, "left"]
+        if one.how != "head":
+            (self.late if one.how == "ending" else self.left)[one.wire] += 1
+        if one.how not in ("head", "body"):
+            await event[one.marker, "left"].wait()
+            del event[one.marker, "begun"], event[one.marker, "left"]
 
-    async def mix(self, plays: Iterable[Play]) -> None:
+    async def mix(self, requests: Iterable[Request]) -> None:
         """All of these, by so many clients at once."""
-        # Loading certificates takes longer than many requests.
-        ours: dict[str, Any] = {"max_retries": 0, "http_client": openai.DefaultAsyncHttpxClient(verify=False)}
-        theirs: dict[str, Any] = {"max_retries": 0, "http_client": anthropic.DefaultAsyncHttpxClient(verify=False)}
-        async with ours["http_client"], theirs["http_client"]:
-            url = f"http://127.0.0.1:{self.gateway.port}"
-            for key in (*KEYS.values(), STRANGE):
-                self.official["openai", key] = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=key, **ours)
-                self.official["anthropic", key] = anthropic.AsyncAnthropic(base_url=url, api_key=key, **theirs)
-            todo = iter(plays)
+        todo = iter(requests)
 
-            async def client() -> None:
-                for play in todo:
-                    await self.play(play)
+        async def client() -> None:
+            for one in todo:
+                await self.run(one)
 
-            async with asyncio.TaskGroup() as group:
-                for _ in range(CLIENTS):
-                    group.create_task(client())
+        async with asyncio.TaskGroup() as group:
+            for _ in range(CLIENTS):
+                group.create_task(client())
 
     @contextlib.asynccontextmanager
     async def only(self, worker: int) -> AsyncGenerator[None, None]:
-        """Lets nobody but this worker answer."""
+        """Lets only this worker answer."""
         others = self.gateway.workers - {worker}
         for other in others:
             os.kill(other, signal.SIGSTOP)
@@ -233,43 +403,38 @@ class Soak:
         for worker in self.gateway.workers:
             async with self.only(worker):
                 for how in (*SHARES, *LEAVES):
-                    await self.play(self.make(how))
+                    await self.run(self.make(how))
 
     async def measure(self) -> dict[int, tuple[int, int]]:
-        """Descriptors and KiB of each worker, once nobody is connected to it, and it to nobody."""
+        """Descriptors and KiB of each worker, when it has no connections."""
         measured: dict[int, tuple[int, int]] = {}
         self.backend.closing = True
         for worker in sorted(self.gateway.workers):
             async with self.only(worker):
-                # Each answer is the last on its connection: so all that were kept are used up.
-                # Each provider keeps its own.
+                # Each answer is the last on its connection, so all kept connections are used up. Each provider has its
+                # own.
                 hows = itertools.cycle(("text", "again"))
                 while self.backend.port in peers_of(worker):
-                    await self.play(self.make(next(hows)))
+                    await self.run(self.make(next(hows)))
                 await until(functools.partial(is_alone, worker))
                 measured[worker] = size_of(worker)
         self.backend.closing = False
         return measured
 
     async def told(self, requests: int) -> Told:
-        """What /metrics tells when so many requests have ended: one has a moment after its client has its answer."""
-        told: list[Told] = []
-
-        async def look() -> bool:
-            status, text = await exchange(self.gateway.port, request("/metrics", None, KEYS["ada"]))
-            assert status == 200, text
-            told.append(Told(text))
-            assert told[-1].one(REQUESTS) <= requests
-            return told[-1].one(REQUESTS) == requests and not told[-1].one(ACTIVE)
-
+        """The metrics when so many requests have ended: one ends a moment after its client has its answer."""
         deadline = time.monotonic() + PATIENCE
-        while not await look():
-            assert time.monotonic() < deadline, (requests, told[-1].text)
-        return told[-1]
+        while True:
+            answer = await self.client.get("/metrics", headers={"authorization": f"Bearer {KEYS['ada']}"})
+            told = Told(answer.text)
+            assert told.one(REQUESTS) <= requests
+            if told.one(REQUESTS) == requests and not told.one(ACTIVE):
+                return told
+            assert time.monotonic() < deadline, (requests, told.text)
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Looks again and again: what is looked at is another process, which tells nobody."""
+    """Looks again and again, because another process does not report its state."""
     async with asyncio.timeout(PATIENCE):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -284,7 +449,7 @@ def is_alone(worker: int) -> bool:
 
 
 def size_of(worker: int) -> tuple[int, int]:
-    """How many descriptors are open there, and KiB of memory."""
+    """The number of open descriptors, and KiB of memory."""
     folder = pathlib.Path(f"/proc/{worker}")
     (resident,) = re.findall(r"VmRSS:\s+([0-9]+) kB", (folder / "status").read_text())
     return len(list((folder / "fd").iterdir())), int(resident)
@@ -312,13 +477,6 @@ def shares_in(folder: pathlib.Path) -> dict[int, float]:
     return shares
 
 
-async def test_a_soak_of_two_workers(user: User) -> None:
-    backend = Backend()
-    async with serve(backend) as url:
-        backend.port = int(url.rpartition(":")[2])
-        await soak(user, backend, url)
-
-
 def configure(user: User, url: str) -> None:
     provider = f'protocol = "openai-chat"\nbase_url = "{url}/v1"\napi_key = "none"\nbreaker = {{ failures = 0 }}\n'
     keys = "".join(f'{name} = "{digest_of(key)}"\n' for name, key in KEYS.items())
@@ -327,33 +485,40 @@ def configure(user: User, url: str) -> None:
         '[gateway]\nmcp = ["soak"]\nmap = { small-1 = "house/small-1", patient = "patient/small-1" }\n'
         f"[gateway.keys]\n{keys}"
     )
-    user.ensemble("soak", ENSEMBLE).with_name("soaking.py").write_text(MODULE)
+    text = ENSEMBLE + TOOL.format("echo") + TOOL.format("hold")
+    user.ensemble("soak", text).with_name("soaking.py").write_text(MODULE)
 
 
-async def soak(user: User, backend: Backend, url: str) -> None:
-    configure(user, url)
+async def test_a_soak_of_two_workers(user: User) -> None:
+    backend = Backend()
     folder = user.workspace.with_name("temporary")
     folder.mkdir()
     # Without a buffer, whatever is written in two pieces shows among the lines of the other worker.
     settings = {"TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
-    with user.start("serve", "responses", "--port", "0", "--workers", "2", **settings) as process:
+    async with contextlib.AsyncExitStack() as stack:
+        url = await stack.enter_async_context(serve(backend))
+        backend.port = int(url.rpartition(":")[2])
+        configure(user, url)
+        process = stack.enter_context(user.start("serve", "responses", "--port", "0", "--workers", "2", **settings))
         gateway = Gateway(process)
         heard: list[str] = []
         stderr: Any = process.stderr
         hearing = threading.Thread(target=lambda: heard.append(stderr.read()))
         hearing.start()
-        one = Soak(gateway, backend, random.Random(SEED))
+        # Each request has its own connection, as the workers share these.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        client = httpx2.AsyncClient(
+            base_url=f"http://127.0.0.1:{gateway.port}", limits=limits, timeout=None, verify=False, trust_env=False
+        )
+        one = Soak(gateway, backend, await stack.enter_async_context(client))
         workers = gateway.workers
-        began = time.monotonic()
         await one.warm()
-        plays = [one.choose() for _ in range(PLAYS)]
-        first, rest = plays[: PLAYS // 5], plays[PLAYS // 5 :]
+        requests = [one.choose() for _ in range(REQUESTED)]
+        first, rest = requests[: REQUESTED // 5], requests[REQUESTED // 5 :]
         await one.mix(first)
         before = await one.measure()
         await one.mix(rest)
         after = await one.measure()
-        print(one.number, "requests in", f"{time.monotonic() - began:.1f} s:", dict(one.hows))
-        print("descriptors and KiB of each worker, before and after:", before, after)
         await check_counts(one, folder)
         assert not backend.open
         assert not backend.asked
@@ -367,13 +532,15 @@ async def soak(user: User, backend: Backend, url: str) -> None:
         assert process.wait(PATIENCE) == 0
         hearing.join()
         *warned, last = "".join(heard).splitlines()
-        # Whoever runs it is told of each failure of the backend, without a word of it.
+        # The operator sees each failure of the backend, without its text.
         assert last == "The server has ended."
-        assert not [line for line in warned if not line.startswith("! ripieno.servers.gateway.errors: house: ")]
+        # A busy machine needs a moment to end, which is reported.
+        usual = ("! ripieno.servers.gateway.errors: house: ", "Ending: open answers have ")
+        assert not [line for line in warned if not line.startswith(usual)]
         assert not MARKER.search("".join(warned))
         assert not any(is_alive(worker) for worker in workers)
     notes = (user.configuration / "ensembles" / "notes").read_text().split()
-    # Whoever left while a tool ran has ended it.
+    # A client that disconnects while a tool runs cancels it.
     assert sorted(line[1:] for line in notes if line[0] == "+") == sorted(line[1:] for line in notes if line[0] == "-")
 
 
@@ -386,19 +553,17 @@ async def check_counts(one: Soak, folder: pathlib.Path) -> None:
         (wire, int(status)): int(value)
         for (wire, status), value in told.values(REQUESTS, "ripieno_wire", "http_response_status_code").items()
     }
-    shares = shares_in(folder)
-    print("statuses:", statuses, "shares of the workers:", shares)
-    for wire in NAMES.values():
+    for wire in PATHS:
         gone, answered = statuses.pop((wire, 499), 0), statuses.pop((wire, 200))
-        # Who leaves near the end may have left too late.
+        # A client that disconnects near the end may have had the whole answer.
         assert one.left[wire] <= gone <= one.left[wire] + one.late[wire]
         assert gone + answered == one.left[wire] + one.late[wire] + one.counted.pop((wire, 200))
         assert told.one(DEPARTURES, ripieno_wire=wire) == gone
     assert statuses == one.counted
-    assert told.one(ACTIVE) == 0
     assert told.one(RETRIES) == one.hows["again"]
     ran = sum(one.hows[how] for how in ("tool", "mixed", "follow", "steal"))
     assert told.one(f"{CALLS}_count", gen_ai_tool_name="soak.echo", error_type="") == ran
+    shares = shares_in(folder)
     assert shares.keys() == one.gateway.workers
     assert min(shares.values()) > 0
     assert sum(shares.values()) == total
