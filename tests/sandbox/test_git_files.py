@@ -266,7 +266,7 @@ async def test_what_would_lead_git_elsewhere_is_removed(
     assert "first" in git(tmp_path, "log")
     # Also when its time is up.
     _, said = await tool(name, "echo ../x > .git/commondir", late=True)
-    assert "was not done after" in said
+    assert "did not finish within" in said
     _, said = await tool(name, "true")
     assert "removed" not in said
 
@@ -318,7 +318,7 @@ async def test_what_was_kept_of_a_repository_is_said_and_what_was_not(
 async def test_a_loss_is_said_when_time_is_up(name: str, tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     repository(tmp_path)
     _, said = await tool(name, "rm -rf .git/refs; echo done", late=True)
-    assert "was not done after" in said
+    assert "did not finish within" in said
     assert said.index("done") < said.index("parts of the repository '.git' were removed: refs.")
 
 
