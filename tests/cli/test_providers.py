@@ -101,7 +101,7 @@ def test_a_probe_prints_a_table_that_a_configuration_takes(user: User, small: tu
     assert (done.returncode, len(model.requests)) == (0, 10)
     assert "no   It makes two calls at once: it called add(first=1, second=2)" in done.stderr
     assert "function_calling: false in the data of house, true in this probe." in done.stderr
-    assert "yes  It streams\nyes  Counts tokens in a stream\n" in done.stderr
+    assert "yes  It streams\nyes  It counts tokens in a stream\n" in done.stderr
     assert "secret" not in done.stdout + done.stderr
     (row,) = tomllib.loads(done.stdout)["providers"]["house"]["models"]
     assert row["function_calling"] is True
@@ -118,7 +118,7 @@ def test_what_streams_and_does_not_count_is_two_findings(user: User) -> None:
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(obeying(Obedient("stream_usage"))) as url:
         user.configure(HOUSE.format(url=url))
         done = user.call("probe", "house/m", HOUSE_KEY="k")
-    assert "yes  It streams\nno   Counts tokens in a stream\n" in done.stderr
+    assert "yes  It streams\nno   It counts tokens in a stream\n" in done.stderr
     assert "stream_usage = false" in done.stdout
 
 

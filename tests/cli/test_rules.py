@@ -86,7 +86,7 @@ def test_arguments_are_edited_as_a_line(user: User) -> None:
         screen.type("e\n")
         screen.wait_for("as one line of JSON")
         screen.type("[1]\n")
-        screen.wait_for("The arguments are an object")
+        screen.wait_for("The arguments must be a JSON object")
         screen.wait_for("as one line of JSON")
         screen.type('{"path": "b.txt", "content": "y"}\n')
         assert screen.end() == 0
