@@ -172,10 +172,18 @@ def _refer_preview(
 
 
 def _foresight(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor) -> Foresight | None:
+    """The preview of an invoker, if any. Its module is imported at the first use, in that thread."""
     problems = Problems(Source(file=descriptor.file))
     settings = FUNCTION.read(invoker.invocable.settings, ("invocable",), problems)
     reference = None if settings is INVALID else _refer_preview(settings, descriptor, ("invocable",), problems)
-    return None if reference is None else make_foresight(reference)
+    if reference is None:
+        return None
+
+    def foresee(context: Context, arguments: Mapping[str, Any]) -> str | None:
+        preview: str | None = reference.load()(context, arguments)
+        return preview
+
+    return foresee
 
 
 def _read_factory(descriptor: EnsembleDescriptor, problems: Problems) -> Reference | None:
@@ -201,16 +209,6 @@ def make_invocable(reference: Reference) -> Invocable:
         return await result if inspect.isawaitable(result) else result
 
     return invoke
-
-
-def make_foresight(reference: Reference) -> Foresight:
-    """The function as a preview. Its module is imported at the first use, in that thread."""
-
-    def foresee(context: Context, arguments: Mapping[str, Any]) -> str | None:
-        preview: str | None = reference.load()(context, arguments)
-        return preview
-
-    return foresee
 
 
 class PythonOrigin(Origin):

@@ -42,15 +42,7 @@ class ActiveCalls:
     """The calls in progress over one connection: a handshake-era server does not name the call that it asks about."""
 
     def __init__(self) -> None:
-        self._calls: list[Context] = []
-
-    def begin(self, context: Context) -> None:
-        """Adds a call."""
-        self._calls.append(context)
-
-    def end(self, context: Context) -> None:
-        """Removes a call."""
-        self._calls.remove(context)
+        self.contexts: list[Context] = []
 
     async def elicit(
         self,
@@ -58,7 +50,7 @@ class ActiveCalls:
         params: wire.ElicitRequestParams,
     ) -> wire.ElicitResult | wire.ErrorData:
         """Answers a server's request on behalf of the call that began last."""
-        return await elicit(self._calls[-1], params) if self._calls else wire.ElicitResult(action="decline")
+        return await elicit(self.contexts[-1], params) if self.contexts else wire.ElicitResult(action="decline")
 
 
 async def elicit(context: Context, parameters: wire.ElicitRequestParams) -> wire.ElicitResult:
@@ -110,7 +102,7 @@ def make_invocable(tool: str) -> Invocable:
         if peer.ended.is_set():
             raise _unsent(peer)
         calls: ActiveCalls = context.connection.calls
-        calls.begin(context)
+        calls.contexts.append(context)
         parameters = wire.CallToolRequestParams(name=tool, arguments=arguments)
         try:
             for _ in range(ROUNDS):
@@ -127,7 +119,7 @@ def make_invocable(tool: str) -> Invocable:
                 f"The server's answer violates its protocol: {_first(error)}", code="answer_invalid"
             ) from error
         finally:
-            calls.end(context)
+            calls.contexts.remove(context)
         raise ExecutionFault(f"The tool asked for input more than {ROUNDS} times.", code="input_required")
 
     return invoke

@@ -14,7 +14,7 @@ _MODULES = (
     "ripieno.origins.mcp.session",
     "ripieno.origins.mcp.transports.lines",
     "ripieno.origins.mcp.transports.sse",
-    "ripieno.origins.mcp.oauth.authorization",
+    "ripieno.origins.mcp.oauth.provider",
     "ripieno.origins.mcp.oauth.sign_in",
     # It imports the HTTP client, which the SDK also imports.
     "ripieno.origins.mcp.transports.http",

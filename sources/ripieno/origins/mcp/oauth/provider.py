@@ -1,4 +1,6 @@
-"""Tokens of a person's sign-in: loaded, renewed silently, and requested anew only if a person is present.
+"""Tokens for a server behind a URL: of our credentials, or of a person's sign-in.
+
+The latter are loaded, renewed silently, and requested anew only if a person is present.
 
 The SDK discovers, registers, and exchanges. This module adds what it lacks (measured): it keeps no expiry and no
 metadata over a restart, so that it would use an expired token and send a refresh token to the server instead of the
@@ -15,6 +17,7 @@ from typing import Any
 import httpx2
 from frozendict import frozendict
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError, OAuthTokenError
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth, issuers_match, union_scopes
 from mcp.shared.auth import (
     OAuthClientInformationFull,
@@ -348,3 +351,47 @@ def _dump(model: BaseModel) -> frozendict[str, Any]:
 
 def _dump_some(model: BaseModel | None) -> frozendict[str, Any] | None:
     return None if model is None else _dump(model)
+
+
+class Memory:
+    """The SDK's token storage, in memory. ``conceal`` receives the tokens."""
+
+    def __init__(self, conceal: Callable[..., None]) -> None:
+        self._conceal = conceal
+        self._tokens: OAuthToken | None = None
+        self._client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self._tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._conceal(tokens.access_token, tokens.refresh_token or "")
+        self._tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self._client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._client = client_info
+
+
+def authorize(
+    url: str,
+    credentials: Credentials,
+    secret: str,
+    store: TokenStore,
+    *,
+    person: Person | None,
+    conceal: Callable[..., None],
+) -> httpx2.Auth:
+    """The authorization of every request to ``url``. ``conceal`` receives the values that must never be shown."""
+    if credentials.personal:
+        return PersonalTokens(url, credentials, secret, store, person=person, conceal=conceal)
+    return ClientCredentialsOAuthProvider(
+        server_url=url,
+        storage=Memory(conceal),
+        client_id=credentials.client_id or "",
+        client_secret=secret,
+        issuer=credentials.issuer,
+        scope=credentials.scope,
+    )

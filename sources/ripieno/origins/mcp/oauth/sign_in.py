@@ -23,9 +23,9 @@ from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Input
 from ripieno.jsonvalues import is_list
 from ripieno.origins.mcp import ORIGIN, connect
 from ripieno.origins.mcp.addresses import refuse_address
-from ripieno.origins.mcp.oauth.authorization import Memory
 from ripieno.origins.mcp.oauth.callback import Loopback, listening_back
 from ripieno.origins.mcp.oauth.person import SignInRefused
+from ripieno.origins.mcp.oauth.provider import Memory
 from ripieno.origins.mcp.oauth.tokens import SignIn, TokenStore, resource_of
 from ripieno.origins.mcp.sdk import import_sdk
 from ripieno.origins.mcp.settings import ServerSettings, read_connection
@@ -47,7 +47,7 @@ async def revoke(record: SignIn, url: str, secret: str, patience: float) -> str 
         return f"{where} {endpoint} was not contacted: {why}."
     if secret:
         client = client.model_copy(update={"client_secret": secret})
-    context = OAuthContext(url, OAuthClientMetadata(redirect_uris=[AnyUrl(url)]), Memory(), None, None)
+    context = OAuthContext(url, OAuthClientMetadata(redirect_uris=[AnyUrl(url)]), Memory(lambda *_: None), None, None)
     context.client_info = client
     # Revoking the refresh token also revokes the tokens that came from it.
     kind = "refresh_token" if record.renewable else "access_token"

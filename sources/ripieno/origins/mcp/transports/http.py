@@ -370,7 +370,7 @@ async def reach(
     sent["accept-encoding"] = "identity"
     client = _Client(remote, transport=GuardedTransport(remote), headers=sent, timeout=timeout, follow_redirects=False)
     if settings.oauth is not None:
-        from ripieno.origins.mcp.oauth.authorization import authorize
+        from ripieno.origins.mcp.oauth.provider import authorize
 
         client.auth = authorize(
             settings.url or "", settings.oauth, secret, store, person=person, conceal=remote.conceal
