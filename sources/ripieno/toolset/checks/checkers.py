@@ -13,7 +13,7 @@ from ripieno.toolset.checks.diagnostics import (
     read_ruff,
     read_typescript,
 )
-from ripieno.toolset.programs.projects import Project
+from ripieno.toolset.programs.projects import Project, has_file, is_python
 
 Kind = Literal["lint", "typecheck", "format"]
 Fits = Callable[[Project], bool]
@@ -52,20 +52,7 @@ class Checker:
         return (self.configured or self.fits)(project)
 
 
-def _python(project: Project) -> bool:
-    return project.is_python
-
-
-def _node(project: Project) -> bool:
-    return "package.json" in project.files
-
-
-def _rust(project: Project) -> bool:
-    return project.is_rust
-
-
-def _go(project: Project) -> bool:
-    return project.is_go
+_node, _rust, _go = has_file("package.json"), has_file("Cargo.toml"), has_file("go.mod")
 
 
 def _tool(name: str, *files: str) -> Fits:
@@ -95,20 +82,20 @@ _IS_PRETTIER = _tool("prettier", ".prettierrc", ".prettierrc.json", "prettier.co
 _IS_PYRIGHT = _tool("pyright", "pyrightconfig.json")
 
 CHECKERS: tuple[Checker, ...] = (
-    Checker("ruff", "lint", _python, ("check", "--output-format=json", "--no-fix", "--"), _HERE, _IS_RUFF, read_ruff),
-    Checker("flake8", "lint", _python, ("--format=default", "--"), _HERE, _tool("flake8", ".flake8"), read_lines),
+    Checker("ruff", "lint", is_python, ("check", "--output-format=json", "--no-fix", "--"), _HERE, _IS_RUFF, read_ruff),
+    Checker("flake8", "lint", is_python, ("--format=default", "--"), _HERE, _tool("flake8", ".flake8"), read_lines),
     Checker("eslint", "lint", _node, ("--format=json", "--"), _HERE, _IS_ESLINT, read_eslint),
     Checker("cargo clippy", "lint", _rust, ("clippy", *_CARGO_OPTIONS), read=read_cargo),
     Checker("go vet", "lint", _go, ("vet",), _PACKAGES, read=read_lines),
     *_run("lint"),
-    Checker("mypy", "typecheck", _python, _MYPY_OPTIONS, _HERE, _tool("mypy", "mypy.ini", ".mypy.ini"), read_lines),
-    Checker("pyright", "typecheck", _python, ("--outputjson",), (), _IS_PYRIGHT, read_pyright),
+    Checker("mypy", "typecheck", is_python, _MYPY_OPTIONS, _HERE, _tool("mypy", "mypy.ini", ".mypy.ini"), read_lines),
+    Checker("pyright", "typecheck", is_python, ("--outputjson",), (), _IS_PYRIGHT, read_pyright),
     Checker("tsc", "typecheck", _node, _TSC_OPTIONS, None, _tool("typescript", "tsconfig.json"), read_typescript),
     Checker("cargo check", "typecheck", _rust, ("check", *_CARGO_OPTIONS), read=read_cargo),
     Checker("go build", "typecheck", _go, ("build", "-o", "/dev/null"), _PACKAGES, read=read_lines),
     *_run("typecheck"),
-    Checker("ruff format", "format", _python, ("format",), _HERE, _IS_RUFF, check=("--check", "--"), write=("--",)),
-    Checker("black", "format", _python, (), _HERE, _tool("black"), check=("--check", "--"), write=("--",)),
+    Checker("ruff format", "format", is_python, ("format",), _HERE, _IS_RUFF, check=("--check", "--"), write=("--",)),
+    Checker("black", "format", is_python, (), _HERE, _tool("black"), check=("--check", "--"), write=("--",)),
     Checker(
         "prettier", "format", _node, (), _HERE, _IS_PRETTIER, check=("--list-different", "--"), write=("--write", "--")
     ),

@@ -4,7 +4,8 @@ import dataclasses
 import re
 from typing import Any
 
-from ripieno.toolset.programs.foreign_json import is_list, is_table, number, parse, table, tables
+from ripieno.jsonvalues import is_list, is_table
+from ripieno.toolset.programs.foreign_json import number, parse, table, tables
 from ripieno.toolset.programs.foreign_json import text as text_of
 
 #: Problems shown, and characters of each message.

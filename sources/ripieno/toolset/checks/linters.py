@@ -33,7 +33,7 @@ _WOULD = re.compile(
 async def validate(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Runs the linter or type checker of ``kind``. Problems are a result, not a failure."""
     checker, argv = _choose(context, arguments, check=True)
-    done = await _run(context, arguments, argv)
+    done = await run_for_project(context, argv, arguments.get("directory", "."))
     problems = None if checker.read is None else checker.read(done.stdout.text)
     if checker.read is not None and not problems and done.stderr.text:
         # go writes its findings to standard error.
@@ -46,7 +46,7 @@ async def validate(context: Context, arguments: dict[str, Any]) -> Outcome:
 async def reformat(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Formats files and reports the changed ones; with ``check``, only reports those that would change."""
     checker, looking = _choose(context, arguments, check=True)
-    done = await _run(context, arguments, looking)
+    done = await run_for_project(context, looking, arguments.get("directory", "."))
     directory: str = arguments.get("directory", ".")
     files = [*_existing(context, directory, _WOULD.finditer(f"{done.stdout.text}\n{done.stderr.text}"))]
     if done.flooded or done.exit_code < 0 or (done.exit_code != 0 and not files):
@@ -56,7 +56,7 @@ async def reformat(context: Context, arguments: dict[str, Any]) -> Outcome:
         return dataclasses.replace(report(done), content=content)
     before = _digests(context, directory, files)
     _, argv = _choose(context, arguments, check=False)
-    done = await _run(context, arguments, argv)
+    done = await run_for_project(context, argv, arguments.get("directory", "."))
     after = _digests(context, directory, files)
     changed = [file for file in files if before[file] != after[file]]
     if done.flooded or (done.exit_code != 0 and not changed):
@@ -103,10 +103,6 @@ def _choose(context: Context, arguments: dict[str, Any], *, check: bool) -> tupl
     if targets and checker.default is None:
         raise ValidationFault(f"{checker.name} checks the whole project.", suggestion="Leave paths out.")
     return checker, [find_program(context, directory, checker.program), *checker.command(targets, check=check)]
-
-
-async def _run(context: Context, arguments: dict[str, Any], argv: list[str]) -> Completed:
-    return await run_for_project(context, argv, arguments.get("directory", "."))
 
 
 def _content(

@@ -9,7 +9,8 @@ import re
 from typing import Any
 from xml.etree import ElementTree
 
-from ripieno.toolset.programs.foreign_json import is_list, is_table, parse, tables
+from ripieno.jsonvalues import is_list, is_table
+from ripieno.toolset.programs.foreign_json import parse, tables
 
 #: Failures shown, and characters of each message.
 MAX_FAILURES, MAX_MESSAGE = 50, 2000

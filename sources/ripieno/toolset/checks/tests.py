@@ -20,7 +20,15 @@ from ripieno.sandbox.capture import Captured
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.checks.test_reports import Tally, read_cargo, read_go, read_jest, read_junit
 from ripieno.toolset.checks.unittest import command, find_starts, is_for_pytest, read_unittest
-from ripieno.toolset.programs.projects import Project, find_program, look_for_program, read_project, run_for_project
+from ripieno.toolset.programs.projects import (
+    Project,
+    find_program,
+    has_file,
+    is_python,
+    look_for_program,
+    read_project,
+    run_for_project,
+)
 from ripieno.toolset.workspace.workspace import Workspace
 
 #: Bytes of a report, and of the output shown beside the counts.
@@ -97,11 +105,11 @@ def _script(program: str, *options: str) -> Callable[[Context, TestRequest], lis
 
 #: Runners of specific project files come before those that any project may have.
 RUNNERS = (
-    Runner("pytest", lambda project: project.is_python, _pytest, lambda data, _: read_junit(data)),
-    Runner("unittest", lambda project: project.is_python, _unittest, lambda _, done: read_unittest(done.stderr.text)),
+    Runner("pytest", is_python, _pytest, lambda data, _: read_junit(data)),
+    Runner("unittest", is_python, _unittest, lambda _, done: read_unittest(done.stderr.text)),
     Runner("jest", lambda project: project.depends_on("jest"), _jest, lambda data, _: read_jest(data)),
-    Runner("cargo", lambda project: project.is_rust, _cargo, lambda _, done: read_cargo(done.stdout.text)),
-    Runner("go", lambda project: project.is_go, _go, lambda _, done: read_go(done.stdout.text)),
+    Runner("cargo", has_file("Cargo.toml"), _cargo, lambda _, done: read_cargo(done.stdout.text)),
+    Runner("go", has_file("go.mod"), _go, lambda _, done: read_go(done.stdout.text)),
     Runner("npm", lambda project: project.script("test") is not None, _script("npm", "--silent"), lambda _, __: None),
     Runner("make", lambda project: "test" in project.targets, _script("make"), lambda _, __: None),
 )
@@ -144,7 +152,7 @@ def _choose(context: Context, directory: str, framework: str | None) -> tuple[Ru
     if framework is not None:
         return next(one for one in RUNNERS if one.name == framework), []
     fitting = [one for one in RUNNERS if one.fits(project)]
-    if project.is_python:
+    if is_python(project):
         # unittest is always installed; pytest, if installed, runs its tests, too.
         uses = bool(find_starts(context, directory))
         left_out = "pytest" if uses and not is_for_pytest(context, project) else "" if uses else "unittest"

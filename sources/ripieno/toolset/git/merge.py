@@ -28,19 +28,19 @@ async def is_fast_forward(repository: Repository, commit: str) -> bool:
     return name != commit and (await repository.ask("merge-base", "--is-ancestor", name, commit)).exit_code == 0
 
 
-async def conflict(repository: Repository, done: Completed, what: str, after: str) -> ExecutionFault | None:
-    """The fault of a command that left files in conflict, with paths relative to its directory; None without conflicts.
+async def refuse_conflict(repository: Repository, done: Completed, what: str, after: str) -> None:
+    """Errors: ``ExecutionFault`` for a command that left files in conflict, with paths relative to its directory.
 
     ``after`` is a sentence about the alternative to resolving them.
     """
     listed = await repository.ask("diff", "--name-only", "--diff-filter=U", "--no-ext-diff", "--no-textconv", "-z")
     files = _from(repository, listed.stdout.text.split("\0")[:-1])
     if listed.exit_code != 0 or not files:
-        return None
+        return
     fault = explain(done, repository.context, what)
     shown = ", ".join(map(repr, files[:_NAMED]))
     more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
-    return ExecutionFault(
+    raise ExecutionFault(
         f"{several(len(files), 'file is', 'files are')} in conflict: {shown}{more}.\n{fault.message}",
         code="conflict",
         details={**fault.details, "files": files},

@@ -290,7 +290,7 @@ async def check_file(context: Context, directory: str, path: str) -> None:
 def check_settings(context: Context, names: Sequence[str]) -> None:
     """Refuses settings that are not known to be harmless. Errors: ``PermissionFault``."""
     accepted = (*HARMLESS, *(one.lower() for one in committer_of(context).settings))
-    refused = sorted({name for name in names if not _fits(name.lower(), accepted)})
+    refused = sorted({one for one in names if not any(fnmatch.fnmatchcase(one.lower(), fits) for fits in accepted)})
     if refused:
         shown = ", ".join(repr(name[:100]) for name in refused[:10])
         raise PermissionFault(
@@ -311,10 +311,6 @@ def check_word(text: str, what: str) -> str:
             suggestion="Write ./ before a path that begins with '-'." if what == "path" else None,
         )
     return text
-
-
-def _fits(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, one) for one in patterns)
 
 
 def _split(completed: Completed) -> list[str]:
@@ -353,7 +349,8 @@ def _check_alternates(workspace: str, folder: str) -> None:
 
 async def _check_modules(context: Context, directory: str, top: str, folder: str) -> None:
     """Checks the settings of submodules, which git reads together with the repository's."""
-    listed = await ask(context, top, ["ls-files", "--stage", "-z"], _STAGED)
+    limits = dataclasses.replace(_FACTS, output_bytes=64 * 2**20)
+    listed = await ask(context, top, ["ls-files", "--stage", "-z"], limits)
     links = [line.split("\t", 1)[1] for line in listed.stdout.text.split("\0") if line.startswith("160000 ")]
     paths = _find_settings(top, links, folder)
     if len(paths) > _MAX_MODULES or listed.stdout.truncated:
@@ -369,9 +366,6 @@ def _find_settings(top: str, links: Sequence[str], folder: str) -> list[str]:
         paths += [os.path.join(root, name) for name in files if name in ("config", "config.worktree")]
         folders[:] = [one for one in folders if one not in ("objects", "refs", "logs", "hooks", "info")]
     return [path for path in paths if os.path.lexists(path)]
-
-
-_STAGED = dataclasses.replace(_FACTS, output_bytes=64 * 2**20)
 
 
 def explain(completed: Completed, context: Context, what: str, suggestion: str | None = None) -> ToolFault:

@@ -15,7 +15,7 @@ from ripieno.origins.command.outcomes import report
 from ripieno.origins.command.programs import true_path
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.arguments import encoded, refuse_unused
-from ripieno.toolset.git.merge import conflict, find_markers, is_fast_forward
+from ripieno.toolset.git.merge import find_markers, is_fast_forward, refuse_conflict
 from ripieno.toolset.git.repository import (
     Repository,
     check_file,
@@ -60,7 +60,7 @@ async def git_diff(context: Context, arguments: dict[str, Any]) -> Outcome:
     repository = await _open(context, arguments)
     lines = int(arguments.get("context_lines", 3))
     options = [*_PLAIN, "--stat" if arguments.get("stat") else f"--unified={lines}"]
-    options += ["--cached"] if arguments.get("staged") else []
+    options += _flags(arguments, staged="--cached")
     revision: str = arguments.get("revision", "")
     ends, between = _ends(revision)
     names = [await repository.find_commit(end) for end in ends] if revision else []
@@ -76,7 +76,7 @@ async def git_log(context: Context, arguments: dict[str, Any]) -> Outcome:
     )
     revision: str = arguments.get("revision", "HEAD")
     ends, between = _ends(revision)
-    if revision == "HEAD" and not await _has_commits(repository):
+    if revision == "HEAD" and (await repository.ask("rev-parse", "--verify", "--quiet", "HEAD")).exit_code != 0:
         return Outcome(content="There are no commits yet.")
     names = [await repository.find_commit(end) for end in ends]
     done = await repository.git(
@@ -87,7 +87,7 @@ async def git_log(context: Context, arguments: dict[str, Any]) -> Outcome:
         "--date=short",
         "--no-show-signature",
         *_PLAIN,
-        *(["--stat"] if arguments.get("stat") else []),
+        *_flags(arguments, stat="--stat"),
         between.join(names),
         *_paths(arguments),
     )
@@ -111,15 +111,8 @@ async def git_show(context: Context, arguments: dict[str, Any]) -> Outcome:
                 suggestion="Paths are relative to directory; git_log with paths shows the commits that have it.",
             )
         return _outcome(context, "git show", await repository.git("cat-file", "-p", name), empty="It is empty.")
-    done = await repository.git(
-        "show",
-        "--no-show-signature",
-        "--format=fuller",
-        *_PLAIN,
-        *(["--stat"] if arguments.get("stat") else []),
-        commit,
-    )
-    return _outcome(context, "git show", done)
+    words = ["show", "--no-show-signature", "--format=fuller", *_PLAIN, *_flags(arguments, stat="--stat"), commit]
+    return _outcome(context, "git show", await repository.git(*words))
 
 
 async def git_add(context: Context, arguments: dict[str, Any]) -> Outcome:
@@ -142,7 +135,7 @@ async def git_add(context: Context, arguments: dict[str, Any]) -> Outcome:
 async def git_commit(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Commits the staged files, without hooks and signatures."""
     repository = await _open(context, arguments)
-    options = [f"--{name.replace('_', '-')}" for name in ("all", "amend", "allow_empty") if arguments.get(name)]
+    options = _flags(arguments, all="--all", amend="--amend", allow_empty="--allow-empty")
     message = _message(arguments["message"])
     done = await repository.git(
         "commit", "--no-verify", "--no-gpg-sign", "--no-status", "--file=-", *options, stdin=message, write=True
@@ -184,7 +177,7 @@ async def git_branch(context: Context, arguments: dict[str, Any]) -> Outcome:
     action: str = arguments.get("action", "create" if "name" in arguments else "list")
     refuse_unused(arguments, f'action = "{action}"', _BRANCHING)
     if action == "list":
-        words = ["branch", "--list", "--verbose", "--no-color", *(["--all"] if arguments.get("all") else [])]
+        words = ["branch", "--list", "--verbose", "--no-color", *_flags(arguments, all="--all")]
         return _outcome(context, "git branch", await repository.git(*words), empty="There are no branches yet.")
     if "name" not in arguments:
         raise ValidationFault(f"To {action} a branch, name is required.", suggestion="Give name.")
@@ -221,17 +214,14 @@ async def git_merge(context: Context, arguments: dict[str, Any]) -> Outcome:
         )
     commit = await repository.find_commit(arguments["revision"])
     options = ["--no-verify", "--no-gpg-sign", "--no-edit", "--no-verify-signatures"]
-    options += ["--ff-only"] if arguments.get("fast_forward_only") else []
-    options += ["--no-ff"] if arguments.get("no_fast_forward") else []
+    options += _flags(arguments, fast_forward_only="--ff-only", no_fast_forward="--no-ff")
     text = _message(arguments.get("message") or f"Merge {arguments['revision']}").decode()
     # git rejects a message when there is no commit for it.
     moved = not arguments.get("no_fast_forward") and await is_fast_forward(repository, commit)
     options += [] if moved else [f"--message={text}"]
     done = await repository.git("merge", *options, commit, write=True)
     if done.exit_code != 0:
-        fault = await conflict(repository, done, "git merge", "Or abort the merge: git_merge with abort = true.")
-        if fault is not None:
-            raise fault
+        await refuse_conflict(repository, done, "git merge", "Or abort the merge: git_merge with abort = true.")
     merged = _outcome(context, "git merge", done)
     if moved and arguments.get("message"):
         unused = "[No commit was needed, so the message was not used. no_fast_forward = true makes one.]"
@@ -246,7 +236,7 @@ async def git_stash(context: Context, arguments: dict[str, Any]) -> Outcome:
     refuse_unused(arguments, f'action = "{action}"', _STASHING)
     entry = f"stash@{{{int(arguments.get('index', 0))}}}"
     if action == "push":
-        words = ["push", *(["--include-untracked"] if arguments.get("include_untracked") else [])]
+        words = ["push", *_flags(arguments, include_untracked="--include-untracked")]
         words += [f"--message={arguments['message']}"] if arguments.get("message") else []
         words += _paths(arguments)
     elif action == "list":
@@ -257,9 +247,7 @@ async def git_stash(context: Context, arguments: dict[str, Any]) -> Outcome:
         words = [action, entry]
     done = await repository.git("stash", *words, write=action not in ("list", "show"))
     if done.exit_code != 0 and action in ("pop", "apply"):
-        fault = await conflict(repository, done, "git stash", "The stash is kept: drop it when you are done.")
-        if fault is not None:
-            raise fault
+        await refuse_conflict(repository, done, "git stash", "The stash is kept: drop it when you are done.")
     return _outcome(context, "git stash", done, empty="There is nothing in the stash." if action == "list" else "Done.")
 
 
@@ -326,6 +314,11 @@ def _paths(arguments: dict[str, Any]) -> list[str]:
     return ["--", *(check_word(path, "path") for path in paths)] if paths else []
 
 
+def _flags(arguments: dict[str, Any], **options: str) -> list[str]:
+    """The options of the arguments that are true."""
+    return [option for name, option in options.items() if arguments.get(name)]
+
+
 def _ends(revision: str) -> tuple[list[str], str]:
     """The revisions of a range, and the dots between them."""
     for between in ("...", ".."):
@@ -340,17 +333,11 @@ def _message(text: str) -> bytes:
     return encoded(text, "message")
 
 
-async def _has_commits(repository: Repository) -> bool:
-    done = await repository.ask("rev-parse", "--verify", "--quiet", "HEAD")
-    return done.exit_code == 0
-
-
 async def _is_branch(repository: Repository, name: str) -> bool:
     check_word(name, "branch")
     if _BAD_NAME.search(name):
         return False
-    done = await repository.ask("show-ref", "--verify", "--quiet", "--", f"refs/heads/{name}")
-    return done.exit_code == 0
+    return (await repository.ask("show-ref", "--verify", "--quiet", "--", f"refs/heads/{name}")).exit_code == 0
 
 
 def _check_remote(context: Context, source: str) -> None:

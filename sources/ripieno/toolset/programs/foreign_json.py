@@ -1,8 +1,10 @@
 """JSON of foreign programs: unexpected values count as absent."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ripieno.jsonvalues import is_list, is_table
 
 
 def parse(text: str | bytes) -> Any:
@@ -11,16 +13,6 @@ def parse(text: str | bytes) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def is_table(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether it is a JSON object."""
-    return isinstance(value, Mapping)
-
-
-def is_list(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether it is a JSON array."""
-    return isinstance(value, list)
 
 
 def table(value: object) -> Mapping[str, Any]:

@@ -81,22 +81,6 @@ class Project:
     node: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     targets: frozenset[str] = frozenset()
 
-    @property
-    def is_python(self) -> bool:
-        """Whether it looks like a Python project."""
-        marks = {"pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini", "conftest.py", "requirements.txt"}
-        return bool(self.files & marks) or any(name.endswith(".py") for name in self.files)
-
-    @property
-    def is_rust(self) -> bool:
-        """Whether it is a crate."""
-        return "Cargo.toml" in self.files
-
-    @property
-    def is_go(self) -> bool:
-        """Whether it is a Go module."""
-        return "go.mod" in self.files
-
     def depends_on(self, name: str) -> bool:
         """Whether package.json requires a package, or has settings for it."""
         groups = (self.node.get(key) for key in ("dependencies", "devDependencies"))
@@ -106,6 +90,17 @@ class Project:
         """The command of a script in package.json."""
         command = table(self.node.get("scripts")).get(name)
         return command if isinstance(command, str) and "no test specified" not in command else None
+
+
+def is_python(project: Project) -> bool:
+    """Whether it looks like a Python project."""
+    marks = {"pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini", "conftest.py", "requirements.txt"}
+    return bool(project.files & marks) or any(name.endswith(".py") for name in project.files)
+
+
+def has_file(name: str) -> Callable[[Project], bool]:
+    """Whether a project has a file of that name."""
+    return lambda project: name in project.files
 
 
 def read_project(context: Context, directory: str) -> Project:

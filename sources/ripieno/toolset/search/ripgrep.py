@@ -29,18 +29,9 @@ from ripieno.toolset.workspace.tree import MAX_DEPTH
 _OUTPUT, _ARGUMENTS, _EXPRESSION = 32 * 1024 * 1024, 64 * 1024, "16M"
 _ALWAYS = (
     # Line buffering keeps partial results of an early end.
-    *(
-        "--no-config",
-        "--line-buffered",
-        "--color=never",
-        "--no-heading",
-        "--with-filename",
-        "--null",
-        "--no-mmap",
-        "--no-pre",
-    ),
-    *("--no-search-zip", "--no-follow", "--encoding=none", "--no-crlf", "--no-require-git", "--no-ignore-dot"),
-    *("--no-ignore-exclude", "--no-ignore-global", "--no-ignore-messages"),
+    *("--no-config", "--line-buffered", "--color=never", "--no-heading", "--with-filename", "--null", "--no-mmap"),
+    *("--no-pre", "--no-search-zip", "--no-follow", "--encoding=none", "--no-crlf", "--no-require-git"),
+    *("--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global", "--no-ignore-messages"),
     f"--max-filesize={FILE_BYTES}",
     *(f"--regex-size-limit={_EXPRESSION}", f"--dfa-size-limit={_EXPRESSION}"),
 )
