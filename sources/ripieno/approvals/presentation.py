@@ -157,14 +157,9 @@ def present(
     claim: ServerClaim | None = None,
 ) -> Presentation:
     """The presentation of a call with exactly these arguments. Errors: ``JsonInvalidity`` if they are not JSON."""
+    shown, change = canonical(arguments).decode(), foresee(preview, arguments)
     return Presentation(
-        tool=tool,
-        effect=effect,
-        reason=reason,
-        arguments=canonical(arguments).decode(),
-        change=foresee(preview, arguments),
-        notes=tuple(notes),
-        claim=claim,
+        tool=tool, effect=effect, reason=reason, arguments=shown, change=change, notes=tuple(notes), claim=claim
     )
 
 

@@ -12,16 +12,8 @@ from collections.abc import Iterator
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 #: Scripts whose letters are shown, by the first word of their names. Those with equal values may share a word.
 _SCRIPTS = {
-    "LATIN": "latin",
-    "CYRILLIC": "cyrillic",
-    "GREEK": "greek",
-    "CJK": "east asian",
-    "HIRAGANA": "east asian",
-    "KATAKANA": "east asian",
-    "KATAKANA-HIRAGANA": "east asian",
-    "HANGUL": "hangul",
-    "DEVANAGARI": "devanagari",
-    "THAI": "thai",
+    **{name: name.lower() for name in ("LATIN", "CYRILLIC", "GREEK", "HANGUL", "DEVANAGARI", "THAI")},
+    **dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"), "east asian"),
 }
 #: Latin letters that are not an ASCII letter with a mark, and that look like no other letter.
 _LATIN = frozenset("ßæøœđłþðÆØŒĐŁÞÐ")

@@ -101,23 +101,8 @@ class Invoker:
     """An invocable with its name, description, argument schema and policy. Immutable."""
 
     __slots__ = (
-        "claim",
-        "configuration",
-        "description",
-        "encodings",
-        "ensemble",
-        "exposed",
-        "hosted",
-        "identity",
-        "invocable",
-        "name",
-        "origin",
-        "policy",
-        "presets",
-        "preview",
-        "results",
-        "schema",
-        "threaded",
+        *("claim", "configuration", "description", "encodings", "ensemble", "exposed", "hosted", "identity"),
+        *("invocable", "name", "origin", "policy", "presets", "preview", "results", "schema", "threaded"),
     )
 
     def __init__(self, definition: Definition, ensemble: "Ensemble") -> None:

@@ -13,13 +13,8 @@ _RESOLVER = "/etc/resolv.conf"
 
 #: The paths of a workspace that control git and ripieno; a folder ends in a slash.
 CONTROLS = (
-    ".git/config",
-    ".git/config.worktree",
-    ".git/hooks/",
-    ".git/info/",
-    "ensembles/",
-    "ripieno.toml",
-    "ripieno.lock.toml",
+    *(".git/config", ".git/config.worktree", ".git/hooks/", ".git/info/"),
+    *("ensembles/", "ripieno.toml", "ripieno.lock.toml"),
 )
 
 

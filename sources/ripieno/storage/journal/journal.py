@@ -6,7 +6,6 @@ import pathlib
 import sqlite3
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any
 
 from ripieno.canisters import Conversation
 from ripieno.exceptions import NameAbsence
@@ -17,7 +16,6 @@ from ripieno.storage.journal.lines import (
     Anchor,
     Break,
     Line,
-    Row,
     ascii_json,
     draft,
     draft_deletion,
@@ -129,7 +127,7 @@ class Journal:
             with self._using("read") as connection:
                 rows = connection.execute(query, (last, *filters.values(), *forms)).fetchall()
             for row in rows:
-                line = _line(row)
+                line = Line(*row)
                 if sought is None or says(line, sought) is not None:
                     yield line
                     given += 1
@@ -266,8 +264,3 @@ def _end(connection: sqlite3.Connection) -> Anchor:
         "SELECT number, digest FROM lines ORDER BY number DESC LIMIT 1"
     ).fetchone()
     return Anchor() if found is None else Anchor(number=found[0], digest=found[1])
-
-
-def _line(row: Row) -> Line:
-    fields: dict[str, Any] = dict(zip(Line.__dataclass_fields__, row, strict=True))
-    return Line(**fields)

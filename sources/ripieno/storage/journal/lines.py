@@ -45,7 +45,7 @@ class Break:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Line:
     """One line. ``at`` is ISO 8601 in UTC; digests and ``salt`` are hexadecimal.
 
@@ -157,21 +157,8 @@ def _parts(item: object) -> Iterable[Any]:
 def _draft(
     *, conversation: str, stage: str, body: str, turn: int = 0, tool: str = "", invocation: str | None = None
 ) -> Line:
-    salt = os.urandom(16).hex()
-    return Line(
-        number=0,
-        conversation=conversation,
-        turn=turn,
-        stage=stage,
-        tool=tool,
-        invocation=invocation,
-        at=datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds"),
-        body=body,
-        salt=salt,
-        body_digest=digest_body(salt, body),
-        previous="",
-        digest="",
-    )
+    salt, at = os.urandom(16).hex(), datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+    return Line(0, conversation, turn, stage, tool, invocation, at, body, salt, digest_body(salt, body), "", "")
 
 
 def _identifier(record: Record) -> str | None:

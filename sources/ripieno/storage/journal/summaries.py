@@ -22,7 +22,7 @@ SELECT body FROM lines WHERE conversation = ? AND stage = 'said' AND body NOT NU
 """
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
     """A conversation in short. ``first`` and ``last`` are ISO 8601 in UTC; ``calls`` counts started calls.
 
@@ -56,18 +56,10 @@ def summarize(connection: sqlite3.Connection, identifier: str) -> Summary:
     row = connection.execute(_CALLS, (DELETED, identifier)).fetchone()
     first, last, lines, turns, calls, began, ended, turned, deleted = row
     closed = ended is not None and ended > (began or 0)
-    return Summary(
-        identifier=identifier,
-        first=first,
-        last=last,
-        lines=lines,
-        turns=turns,
-        calls=calls,
-        model=_detail(connection, turned, "model") or _detail(connection, began, "model"),
-        finish=_detail(connection, ended, "finish") if closed else None,
-        words=_words(connection.execute(_FIRST, (identifier,)).fetchone()),
-        deleted=bool(deleted),
-    )
+    model = _detail(connection, turned, "model") or _detail(connection, began, "model")
+    finish = _detail(connection, ended, "finish") if closed else None
+    words = _words(connection.execute(_FIRST, (identifier,)).fetchone())
+    return Summary(identifier, first, last, lines, turns, calls, model, finish, words, bool(deleted))
 
 
 def identify(connection: sqlite3.Connection, beginning: str) -> str:
