@@ -10,7 +10,7 @@ from ripieno.canisters import InvocationCanister
 from ripieno.ensembles import Context
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze
-from tests.ensembles.test_owner_recovery import in_virtual_time
+from tests.ensembles.fragile_connections import in_virtual_time
 from tests.support.scripted_models import ensemble, tool
 
 _NAME = {"type": "object", "properties": {"name": {"type": "string", "default": "Ada"}}, "required": ["name"]}
@@ -44,7 +44,7 @@ def outcome(afterwards: float, **around: Any) -> str:
         result = await execution.execute(invocation, ensembles=[house], circumstances=Circumstances(**around))
         said.append(result.text if result.error is None else result.error.category)
 
-    in_virtual_time(scene)
+    in_virtual_time(scene)()
     return said[0]
 
 
@@ -87,5 +87,5 @@ def test_questions_asked_together_stop_the_clock_together() -> None:
         invocation = InvocationCanister(identifier="a", name="both")
         said.append((await Execution(confirmer=Slow()).execute(invocation, ensembles=[house])).text)
 
-    in_virtual_time(scene)
+    in_virtual_time(scene)()
     assert said == ["2"]

@@ -6,7 +6,7 @@ blocks did. All of them up to the next user or result canister form one assistan
 
 import dataclasses
 import datetime
-from typing import Literal, Self, TypeAlias
+from typing import Literal, TypeAlias
 
 from frozendict import frozendict
 
@@ -30,26 +30,29 @@ class Encodable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Message(Encodable):
+class UserCanister(Encodable):
+    """A message of the user."""
+
     content: tuple[Content, ...]
     timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
 
     @classmethod
-    def of(cls, text: str) -> Self:
+    def of(cls, text: str) -> "UserCanister":
         """A canister of one text."""
         return cls(content=(TextualContent(text=text),))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class UserCanister(_Message):
-    """A message of the user."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class AssistantCanister(_Message):
+class AssistantCanister(Encodable):
     """A message of the model. Its content is empty if the model only makes calls."""
 
     content: tuple[Content, ...] = ()
+    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+    @classmethod
+    def of(cls, text: str) -> "AssistantCanister":
+        """A canister of one text."""
+        return cls(content=(TextualContent(text=text),))
 
     @property
     def text(self) -> str:
@@ -58,8 +61,16 @@ class AssistantCanister(_Message):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorCanister(_Message):
+class SupervisorCanister(Encodable):
     """Instructions of the application to the model (a system or developer message)."""
+
+    content: tuple[Content, ...]
+    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+    @classmethod
+    def of(cls, text: str) -> "SupervisorCanister":
+        """A canister of one text."""
+        return cls(content=(TextualContent(text=text),))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
