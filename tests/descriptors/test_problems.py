@@ -43,7 +43,7 @@ EMPTY = '[ensemble]\nname = "x"\n'
 BARE = EMPTY + '[[invokers]]\nname = "a"\ndescription = "A"\n'
 NAME = "name must be a name of letters, digits, _ and -, at most 64, not"
 TABLES = "invokers must be a list of tables, each one invoker, not a table"
-DESCRIBED = 'description = "Reads contents of a file"'
+DESCRIBED = 'description = "Reads a file"'
 NAME_THEM = "Name the required arguments in the table that has the properties."
 NEITHER = "Add [connection] or [[invokers]]. If it has no invokers, write invokers = []."
 NO_FUNCTION = 'Add module = "package.module" to [ensemble], or an [invocable] table to the invoker.'

@@ -130,9 +130,7 @@ class Conversation(Stateful):
         if owner is not recorder:
             return 0
         pairs = enumerate(zip(canisters, self.canisters, strict=False))
-        return next(
-            (index for index, (one, other) in pairs if one is not other), min(len(canisters), len(self.canisters))
-        )
+        return next((at for at, (one, other) in pairs if one is not other), min(len(canisters), len(self.canisters)))
 
     @property
     def namespaces(self) -> dict[str, dict[str, object]]:

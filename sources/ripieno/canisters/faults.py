@@ -29,9 +29,7 @@ Category = Literal[
 Effect = Literal["none", "read", "write", "destructive"]
 
 #: The category names of seed 000, section 7.1 (``outcome_unknown``: ``OutcomeUnknownError``); ours follow its form.
-CATEGORY_NAMES: Mapping[str, str] = {
-    category: category.title().replace("_", "") + "Error" for category in get_args(Category)
-}
+CATEGORY_NAMES: Mapping[str, str] = {name: name.title().replace("_", "") + "Error" for name in get_args(Category)}
 
 ChangeKind = Literal[
     "FileCreated", "FileModified", "FileDeleted", "DirectoryCreated", "ProcessStarted", "ProcessTerminated", "EnvVarSet"

@@ -28,9 +28,7 @@ _OTHERS = frozenset(
     }
 )
 #: Keywords that may declare further properties.
-_ELSEWHERE = frozenset(
-    {"patternProperties", "allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas"}
-)
+_ELSEWHERE = ("patternProperties", "allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas")
 #: The keywords of draft 2020-12, and ``definitions``, the older name of ``$defs``.
 KEYWORDS = (HOLDING - {"additionalItems", "dependencies"}) | _OTHERS
 

@@ -122,7 +122,7 @@ RULE_KEYS: tuple[Key, ...] = Key.rows(
 CONTROLS = Table("controls", "Model controls.", CONTROL_KEYS)
 LIMITS = Table("[limits]", "Limits of a run.", LIMIT_KEYS)
 RULES = Table(
-    "[confirmation]", "Rules about calls, beyond what their effect decides. The strictest rule applies.", RULE_KEYS
+    "[confirmation]", "Rules about calls, beyond what their effect decides. The strictest applies.", RULE_KEYS
 )
 
 

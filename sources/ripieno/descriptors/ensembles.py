@@ -124,9 +124,7 @@ class EnsembleDescriptor:
     def mapping(self) -> dict[str, Any]:
         """The mapping of an equivalent file, with all invokers inline. Reading it gives an equal descriptor."""
         header = {
-            name: thaw(getattr(self, name))
-            for name, default in _HEADER_DEFAULTS.items()
-            if getattr(self, name) != default
+            name: thaw(value) for name, default in _HEADER_DEFAULTS.items() if (value := getattr(self, name)) != default
         }
         connection = self.connection
         tables: dict[str, Any] = {

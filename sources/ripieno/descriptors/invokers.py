@@ -78,9 +78,7 @@ class InvokerDescriptor:
         }
 
 
-_DESCRIPTION = Key(
-    "description", Text(), "Its purpose, for the model.", required=True, example="Reads contents of a file"
-)
+_DESCRIPTION = Key("description", Text(), "Its purpose, for the model.", required=True, example="Reads a file")
 HEADER_KEYS = (
     Key("name", TOOL_NAME, "Its name in the ensemble.", required=True, example="read_file"),
     _DESCRIPTION,
@@ -115,9 +113,7 @@ BODY_KEYS = (
 )
 HEADER = Table("[invoker]", "Name, description and policy.", HEADER_KEYS)
 INVOKER = Table("an invoker's file", "One invoker.", (HEADER.key("invoker", required=True), *BODY_KEYS))
-INLINE = Table(
-    "[[invokers]]", "An invoker in its ensemble's file, or a reference to its own file.", (*HEADER_KEYS, *BODY_KEYS)
-)
+INLINE = Table("[[invokers]]", "An invoker inline, or a reference to its own file.", (*HEADER_KEYS, *BODY_KEYS))
 ITEM = OrReference(
     kind=INLINE, reference=reference_table("[[invokers]]", ".toml", "io/invokers/read_file.toml"), known=INLINE.known
 )

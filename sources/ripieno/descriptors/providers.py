@@ -231,11 +231,7 @@ def _make(
     keys: Mapping[str, Any], path: Path, problems: Problems, file: str | None, layer: str
 ) -> ProviderDescriptor | None:
     if keys["protocol"] == "prompted" and keys.get("carrier") is None:
-        problems.add(
-            (*path, "protocol"),
-            'protocol = "prompted" needs a carrier',
-            "Add the protocol that carries it: carrier = ….",
-        )
+        problems.add((*path, "protocol"), 'protocol = "prompted" needs a carrier', 'Add its wire: carrier = "…".')
         return None
     fields = {name: keys[name] for name in (*_HEADER_NAMES, "capabilities") if keys.get(name) is not None}
     for name in ("headers", "capabilities", "timeouts", "breaker"):

@@ -1,6 +1,6 @@
 """Descriptors as JSON values with a kind and a version, and back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from ripieno.descriptors.ensembles import EnsembleDescriptor, read_ensemble
@@ -17,11 +17,7 @@ _KINDS: Mapping[type[Serializable], str] = {
     ProviderDescriptor: "provider",
     ProfileDescriptor: "profile",
 }
-_READERS: Mapping[str, Callable[..., Any]] = {
-    "ensemble": read_ensemble,
-    "provider": read_provider,
-    "profile": read_profile,
-}
+_READERS: Mapping[str, Any] = {"ensemble": read_ensemble, "provider": read_provider, "profile": read_profile}
 
 
 def serialize(descriptor: Serializable) -> dict[str, Any]:

@@ -23,9 +23,7 @@ class Documentation(NamedTuple):
 def documentation_of(thing: object) -> Documentation:
     """The parsed docstring of a function or class; empty without one."""
     lines = (inspect.getdoc(thing) or "").splitlines()
-    end = next(
-        (index for index, line in enumerate(lines) if _FIELD.match(line) or _SECTION.fullmatch(line)), len(lines)
-    )
+    end = next((at for at, line in enumerate(lines) if _FIELD.match(line) or _SECTION.fullmatch(line)), len(lines))
     return Documentation("\n".join(lines[:end]).strip(), {**_of_sections(lines), **_of_fields(lines)})
 
 

@@ -37,16 +37,8 @@ _SYNTAX: Sequence[tuple[str, str, str]] = (
         r"the table \1 is defined twice",
         "Delete one of them, or write both as lists: [[name]].",
     ),
-    (
-        r"Illegal character '\\n'",
-        "the text has no closing quotes",
-        "Close the text on its line, or use three quotes.",
-    ),
-    (
-        r"Unterminated string",
-        "the text has no closing quotes",
-        "Close the text on its line, or use three quotes.",
-    ),
+    (r"Illegal character '\\n'", "the text has no closing quotes", "Close the text on its line, or use three quotes."),
+    (r"Unterminated string", "the text has no closing quotes", "Close the text on its line, or use three quotes."),
     (
         r"Unescaped '\\' in a string",
         "a backslash must be escaped in double quotes",

@@ -68,11 +68,9 @@ class Declared:
                 yield Complaint(f"the items of {name!r} are neither strings nor numbers", path=path)
             return
         if not _may_be(self.properties[name], _SCALARS):
-            listed_hint = (
-                f'Write {{ each = "{name}" }} after "--".' if _may_be(self.properties[name], {"array"}) else None
-            )
+            advice = f'Write {{ each = "{name}" }} after "--".' if _may_be(self.properties[name], {"array"}) else None
             message = f"{name!r} is a list or an object, not one value"
-            yield Complaint(message, hint=listed_hint, path=path)
+            yield Complaint(message, hint=advice, path=path)
         elif name not in self.given and not self.open:
             hint = f'Make it required, give it a default, or write {{ when = "{name}", argv = [...] }} in an argv.'
             yield Complaint(f"{name!r} may be absent", hint=hint, path=path)

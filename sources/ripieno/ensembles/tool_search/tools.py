@@ -111,7 +111,7 @@ def resolve_call(invocation: InvocationCanister, arguments: Mapping[str, Any], h
     name = arguments["name"]
     if name == helpers.call.exposed:
         raise ValidationFault(
-            f"{name!r} does not call itself.", suggestion="Name the tool that is to be called, with its arguments."
+            f"{name!r} does not call itself.", suggestion="Name the tool to call, with its arguments."
         )
     return dataclasses.replace(
         invocation, name=name, arguments=freeze(arguments.get("arguments", {})), kind="function", raw=None

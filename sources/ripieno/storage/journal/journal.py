@@ -212,9 +212,7 @@ class Journal:
                 _append(connection, [draft_deletion(name, bodies)])
         with self._using("cleaned") as connection:
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                raise sqlite3.OperationalError(
-                    "another program reads it, so the deleted text is still in its -wal file"
-                )
+                raise sqlite3.OperationalError("another program reads it: the deleted text is still in its -wal file")
         return bodies
 
     def _draft(self, record: Record) -> Line:

@@ -86,10 +86,8 @@ def admit(
     try:
         record = None if pins is None else pins.record(descriptor.name)
     except InputError as error:
-        disabled = (
-            f"No tool of {descriptor.name!r} is offered" if required else f"No tool of {descriptor.name!r} is compared"
-        )
-        alert(Alert(message=f"{disabled}. {error}"))
+        state = "offered" if required else "compared"
+        alert(Alert(message=f"No tool of {descriptor.name!r} is {state}. {error}"))
         return () if required else offered
     if record is None and not required:
         return offered

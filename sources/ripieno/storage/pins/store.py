@@ -62,10 +62,8 @@ class PinStore:
             for name in after:
                 if records.get(name) != before.get(name):
                     raise InputError(f"The pins of {name!r} were changed by another program meanwhile. Run it again.")
-            kept = {**records, **after}
-            replace_private(
-                self.file, write_pins({name: one for name, one in kept.items() if one is not None}).encode()
-            )
+            kept = {name: one for name, one in {**records, **after}.items() if one is not None}
+            replace_private(self.file, write_pins(kept).encode())
 
 
 @contextlib.contextmanager
