@@ -75,10 +75,7 @@ SCORE = Score.of_turns(
             "I call {found.json:/tools/0/name}.",
             calls=[
                 call(
-                    "call_tool",
-                    "booked",
-                    name="{found.json:/tools/0/name}",
-                    arguments={"account": "cash", "amount": 2},
+                    "call_tool", "booked", name="{found.json:/tools/0/name}", arguments={"account": "cash", "amount": 2}
                 )
             ],
             expect=["found"],

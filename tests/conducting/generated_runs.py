@@ -166,11 +166,7 @@ answers = st.one_of(
     st.builds(Said, steps=steps, finish=st.just("invocations"), fault=st.none(), at=st.just(0)),
     st.builds(Said, steps=steps, finish=st.just("invocations"), fault=st.none(), at=st.just(0)),
     st.builds(
-        Said,
-        steps=steps,
-        finish=finishes,
-        fault=st.none() | st.sampled_from([*FAULTS, "no end"]),
-        at=st.integers(0, 6),
+        Said, steps=steps, finish=finishes, fault=st.none() | st.sampled_from([*FAULTS, "no end"]), at=st.integers(0, 6)
     ),
 )
 limits = st.one_of(

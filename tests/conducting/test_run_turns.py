@@ -36,10 +36,7 @@ async def test_no_choice_means_no_call() -> None:
 async def test_only_what_is_allowed_is_called_and_all_is_offered() -> None:
     model = scripted(invokes(invoke("look"), invoke("find")), says())
     conversation = await conduct(
-        model,
-        "Go.",
-        ensembles=[ensemble(tool("look"), tool("find"))],
-        controls=Controls(allowed_tools=("find",)),
+        model, "Go.", ensembles=[ensemble(tool("look"), tool("find"))], controls=Controls(allowed_tools=("find",))
     )
     assert fates(conversation.canisters) == [("look", "!denied"), ("find", "find")]
     assert model.asked[0][1].names == ("find", "look")
@@ -160,15 +157,7 @@ async def test_a_model_that_must_call_and_does_not_is_asked_once_more(choice: st
     assert any(f"did not call {wanted}" in alert for alert in alerts)
     assert [
         one.text if isinstance(one, AssistantCanister) else type(one).__name__ for one in conversation.canisters
-    ] == [
-        "UserCanister",
-        "I would rather not.",
-        "UserCanister",
-        "",
-        "InvocationCanister",
-        "ResultCanister",
-        "Seen.",
-    ]
+    ] == ["UserCanister", "I would rather not.", "UserCanister", "", "InvocationCanister", "ResultCanister", "Seen."]
     assert conversation.finish == "stop"
 
 

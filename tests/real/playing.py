@@ -119,11 +119,7 @@ class Stage:
         places = Places(configuration=self.folder / "configuration", state=self.folder / "state")
         before = descriptors()
         async with ripieno.assemble(
-            self.configuration,
-            workspace=self.workspace,
-            places=places,
-            alert=alerts.append,
-            confirmer=confirmer,
+            self.configuration, workspace=self.workspace, places=places, alert=alerts.append, confirmer=confirmer
         ) as assembly:
             played = Played(assembly=assembly, ensemble=assembly.access_ensemble(name), alerts=alerts, mark=mark)
             assert marked(mark), "No process has the mark: its absence later would mean nothing."

@@ -78,12 +78,7 @@ invocations = st.builds(
     timestamp=times,
 )
 results = st.builds(
-    ResultCanister,
-    invocation_id=texts,
-    content=several,
-    error=st.none() | faults,
-    report=reports,
-    timestamp=times,
+    ResultCanister, invocation_id=texts, content=several, error=st.none() | faults, report=reports, timestamp=times
 )
 assistants = st.builds(AssistantCanister, content=several, timestamp=times)
 canisters: st.SearchStrategy[Canister] = st.one_of(

@@ -70,9 +70,7 @@ KINDS = {
     for protocol in (CHAT, RESPONSES, ANTHROPIC, GEMINI)
 }
 KINDS["prompted"] = Kind(
-    name="prompted",
-    protocol=CHAT,
-    provider={"protocol": "prompted", "carrier": CHAT.name, "capabilities": _ABLE},
+    name="prompted", protocol=CHAT, provider={"protocol": "prompted", "carrier": CHAT.name, "capabilities": _ABLE}
 )
 kinds = pytest.mark.parametrize("kind", list(KINDS.values()), ids=lambda kind: kind.name)
 

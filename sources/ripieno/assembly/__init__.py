@@ -6,7 +6,4 @@
 
 from ripieno.assembly.assembly import Assembly, assemble
 
-__all__ = [
-    "Assembly",
-    "assemble",
-]
+__all__ = ["Assembly", "assemble"]

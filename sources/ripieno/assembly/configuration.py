@@ -213,12 +213,7 @@ def _caller_parts(configuration: str | os.PathLike[str] | Mapping[str, Any] | No
 
 
 def _layers(
-    places: Places,
-    registry: Registry,
-    parts: Sequence[ConfigurationPart],
-    project: Project | None,
-    *,
-    trusted: bool,
+    places: Places, registry: Registry, parts: Sequence[ConfigurationPart], project: Project | None, *, trusted: bool
 ) -> tuple[Layer, ...]:
     built_in = [folder for name, folders in registry.data if name == BUILT_IN for folder in folders]
     layers = [Layer(name="package", folders=tuple(built_in), lazy=True)]

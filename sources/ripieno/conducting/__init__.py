@@ -7,8 +7,4 @@ conversations for a model, ``paused`` and ``resume`` continue later, ``observers
 from ripieno.conducting.driver import Watcher
 from ripieno.conducting.run import Run, conduct
 
-__all__ = [
-    "Run",
-    "Watcher",
-    "conduct",
-]
+__all__ = ["Run", "Watcher", "conduct"]

@@ -99,11 +99,7 @@ class Chronicle:
 
     def _said(self, canister: Canister, place: int, turn: int) -> Record:
         return Record(
-            stage="said",
-            conversation=self._identifier,
-            turn=turn,
-            canister=canister,
-            details={"place": place},
+            stage="said", conversation=self._identifier, turn=turn, canister=canister, details={"place": place}
         )
 
 

@@ -229,11 +229,7 @@ class Driver:
         ended: TurnEnded | None = None
         channel, number = self.channel, self._budget.turns
         batches = self.model.batches(
-            await self._show(offer),
-            ensembles=offer,
-            controls=controls,
-            memory=self._memory,
-            deltas=channel.open,
+            await self._show(offer), ensembles=offer, controls=controls, memory=self._memory, deltas=channel.open
         )
         async with contextlib.aclosing(batches):
             async for batch in batches:

@@ -8,10 +8,4 @@ orders the calls of a turn, ``launch`` and ``call`` run them, ``retries`` repeat
 from ripieno.execution.context import Circumstances, Deferred, Prepared
 from ripieno.execution.pipeline import Execution, execute_invoker
 
-__all__ = [
-    "Circumstances",
-    "Deferred",
-    "Execution",
-    "Prepared",
-    "execute_invoker",
-]
+__all__ = ["Circumstances", "Deferred", "Execution", "Prepared", "execute_invoker"]

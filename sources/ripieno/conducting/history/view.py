@@ -190,8 +190,7 @@ class HistoryView:
             self._alert_once("shortened", f"Some results are shown to {model} as short notes.")
         if shown.excess:
             self._alert_once(
-                "excess",
-                f"{model} is shown about {shown.excess} more than its history allows: the rest cannot be cut.",
+                "excess", f"{model} is shown about {shown.excess} more than its history allows: the rest cannot be cut."
             )
 
     def _alert_once(self, key: str, message: str) -> None:
