@@ -15,11 +15,8 @@ from ripieno.assembly import assemble
 from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.shortcuts import connected, prepare_ensembles
 from ripieno.canisters import InvocationCanister, ResultCanister, SupervisorCanister
-from ripieno.canisters.controls import Rules
-from ripieno.conducting import conduct
 from ripieno.ensembles import Ensemble, Opened
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, ConnectionFailure, InputError, NameAbsence
-from ripieno.execution import Execution
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
 from tests.support.command_line import User
@@ -216,22 +213,6 @@ async def test_deny_in_the_configuration_is_obeyed(user: User) -> None:
         conversation = await assembly.conduct("Go.", model=model)
     assert "denied" in conversation.text
     assert "secret" not in str(conversation.canisters)
-
-
-async def test_own_ensembles_connect_together() -> None:
-    async def add(first: int, second: int) -> int:
-        """Adds two numbers.
-
-        :param first: The first.
-        :param second: The second.
-        """
-        return first + second
-
-    async with connected(Ensemble.of_functions("mine", [add])) as ensembles:
-        model = model_of([turn(calls=[call("add", "sum", first=1, second=2)]), turn("{sum}")])
-        run = conduct(model, "Add.", ensembles=ensembles, execution=Execution(rules=Rules(approve=("mine.add",))))
-        assert (await run).text == "3"
-    assert ensembles[0].state == "disconnected"
 
 
 def watched(name: str, events: list[str], fault: BaseException | None = None) -> Ensemble:

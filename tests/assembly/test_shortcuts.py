@@ -214,27 +214,21 @@ async def test_all_play_and_are_disconnected(tables: Mapping[str, Any]) -> None:
         (None, {"model": "house/"}, InputError),
         (None, {"model": "nobody/small-1"}, NameAbsence),
         (None, {"agent": "nobody"}, NameAbsence),
+        (None, {"model": "gone/small-1"}, ProviderRefusal),
     ],
-    ids=["a tool has a bug", "half a model", "no such provider", "no such agent"],
+    ids=["a tool has a bug", "half a model", "no such provider", "no such agent", "a refusal"],
 )
 async def test_all_are_disconnected_when_conducting_fails(
     tables: Mapping[str, Any], fault: BaseException | None, settings: dict[str, Any], raised: type[Exception]
 ) -> None:
-    own = Instrument(fault=fault)
+    own, house = Instrument(fault=fault), tables["providers"]["house"]
+    gone = {**house, "base_url": f"{house['base_url']}/nowhere"}
+    configuration = {**tables, "providers": {"house": house, "gone": gone}, "ensembles": [CONFIGURED]}
     with pytest.raises(raised):
-        await run("Go.", configuration={**tables, "ensembles": [CONFIGURED]}, ensembles=[own.ensemble], **settings)
+        await run("Go.", configuration=configuration, ensembles=[own.ensemble], **settings)
     assert [event for event in EVENTS if "tells" not in event] == [
         *("configured opens", "own opens", "own closes", "configured closes")
     ]
-
-
-async def test_all_are_disconnected_when_the_provider_refuses(tables: Mapping[str, Any]) -> None:
-    own = Instrument()
-    house = {**tables["providers"]["house"]}
-    house["base_url"] += "/nowhere"
-    with pytest.raises(ProviderRefusal, match="house"):
-        await run("Go.", configuration={**tables, "providers": {"house": house}}, ensembles=[own.ensemble])
-    assert EVENTS == ["own opens", "own closes"]
 
 
 async def test_one_that_cannot_connect_leaves_nothing_connected(

@@ -1,4 +1,4 @@
-"""The client that the conformance suite starts: a model that is scripted calls whatever the server offers.
+"""The client that the conformance suite starts: a scripted model calls all tools of the server.
 
 The suite names the scenario in ``MCP_CONFORMANCE_SCENARIO``, may say more in ``MCP_CONFORMANCE_CONTEXT`` (JSON), and
 gives the server's URL as the last argument. Everything between the script and the wire is what an application has.
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import ripieno
-from ripieno.approvals import Answer, Approve, ConfirmationRequest
+from ripieno.approvals import Approve, CallbackConfirmer
 from ripieno.assembly.configuration import Places
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import AssemblyFailure, ConnectionFailure
@@ -31,23 +31,7 @@ METADATA = "https://conformance-test.local/client-metadata.json"
 #: How often a person signs in before they have had enough.
 SIGN_INS = 3
 #: Arguments by the type of a parameter.
-_VALUES: Mapping[str, Any] = {
-    "string": "some text",
-    "number": 1.5,
-    "integer": 3,
-    "boolean": True,
-    "object": {},
-    "array": [],
-    "null": None,
-}
-
-
-class Yes:
-    """Approves every call, and gives the defaults to a tool that asks back."""
-
-    async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """Approves."""
-        return Approve()
+_VALUES = {"string": "some text", "number": 1.5, "integer": 3, "boolean": True, "object": {}, "array": [], "null": None}
 
 
 async def main(url: str) -> None:
@@ -63,7 +47,11 @@ async def main(url: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         places = Places(configuration=pathlib.Path(folder, "configuration"), state=pathlib.Path(folder, "state"))
         assembly = ripieno.assemble(
-            {"ensembles": [table]}, workspace=folder, places=places, confirmer=Yes(), secrets=secrets
+            {"ensembles": [table]},
+            workspace=folder,
+            places=places,
+            confirmer=CallbackConfirmer(lambda _: Approve()),
+            secrets=secrets,
         )
         for last in (False,) * (SIGN_INS - 1) + (True,) if personal else (True,):
             try:

@@ -107,17 +107,11 @@ class Suite:
 
 def _checks(output: pathlib.Path, prefix: str) -> list[dict[str, Any]]:
     """The checks of one scenario: it has a folder of its own, whose name ends with a time."""
-    found = [
-        file for file in output.glob(f"{prefix}-2*/checks.json") if re.fullmatch(r"[\dTZ:-]+", _ending(file, prefix))
-    ]
-    if not found:
-        return []
-    checks: list[dict[str, Any]] = json.loads(max(found).read_text())
+    name = re.escape(pathlib.PurePath(prefix).name)
+    files = output.glob(f"{prefix}-2*/checks.json")
+    found = [file for file in files if re.fullmatch(rf"{name}[\dTZ:-]+", file.parent.name)]
+    checks: list[dict[str, Any]] = json.loads(max(found).read_text()) if found else []
     return checks
-
-
-def _ending(file: pathlib.Path, prefix: str) -> str:
-    return file.parent.name.removeprefix(pathlib.PurePath(prefix).name)
 
 
 def _finding(
@@ -171,12 +165,7 @@ def _npm_install(folder: pathlib.Path, packages: Sequence[str]) -> None:
     options = [
         "--prefix",
         str(folder),
-        "--no-save",
-        "--no-audit",
-        "--no-fund",
-        "--ignore-scripts",
-        "--loglevel",
-        "error",
+        *["--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error"],
     ]
     # What is there already would be removed if it was not named again.
     there = [f"{PACKAGE}@{VERSION}"] if f"{PACKAGE}@{VERSION}" not in packages else []

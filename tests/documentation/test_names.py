@@ -86,9 +86,7 @@ def test_errors_of_providers_have_their_module() -> None:
     assert "``ProviderFailure``" not in text
 
 
-_TOOLS = """
-[ensemble]
-name = "words"
+_PLAIN = """
 [[invokers]]
 name = "plain"
 description = "Counts words."
@@ -100,19 +98,9 @@ argv = ["wc", "--", "{path}"]
 type = "object"
 required = ["path"]
 properties.path.type = "string"
-[[invokers]]
-name = "parted"
-description = "Counts words."
-effect = "read"
-[invokers.invocable]
-origin = "command"
-argv = ["wc", "--", "{path}"]
-[invokers.arguments]
-type = "object"
-required = ["path"]
-properties.path.type = "string"
-allOf = [{ maxProperties = 1 }]
 """
+_PARTED = _PLAIN.replace("plain", "parted") + "allOf = [{ maxProperties = 1 }]\n"
+_TOOLS = f'[ensemble]\nname = "words"\n{_PLAIN}{_PARTED}'
 
 
 @pytest.mark.parametrize(("name", "keyword"), [("plain", "additionalProperties"), ("parted", "unevaluatedProperties")])

@@ -8,7 +8,7 @@ from frozendict import frozendict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.canisters import ResultCanister, TextualContent
+from ripieno.canisters import InvocationCanister, ResultCanister, TextualContent
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.faults import Fault
@@ -19,6 +19,12 @@ from tests.support.scripted_models import ensemble, invoke, tool
 
 def invoker(**policy: Any) -> Invoker:
     return ensemble(tool("look", **policy)).access_invoker("look")
+
+
+def refused(budget: Budget, call: InvocationCanister, look: Invoker) -> Fault:
+    fault = budget.refuse(call, look, budget.seconds)
+    assert fault is not None
+    return fault
 
 
 def said(text: str) -> ResultCanister:
@@ -36,9 +42,8 @@ def test_calls_are_counted_when_they_are_started() -> None:
     assert budget.refuse(invoke("look"), look, budget.seconds) is None
     assert budget.refuse(invoke("look"), look, budget.seconds) is None
     budget.calls += 1
-    fault = budget.refuse(invoke("look"), look, budget.seconds)
+    fault = refused(budget, invoke("look"), look)
     message = "The call was not run: this run is limited to 1 calls."
-    assert fault is not None
     assert (fault.category, fault.message, fault.recoverable) == ("limit", message, False)
     assert fault.details == {"limit": "1 calls"}
     assert budget.exhausted == "1 calls"
@@ -48,9 +53,7 @@ def test_calls_are_counted_when_they_are_started() -> None:
 def test_the_time_is_limited() -> None:
     budget = Budget(Limits(wall=0.0))
     assert budget.seconds == 0.0
-    fault = budget.refuse(invoke("look"), invoker(), budget.seconds)
-    assert fault is not None
-    assert "limited to 0 s" in fault.message
+    assert "limited to 0 s" in refused(budget, invoke("look"), invoker()).message
     assert not budget.admits_turn()
     assert 599 < Budget(Limits()).seconds <= 600
 
@@ -74,9 +77,7 @@ def test_the_same_call_with_the_same_result_is_refused_at_last() -> None:
         budget.note(call, said("nothing"))
     assert budget.refuse(invoke("look", path="y"), look, budget.seconds) is None
     for _ in range(2):
-        fault = budget.refuse(call, look, budget.seconds)
-        assert fault is not None
-        assert fault.details == {"limit": "3 times the same call with the same result"}
+        assert refused(budget, call, look).details == {"limit": "3 times the same call with the same result"}
 
 
 def test_another_result_begins_the_count_again() -> None:
@@ -85,7 +86,7 @@ def test_another_result_begins_the_count_again() -> None:
     for text in ("a", "b", "a", "a"):
         assert budget.refuse(call, look, budget.seconds) is None
         budget.note(call, said(text))
-    assert budget.refuse(call, look, budget.seconds) is not None
+    refused(budget, call, look)
 
 
 def test_an_invoker_may_allow_more_repetitions() -> None:
@@ -93,13 +94,13 @@ def test_an_invoker_may_allow_more_repetitions() -> None:
     for _ in range(3):
         assert budget.refuse(invoke("look"), poll, budget.seconds) is None
         budget.note(invoke("look"), said("wait"))
-    assert budget.refuse(invoke("look"), poll, budget.seconds) is not None
+    refused(budget, invoke("look"), poll)
 
 
 def test_the_order_of_arguments_makes_no_other_call() -> None:
     budget, look = Budget(Limits(repeats=1)), invoker()
     budget.note(invoke("look", a=1, b=[2]), said("x"))
-    assert budget.refuse(invoke("look", b=[2], a=1), look, budget.seconds) is not None
+    refused(budget, invoke("look", b=[2], a=1), look)
 
 
 def test_arguments_made_by_hand_may_have_lists_in_them() -> None:
@@ -107,7 +108,7 @@ def test_arguments_made_by_hand_may_have_lists_in_them() -> None:
     call = dataclasses.replace(invoke("look"), arguments=frozendict({"paths": ["a"]}))
     assert budget.refuse(call, look, budget.seconds) is None
     budget.note(call, said("x"))
-    assert budget.refuse(invoke("look", paths=["a"]), look, budget.seconds) is not None
+    refused(budget, invoke("look", paths=["a"]), look)
 
 
 def test_limits_of_zero_admit_no_turn() -> None:
@@ -173,7 +174,7 @@ def test_the_same_failure_is_known_whatever_it_is_called() -> None:
         call = invoke("look", f"toolu_00{number}", path="x")
         assert budget.refuse(call, look, budget.seconds) is None
         budget.note(call, failed(call.identifier, at=number))
-    assert budget.refuse(invoke("look", "toolu_004", path="x"), look, budget.seconds) is not None
+    refused(budget, invoke("look", "toolu_004", path="x"), look)
     assert budget.break_loop(invoke("look", "toolu_004", path="y"), look) is None
 
 

@@ -101,10 +101,8 @@ async def test_a_bare_execution_is_the_strict_one() -> None:
         seeing = Seeing()
         result = await Execution().execute(invoke("look"), ensembles=[ensemble(tool("look", seeing, effect=effect))])
         fault = fault_of(result)
-        assert fault.category == "denied"
-        assert fault.message == "The call of 'look' was denied."
-        assert fault.suggestion is not None
-        assert 'approve = ["mine.look"]' in fault.suggestion
+        assert (fault.category, fault.message) == ("denied", "The call of 'look' was denied.")
+        assert 'approve = ["mine.look"]' in str(fault.suggestion)
         assert seeing.arguments == []
 
 
@@ -280,9 +278,7 @@ async def test_cancelling_the_caller_ends_the_call_first() -> None:
         await task
     assert blocking.running == 0
     assert recording.stages == [("started", "mine.look"), ("finished", "mine.look")]
-    finished = recording.records[1].result
-    assert finished is not None
-    assert fault_of(finished).category == "cancelled"
+    assert [one.result.error.category for one in recording.records if one.result and one.result.error] == ["cancelled"]
 
 
 async def test_cancelling_while_somebody_is_asked_runs_nothing() -> None:

@@ -1,6 +1,7 @@
 """A call that stands for an earlier one: which it is, what may not run again, and that it goes the whole way."""
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault, PermissionFault, ValidationFault
 from ripieno.execution import Circumstances, Execution
 from ripieno.execution.preparation import find_earlier
-from tests.support.scripted_models import Person, ensemble, invoke, invokes, says, scripted, tool
+from tests.support.scripted_models import Person, ensemble, fault_of, invoke, invokes, results_of, says, scripted, tool
 
 AGAIN = {"properties": {"invocation": {"type": "string"}}, "required": ["invocation"]}
 PATH = {"properties": {"path": {"type": "string"}}}
@@ -105,8 +106,7 @@ def failing_once(asked: list[dict[str, Any]]) -> Definition:
 
 
 def last(conversation: Any) -> ResultCanister:
-    """The result that came last."""
-    return [one for one in conversation.canisters if isinstance(one, ResultCanister)][-1]
+    return results_of(conversation.canisters)[-1]
 
 
 async def run(mine: Ensemble, execution: Execution, *turns: Any, **settings: Any) -> Any:
@@ -142,15 +142,9 @@ async def test_a_repetition_can_be_denied() -> None:
     for rules in (Rules(deny=("mine.write",)), Rules(deny=("mine.retry",))):
         asked.clear()
         around = Circumstances(history=[turns[0], done("call_1", "execution")])
-        execution = Execution(rules=approving(rules))
-        result = await execution.execute(turns[1], ensembles=[mine], circumstances=around)
-        assert result.error is not None
-        assert (result.error.category, asked) == ("denied", [])
-
-
-def approving(rules: Rules) -> Rules:
-    """The same denials, and everything else approved."""
-    return Rules(approve=("mine.*",), deny=rules.deny)
+        execution = Execution(rules=dataclasses.replace(rules, approve=("mine.*",)))
+        fault = fault_of(await execution.execute(turns[1], ensembles=[mine], circumstances=around))
+        assert (fault.category, asked) == ("denied", [])
 
 
 async def test_a_repetition_is_validated_limited_and_bounded() -> None:
@@ -160,9 +154,8 @@ async def test_a_repetition_is_validated_limited_and_bounded() -> None:
     # The schema is that of now.
     around = Circumstances(history=[invoke("write", "call_1", path=3.5, more=1), done("call_1", "validation")])
     retry = invoke("retry", "call_2", invocation="call_1")
-    result = await execution.execute(retry, ensembles=[mine], circumstances=around)
-    assert result.error is not None
-    assert (result.error.category, asked) == ("validation", [])
+    fault = fault_of(await execution.execute(retry, ensembles=[mine], circumstances=around))
+    assert (fault.category, asked) == ("validation", [])
     turns = invoke("write", "call_1", path="a"), invoke("retry", "call_2", invocation="call_1")
     conversation = await run(mine, execution, *turns, limits=Limits(calls=1))
     assert last(conversation).error.category == "limit"
@@ -208,9 +201,8 @@ async def test_a_repetition_of_what_writes_waits_for_what_stands_before_it() -> 
 
 
 async def test_without_a_conversation_there_is_nothing_to_run_again() -> None:
-    result = await Execution().execute(invoke("retry", invocation="call_1"), ensembles=[ensemble(again())])
-    assert result.error is not None
-    assert (result.error.category, result.error.suggestion) == ("validation", "There was no call before this one.")
+    fault = fault_of(await Execution().execute(invoke("retry", invocation="call_1"), ensembles=[ensemble(again())]))
+    assert (fault.category, fault.suggestion) == ("validation", "There was no call before this one.")
 
 
 async def test_an_unknown_outcome_of_a_real_call_is_refused() -> None:

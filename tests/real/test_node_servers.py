@@ -3,11 +3,11 @@
 import json
 import pathlib
 import zlib
-from typing import Any
 
-from ripieno.approvals import ConfirmationRequest, Edit, Question
+from ripieno.approvals import Edit
 from ripieno.canisters import DocumentContent, ImageContent, TextualContent
 from tests.real.playing import Stage
+from tests.support.scripted_models import Person
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -75,26 +75,14 @@ async def test_what_a_server_may_not_ask(stage: Stage, node_servers: pathlib.Pat
             assert '"action": "decline"' in declined.text
 
 
-class Person:
-    """Somebody who fills in forms."""
-
-    def __init__(self, **values: Any) -> None:
-        self._values = values
-        self.asked: list[Question] = []
-
-    async def confirm(self, request: ConfirmationRequest) -> Edit:
-        assert request.question is not None
-        self.asked.append(request.question)
-        return Edit(self._values)
-
-
 async def test_a_form_that_a_person_fills_in(stage: Stage, node_servers: pathlib.Path) -> None:
-    person = Person(name="Ada", check=True)
+    person = Person(Edit({"name": "Ada", "check": True}))
     command = [node_servers / "mcp-server-everything", "stdio"]
     async with stage.play("everything", command, confirmer=person) as played:
         answer = (await played.call("trigger-elicitation-request")).text
-    (question,) = person.asked
-    assert "name" in question.schema["properties"]
+    (request,) = person.requests
+    assert request.question is not None
+    assert "name" in request.question.schema["properties"]
     assert '"action": "accept"' in answer
     assert "- Name: Ada" in answer
 

@@ -101,8 +101,7 @@ async def test_a_run_is_a_tree_of_spans() -> None:
     for name, span in spans.items():
         assert (span.parent is None) == (name == "invoke_agent")
         if span.parent is not None:
-            assert agent.context is not None
-            assert span.parent.span_id == agent.context.span_id
+            assert span.parent == agent.context
             assert agent.start_time <= span.start_time <= span.end_time <= agent.end_time  # type: ignore[operator]
         assert attributes(span)["gen_ai.conversation.id"] == run.conversation.identifier
     kinds = {name.partition(" ")[0]: span.kind for name, span in spans.items()}
@@ -249,15 +248,9 @@ async def test_a_run_that_nobody_follows_is_watched(lines: io.StringIO) -> None:
     await conduct(model, "Go.", ensembles=[ensemble(tool("look", look))], watchers=watchers)
     finished = observed.exporter.get_finished_spans()
     called = {attributes(span)["gen_ai.tool.call.id"]: span for span in finished if "execute_tool" in span.name}
-    for identifier in ("a", "b"):
-        inner, outer = observed.spans[f"inner {identifier}"], called[identifier]
-        assert inner.parent is not None
-        assert outer.context is not None
-        assert inner.parent.span_id == outer.context.span_id
-    asking, agent = observed.spans["asking"], observed.spans["invoke_agent"]
-    assert asking.parent is not None
-    assert agent.context is not None
-    assert asking.parent.span_id == agent.context.span_id
+    spans = observed.spans
+    for inner, outer in (("inner a", called["a"]), ("inner b", called["b"]), ("asking", spans["invoke_agent"])):
+        assert spans[inner].parent == outer.context is not None
     assert not trace.get_current_span().get_span_context().is_valid
     assert len(lines.getvalue().splitlines()) == 8
 
