@@ -128,9 +128,8 @@ class Assembly:
         if provider is None:
             return here
 
-        def provide() -> Spawner:
-            made: Spawner = self.loaded.registry.resolve("sandboxes", provider)()
-            return made
+        def provide() -> Any:
+            return self.loaded.registry.resolve("sandboxes", provider)()
 
         return RoutedSpawner(here, provide)
 

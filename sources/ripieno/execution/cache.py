@@ -1,13 +1,10 @@
 """A cache of the results of calls that change nothing (``cache = SECONDS`` in a policy).
 
-A result is reused only for the same invoker (and so the same definition, presets, configuration and connection: a new
-connection has new invokers), the same canonical arguments, the same conversation and the same caller. Two
-conversations, which may belong to two people, never share a result.
-
-An entry is dropped when its seconds are over, when the cache is full, and when a call starts whose writes overlap with
-what the entry's call read. While such a call runs, no overlapping result is kept. So a reused result is never older
-than the last overlapping write that had ended before its own call began. Changes without a call (an editor, a program
-in the background) are not detected; the seconds bound their effect.
+A result is reused only for the same invoker (a new connection has new ones), canonical arguments, conversation and
+caller. An entry is dropped when its seconds are over, when the cache is full, and when a call starts whose writes
+overlap with what the entry's call read. While such a call runs, no overlapping result is kept. So a reused result is
+never older than the last overlapping write that had ended before its own call began. Changes without a call (an editor,
+a program in the background) are not detected; the seconds bound their effect.
 """
 
 import asyncio

@@ -37,16 +37,8 @@ class ToolStatus:
 
     def mapping(self) -> dict[str, Any]:
         """The form in JSON."""
-        return {
-            "name": self.name,
-            "ensemble": self.ensemble,
-            "present": self.present,
-            "described": self.described,
-            "callable": self.callable,
-            "granted": self.granted,
-            "reason": self.reason,
-            "fallback": list(self.fallback),
-        }
+        derived = {"present": self.present, "callable": self.callable, "fallback": list(self.fallback)}
+        return {**dataclasses.asdict(self), **derived}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,8 @@
 """Decides when and where a conversation is cut: rarely, and then by a large part.
 
-Cutting one exchange each turn would invalidate the provider's cached prefix each turn. So nothing is cut until the
-budget is exceeded, and then enough to free a part of it (hysteresis). The cuts follow from the canisters alone: each
-cut is where it was at the request that caused it.
-
-A conversation is cut between exchanges. An exchange is the messages to the model, its answer (one assistant message),
-and the results of that answer's calls. In a chain of calls, an answer directly after results begins an exchange, too.
+Each cut invalidates the provider's cached prefix, so nothing is cut until the budget is exceeded, and then enough to
+free a part of it. The cuts follow from the canisters alone. A conversation is cut between exchanges: the messages to
+the model, its answer, and the results of that answer's calls. An answer directly after results begins one, too.
 """
 
 import bisect

@@ -1,12 +1,9 @@
 """Replaces results by short notes: stale ones where that saves more than it costs, and the oldest over a budget.
 
-The rule of costs for stale results: replacing one invalidates the provider's cache from there on. The tokens after it
-in the last request, without those that are saved, must be read again: they are the cost. Of all ways to replace the
-stale results from one of them on, the one with the highest saving minus ``weight`` times the cost is taken, if that is
-more than 0. Results that have not been sent yet cost nothing.
-
-Budgets are enforced as conversations are cut: rarely, and then by a large part. Results that the model has not read
-yet stay.
+Replacing a stale result invalidates the provider's cache from there on: its cost are the tokens after it in the last
+request that are not saved. Of all ways to replace the stale results from one of them on, the one with the highest
+saving minus ``weight`` times the cost is taken, if that is more than 0. Results that have not been sent cost nothing.
+Budgets are enforced rarely, and then by a large part. Results that the model has not read yet stay.
 """
 
 import collections

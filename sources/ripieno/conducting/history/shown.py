@@ -39,13 +39,10 @@ KEEP = 0.5
 class Shown:
     """The canisters that a model is shown. ``left_out`` canisters of the conversation are omitted.
 
-    ``cuts`` is how often the beginning has changed since the conversation began; each change invalidated the provider's
-    cache. In a chain it is a sum, and each strategy starts again where the one before it cuts.
-
-    ``excess`` is the amount over the budget, in the strategy's unit; 0 if it fits. It is no error: the budget is an
-    estimate, so a provider may accept a little more, and the caller decides whether to try, to warn, or to end the run.
-    ``shortened`` results are notes, including those that were left out later. ``usage`` is that of asking a model, this
-    time.
+    ``cuts`` is how often the beginning has changed, which invalidates the provider's cache; in a chain it is a sum.
+    ``excess`` is the amount over the budget, in the strategy's unit, or 0. It is no error, since the budget is an
+    estimate. ``shortened`` results are notes, including those that were left out later. ``usage`` is that of asking a
+    model, this time.
     """
 
     canisters: tuple[Canister, ...]

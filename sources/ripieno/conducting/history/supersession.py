@@ -23,12 +23,11 @@ class _Key:
 class Supersession:
     """The calls that make results stale, by the exposed names of tools; and the budgets of ensembles.
 
-    A key such as ``read_file:{path}`` names a tool and is filled from the arguments of the call. Results of a tool are
-    identified by the keys that it declares for itself: without any, its results never become stale. A call whose
-    arguments cannot fill a key does not have it. A tool's own results become stale by a call with the same arguments,
-    or with no arguments but those of the key: two reads of different lines of a file are both needed.
-
-    ``ensembles`` has the ensemble of each tool that has a budget, ``budgets`` their tokens.
+    A key such as ``read_file:{path}`` names a tool and is filled from the arguments of the call; a call that cannot
+    fill it does not have it. The keys that a tool declares for itself identify its results, which never become stale
+    without any. They become stale by a call with the same arguments, or with no arguments but those of the key: two
+    reads of different lines of a file are both needed. ``ensembles`` has the ensemble of each tool that has a budget,
+    ``budgets`` their tokens.
     """
 
     keys: frozendict[str, tuple[_Key, ...]] = frozendict()  # noqa: RUF009

@@ -69,14 +69,10 @@ class ScheduledCall:
         return "behind" if self.held else None
 
     @property
-    def terminal(self) -> bool:
-        """Whether the run may end with it."""
-        return self.prepared is not None and self.prepared.invoker.policy.terminal
-
-    @property
     def early(self) -> bool:
         """Whether it may start before the model's answer ends: it changes nothing and needs no confirmation."""
-        return self.prepared is not None and self.prepared.immediate and not self.terminal
+        prepared = self.prepared
+        return prepared is not None and prepared.immediate and not prepared.invoker.policy.terminal
 
     @property
     def accomplished(self) -> bool:
@@ -87,14 +83,19 @@ class ScheduledCall:
     @property
     def tool(self) -> str:
         """The identity of the tool that runs if it is known, or the name that the model used."""
-        invoker = self.invoker if self.prepared is None else self.prepared.invoker
-        return self.invocation.name if invoker is None else invoker.identity
+        return self.invocation.name if self.running is None else self.running.identity
+
+    @property
+    def running(self) -> Invoker | None:
+        """The invoker that runs, which may be another one than the model named."""
+        return self.invoker if self.prepared is None else self.prepared.invoker
 
     def prepare(self, prepared: Prepared) -> None:
         """Sets the prepared call and its claims. A terminal call waits for all others, and they wait for it."""
         self.prepared = prepared
         self.confirmed = self.confirmed or prepared.verdict.action == "run"
-        self.claims = ALONE if self.terminal else claims_of(prepared.invoker, prepared.arguments)
+        terminal = prepared.invoker.policy.terminal
+        self.claims = ALONE if terminal else claims_of(prepared.invoker, prepared.arguments)
 
     @property
     def blocked(self) -> tuple["ScheduledCall", ...]:
@@ -120,16 +121,14 @@ class Dispatcher:
 
     def is_refused(self, entry: ScheduledCall) -> bool:
         """Whether a limit refuses the call. If so, it has its result."""
-        invoker = entry.invoker if entry.prepared is None else entry.prepared.invoker
-        assert invoker is not None
-        return self.fails(entry, self._budget.refuse(entry.invocation, invoker, self._budget.seconds))
+        assert entry.running is not None
+        return self.fails(entry, self._budget.refuse(entry.invocation, entry.running, self._budget.seconds))
 
     def fails(self, entry: ScheduledCall, fault: Fault | None) -> bool:
         """Makes a fault, if there is one, the result of the call; returns whether there was one."""
         if fault is not None:
             self.leave(entry)
-            invoker = entry.invoker if entry.prepared is None else entry.prepared.invoker
-            self.show(entry, self._execution.refuse(entry.invocation, fault, self._around, invoker))
+            self.show(entry, self._execution.refuse(entry.invocation, fault, self._around, entry.running))
         return fault is not None
 
     def refuse(self, entry: ScheduledCall, category: Category, message: str) -> None:
