@@ -80,16 +80,13 @@ class FallbackModel(Model):
                     error.before = tuple(before)
                     raise
                 before.append(f"{model.identity}: {textwrap.shorten(error.reason, _SHOWN, placeholder=' …')}")
-                alert = _passed_over(model, error, self.models[place + 1])
+                following = self.models[place + 1].identity
+                alert = Alert(
+                    message=f"{following} is asked instead of {model.identity}: {error.reason}",
+                    details=frozendict(category=error.category, instead_of=model.identity, model=following),
+                )
             yield (alert,)
 
     def left_out(self, canisters: Iterable[Canister]) -> Mapping[str, int]:
         """Counts, by kind, the contents that the first model cannot receive."""
         return self.models[0].left_out(canisters)
-
-
-def _passed_over(model: Model, error: ProviderFailure, following: Model) -> Alert:
-    return Alert(
-        message=f"{following.identity} is asked instead of {model.identity}: {error.reason}",
-        details=frozendict({"category": error.category, "instead_of": model.identity, "model": following.identity}),
-    )

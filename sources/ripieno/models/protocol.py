@@ -292,7 +292,10 @@ class Protocol:
 
 
 class Transport(Contract):
-    """Carries requests to one endpoint. ``models/transport`` implements it; tests bring their own."""
+    """Carries requests to one endpoint. ``models/transport`` implements it; tests bring their own.
+
+    A subclass that has nothing to prepare or to close inherits methods that do nothing.
+    """
 
     def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
         """The native events of an answer, in batches as they arrive, or one complete answer.
@@ -302,6 +305,8 @@ class Transport(Contract):
 
     def open(self) -> None:
         """Prepares the first request. May be called several times, or never: requests do it themselves."""
+        return
 
     async def close(self) -> None:
         """Closes all connections."""
+        return

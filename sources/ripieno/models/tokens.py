@@ -66,7 +66,11 @@ class EstimatingTokenizer:
         return tokens
 
     def _content(self, content: Content) -> float:
-        return _content(content) if self._sends(content) else 0.0
+        if not self._sends(content):
+            return 0.0
+        if isinstance(content, TextualContent):
+            return _text(content.text, _TEXT)
+        return sum(map(_inside, _texts(content.data))) if isinstance(content, OpaqueContent) else _MEDIUM
 
 
 class ReportedTokenizer:
@@ -92,12 +96,6 @@ class ReportedTokenizer:
         if not rest:
             return TokenCount(tokens=self._tokens, estimated=False)
         return TokenCount(tokens=self._tokens + self._otherwise.count(rest).tokens, estimated=True)
-
-
-def _content(content: Content) -> float:
-    if isinstance(content, TextualContent):
-        return _text(content.text, _TEXT)
-    return sum(map(_inside, _texts(content.data))) if isinstance(content, OpaqueContent) else _MEDIUM
 
 
 def _texts(value: object) -> Iterator[str]:

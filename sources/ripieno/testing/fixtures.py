@@ -24,7 +24,6 @@ Cassettes: TypeAlias = Callable[..., Recorder | Replay]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds ``--ripieno-record``."""
     group = parser.getgroup("ripieno")
     group.addoption("--ripieno-record", action="store_true", help="record the cassettes that are missing")
 

@@ -10,7 +10,7 @@ from frozendict import frozendict
 from ripieno.assembly.plugins import discover
 from ripieno.jsonvalues import parse
 from ripieno.models import Model, Protocol, Provider
-from ripieno.models.protocol import Natives
+from ripieno.models.protocol import Natives, Transport
 from ripieno.models.transport.sse import one_batch, read_objects, split
 from ripieno.testing.scores import Score
 from ripieno.testing.scores.player import CHUNK, callable_names, events_of, perform
@@ -20,7 +20,7 @@ _BYTES = 64 * 1024 * 1024
 _NAME = "score"
 
 
-class ScoreTransport:
+class ScoreTransport(Transport):
     """Answers requests as a server of the score. ``chunk`` is the number of characters per streamed piece."""
 
     def __init__(self, score: Score, protocol: Protocol, chunk: int = CHUNK) -> None:
@@ -47,12 +47,6 @@ class ScoreTransport:
                 yield natives
         else:
             yield one_batch(*read_objects(self._protocol.encode(events_of(answer, model=asked.model), asked), _NAME))
-
-    def open(self) -> None:
-        """Does nothing."""
-
-    async def close(self) -> None:
-        """Does nothing."""
 
 
 def model_of(
@@ -91,7 +85,6 @@ def _protocol(name: str | None) -> Protocol:
 
 
 def _parameters(protocol: Protocol, path: str, stream: bool) -> Mapping[str, str]:
-    """The path parameters that a server reads, if the wire has any."""
     if "{model}" not in protocol.path:
         return {}
     before, _, _ = protocol.path.partition("{model}")

@@ -87,7 +87,6 @@ class Player:
         return any(_key(line) == (kind, what) for line in self._lines)
 
     def skip(self, request: int) -> None:
-        """Drops the rest of an answer."""
         kept = [line for line in self._lines if _key(line) != ("native", request)]
         self._lines = collections.deque(kept)
         self._advance()

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest, Confirmer
@@ -25,8 +24,8 @@ from ripieno.testing.cassettes.recorder import RunRecorder
 from ripieno.testing.cassettes.values import RecordedModel
 
 
-class RecordingTransport:
-    """A transport that records the requests and answers of another one."""
+class RecordingTransport(Transport):
+    """Records the requests and answers of another transport, whose owner closes it."""
 
     def __init__(self, inner: Transport, tape: RunRecorder, model: str) -> None:
         self._inner = inner
@@ -36,11 +35,8 @@ class RecordingTransport:
     def open(self) -> None:
         self._inner.open()
 
-    def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
-        return self._exchange(body, path, stream)
-
     @contextlib.asynccontextmanager
-    async def _exchange(self, body: bytes, path: str, stream: bool) -> AsyncGenerator[AsyncIterator[Natives], None]:
+    async def exchange(self, body: bytes, *, path: str, stream: bool) -> AsyncGenerator[AsyncIterator[Natives], None]:
         number = self._tape.request(self._model, path, stream, body)
         state = _Exchange()
         try:
@@ -74,14 +70,9 @@ class RecordingTransport:
             self._tape.natives(number, batch)
             yield batch
 
-    async def close(self) -> None:
-        """Does nothing: the inner transport's owner closes it."""
-
 
 @dataclasses.dataclass(slots=True)
 class _Exchange:
-    """The state of an exchange."""
-
     open: bool = False
     broken: bool = False
     settled: bool = False
@@ -182,8 +173,6 @@ class RecordingConfirmer:
 
 
 class RecordingExecution(Execution):
-    """An execution whose calls are recorded."""
-
     def __init__(self, inner: Execution, tape: RunRecorder) -> None:
         # All parts are shared with the inner execution.
         self.__dict__.update(vars(inner))

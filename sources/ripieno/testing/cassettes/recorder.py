@@ -44,12 +44,10 @@ class RedactingWriter:
         self.requests = 0
 
     def put(self, line: dict[str, Any], held: Held | None = None) -> None:
-        """Adds a line; ``held`` are its events."""
         self._waiting.append((line, held))
         self.flush()
 
     def flush(self, *, all_of_it: bool = False) -> None:
-        """Writes the lines that are ready."""
         while self._waiting and (all_of_it or self._waiting[0][1] is None or not self._waiting[0][1].open):
             line, held = self._waiting.pop(0)
             if self.file.closed:
@@ -116,7 +114,6 @@ class RunRecorder:
             self._put("ensemble", ensembles=write(tuple[RecordedEnsemble, ...], offered))
 
     def request(self, model: str, path: str, stream: bool, body: bytes) -> int:
-        """Records a request. Returns its number."""
         self._writer.requests += 1
         number = self._writer.requests
         redacted = self._writer.redactor.value(read_body(body))
@@ -128,7 +125,6 @@ class RunRecorder:
         return number
 
     def natives(self, number: int, events: Iterable[Native]) -> None:
-        """Records events of an answer that arrived together."""
         held = self._streams[number].feed(events)
         self._put("native", held, request=number, since=round(self._ms() - self._asked[number], 3))
 

@@ -58,6 +58,7 @@ class Replay:
         if speed is not None and not speed > 0:
             raise InputError(f"speed = {speed} must be greater than 0: 1 is the recorded speed, 2 is twice as fast.")
         self._tape = read(path)
+        #: The path of the file.
         self.path = self._tape.path
         #: Whether the recording ended properly.
         self.whole = self._tape.whole
@@ -155,13 +156,18 @@ class Replay:
         ensembles = self._empty_ensembles(line.run)
         player = self._player(line, ensembles)
         self._players[conversation.identifier] = player
+        surroundings: Surroundings | None = None
+        if (workspace := recorded_settings.workspace) is not None:
+            # Without permissions; records name the workspace. The run's own events contain the alerts.
+            path, spawner = pathlib.Path(workspace), LocalSpawner()
+            surroundings = Surroundings(workspace=path, spawner=spawner, secrets={}, alert=lambda _: None)
         journal: Journal | None = None if execution is None else execution.reporter.recorder
         played = Execution(
             limits=recorded_settings.execution_limits,
             rules=recorded_settings.rules,
             confirmer=self.confirmer(),
             recorder=journal,
-            surroundings=_surroundings(recorded_settings.workspace),
+            surroundings=surroundings,
         )
         kept = {name: settings[name] for name in ("answers", "watchers", "auxdata") if name in settings}
         if what is not None and settings.get("supervisor") is not None:
@@ -266,14 +272,6 @@ class Replay:
     def assemble(self, configuration: Any = None, **settings: Any) -> CassetteAssembly:
         """As ``ripieno.assemble``: its runs are replayed. Nothing is connected, unless this is a fork."""
         return assemble_with(self, configuration, **settings)
-
-
-def _surroundings(workspace: str | None) -> Surroundings | None:
-    """Surroundings without permissions; records name the workspace."""
-    if workspace is None:
-        return None
-    # The run's own events contain the alerts.
-    return Surroundings(workspace=pathlib.Path(workspace), spawner=LocalSpawner(), secrets={}, alert=lambda _: None)
 
 
 def _ensembles(line: CassetteLine) -> tuple[RecordedEnsemble, ...]:

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest, Confirmer
@@ -24,7 +23,7 @@ from ripieno.execution.call import Call
 from ripieno.execution.records import NOT_RUN, UNRECORDED
 from ripieno.models import Model, Protocol, Provider
 from ripieno.models.fallback import FallbackModel
-from ripieno.models.protocol import Natives
+from ripieno.models.protocol import Natives, Transport
 from ripieno.models.protocols.prompted import prompted_protocol
 from ripieno.models.protocols.text_calls.interpreter import interpret
 from ripieno.storage.redaction import Redactor
@@ -42,7 +41,7 @@ class _ImmediateRetries(RetryPolicy):
         return None if RetryPolicy.pause(self, failed, asked, chance) is None else 0.0
 
 
-class ReplayedTransport:
+class ReplayedTransport(Transport):
     """Gives the recorded answers. Requests must equal the recorded ones, unless it is ``lenient``."""
 
     def __init__(self, player: Player, redactor: Redactor, *, lenient: bool) -> None:
@@ -51,16 +50,10 @@ class ReplayedTransport:
         self._lenient = lenient
         self._body: dict[str, Any] = {}
 
-    def open(self) -> None:
-        """Does nothing."""
-
-    def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
+    @contextlib.asynccontextmanager
+    async def exchange(self, body: bytes, *, path: str, stream: bool) -> AsyncGenerator[AsyncIterator[Natives], None]:
         """As ``Transport.exchange``. Errors: ``ReplayDivergence``, and recorded errors."""
         del path, stream
-        return self._exchange(body)
-
-    @contextlib.asynccontextmanager
-    async def _exchange(self, body: bytes) -> AsyncGenerator[AsyncIterator[Natives], None]:
         line = await self._player.take("request")
         self._compare(line, body)
         number = line.fields["request"]
@@ -92,9 +85,6 @@ class ReplayedTransport:
         now = self._redactor.value(read_body(body))
         if digest(now) != line.fields["digest"] and not self._lenient:
             raise self._player.diverged(differ(recorded, now))
-
-    async def close(self) -> None:
-        """Does nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,8 +93,6 @@ class RecordedTool:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedEnsemble:
-    """An ensemble of an offer, with its tools."""
-
     name: str
     prefix: str
     description: str
@@ -117,8 +115,6 @@ def record_offer(offer: Offer) -> tuple[RecordedEnsemble, ...]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedFailure:
-    """The failure of a provider."""
-
     kind: Literal["unreachable", "refusal", "wire", "other"]
     provider: str
     reason: str
@@ -136,7 +132,6 @@ class RecordedFailure:
         return cls(kind=kind, **{name: getattr(error, name) for name in names})
 
     def error(self) -> ProviderFailure:
-        """An equal error."""
         if self.kind == "wire":
             return WireInvalidity(self.provider, self.reason, hint=self.hint, retryable=self.retryable)
         common: dict[str, Any] = {name: getattr(self, name) for name in ("hint", "category", "retryable", "after")}

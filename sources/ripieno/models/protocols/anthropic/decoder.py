@@ -114,7 +114,6 @@ class Decoder(AnswerDecoder):
         self._usage.update({name: value for name, value in usage.items() if value is not None})
 
     def _read_message(self, message: Mapping[str, Any]) -> None:
-        """Reads a complete answer, which some servers send instead of a stream."""
         self._begin(message)
         for place, start in enumerate(message.get("content") or ()):
             self._start(place, start)
@@ -187,7 +186,6 @@ class Decoder(AnswerDecoder):
             block.invocation = block.read()
 
     def _seal(self) -> None:
-        """Seals complete blocks, in the model's order."""
         pending = self._pending
         while pending and pending[0].stopped and (len(pending) > 1 or not pending[0].doubtful()):
             self._sealed(pending.popleft())

@@ -30,6 +30,8 @@ from ripieno.models.protocols.common.requests import (
     Check,
     choice_of,
     decoded,
+    flag_in,
+    number_in,
     refused,
     table_in,
     tables_in,
@@ -63,6 +65,20 @@ def choice_in(native: Native, declared: Declared) -> tuple[str | None, tuple[str
             f"The mode of allowed_tools is {mode!r}; known are auto and required.", parameter="tool_choice"
         )
     return mode, tuple(name for tool in tables_in(allowed, "tools") for name in _named(tool, declared))
+
+
+def read_controls(native: Native, declared: Declared, **fields: Any) -> Controls:
+    """The controls that both wires write alike, and those in ``fields``. Errors: ``InputError``."""
+    choice, allowed = choice_in(native, declared)
+    return Controls(
+        temperature=number_in(native, "temperature"),
+        top_p=number_in(native, "top_p"),
+        stream=flag_in(native, "stream") or False,
+        tool_choice=choice,
+        allowed_tools=allowed,
+        parallel=flag_in(native, "parallel_tool_calls"),
+        **fields,
+    )
 
 
 def _named(tool: Native, declared: Declared) -> Sequence[str]:

@@ -44,7 +44,6 @@ class PartialCall:
         self._add(call)
 
     def goes_on(self, call: Mapping[str, Any]) -> bool:
-        """Whether a part continues this call."""
         return not call.get("name") or (self._given is not None and call.get("id") == self._given)
 
     def add(self, part: Mapping[str, Any]) -> None:

@@ -194,8 +194,6 @@ class _UserContent:
 
 
 class _ModelContent:
-    """One content of the model under construction."""
-
     __slots__ = ("_call", "_parts", "_placeholder", "_signed")
 
     def __init__(self, placeholder: str | None) -> None:

@@ -15,8 +15,6 @@ from ripieno.models.protocols.openai_chat.invocations import NAME, extras_in, fu
 
 
 class Slot:
-    """One call while it is streamed."""
-
     def __init__(self, index: int, number: object) -> None:
         #: The call's index in the answer, from 0, and the server's index, if any.
         self.index = index

@@ -6,14 +6,12 @@ from typing import Any
 from ripieno.canisters import Controls
 from ripieno.ensembles.offers import Offer
 from ripieno.models.protocol import Capabilities, ControlsProcessor, Native
-from ripieno.models.protocols.common.openai import choice_in, choice_keys, format_object
+from ripieno.models.protocols.common.openai import choice_keys, format_object, read_controls
 from ripieno.models.protocols.common.requests import (
     count_in,
     effort_in,
-    flag_in,
     format_in,
     format_of,
-    number_in,
     sampling_of,
     table_in,
     texts_in,
@@ -52,19 +50,14 @@ CONTROLS = OpenaiChatControls()
 
 def controls_in(native: Native, declared: Declared) -> Controls:
     """The controls of a request with these tools. Errors: ``InputError``."""
-    choice, allowed = choice_in(native, declared)
     tokens = count_in(native, "max_completion_tokens")
     form = table_in(native, "response_format")
-    return Controls(
-        temperature=number_in(native, "temperature"),
+    return read_controls(
+        native,
+        declared,
         output_tokens=count_in(native, "max_tokens") if tokens is None else tokens,
-        top_p=number_in(native, "top_p"),
         stop=texts_in(native, "stop"),
         reasoning=effort_in(native, "reasoning_effort"),
-        stream=flag_in(native, "stream") or False,
-        tool_choice=choice,
-        allowed_tools=allowed,
-        parallel=flag_in(native, "parallel_tool_calls"),
         format=format_in(form, table_in(form, "json_schema"), "response_format") if form else None,
     )
 

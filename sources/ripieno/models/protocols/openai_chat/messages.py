@@ -80,8 +80,6 @@ def _assistant(canister: AssistantCanister, *, replay: bool = False) -> bytes:
 
 
 class _AssistantMessage:
-    """One message of the assistant under construction."""
-
     __slots__ = ("_calls", "_contents")
 
     def __init__(self) -> None:

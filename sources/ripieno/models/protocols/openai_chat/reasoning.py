@@ -21,8 +21,6 @@ ORDINARY = frozenset({"role", "content", "tool_calls", "refusal"})
 
 
 class Collected:
-    """Collects the additions to one message."""
-
     __slots__ = ("_values",)
 
     def __init__(self) -> None:

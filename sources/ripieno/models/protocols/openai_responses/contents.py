@@ -23,7 +23,6 @@ def parts_of(contents: Sequence[Content]) -> str | list[Mapping[str, Any]]:
 
 
 def is_plain_text(part: Mapping[str, Any]) -> bool:
-    """Whether a part is only a text."""
     return part["type"] == "input_text" and set(part) == {"type", "text"}
 
 

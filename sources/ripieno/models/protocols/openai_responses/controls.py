@@ -8,15 +8,13 @@ from ripieno.canisters import Controls
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.models.protocol import Capabilities, ControlsProcessor, Native
-from ripieno.models.protocols.common.openai import choice_in, choice_keys, format_object
+from ripieno.models.protocols.common.openai import choice_keys, format_object, read_controls
 from ripieno.models.protocols.common.requests import (
     check,
     count_in,
     effort_in,
-    flag_in,
     format_in,
     format_of,
-    number_in,
     sampling_of,
     table_in,
     unless,
@@ -59,19 +57,14 @@ CONTROLS = OpenaiResponsesControls()
 
 def controls_in(native: Native, declared: Declared) -> Controls:
     """The controls of a request with these tools. Errors: ``InputError``."""
-    choice, allowed = choice_in(native, declared)
     reasoning, text = table_in(native, "reasoning"), table_in(native, "text")
     check(reasoning, _REASONING, "reasoning.")
     form = table_in(text, "format")
-    return Controls(
-        temperature=number_in(native, "temperature"),
+    return read_controls(
+        native,
+        declared,
         output_tokens=count_in(native, "max_output_tokens"),
-        top_p=number_in(native, "top_p"),
         reasoning=effort_in(reasoning, "effort"),
-        stream=flag_in(native, "stream") or False,
-        tool_choice=choice,
-        allowed_tools=allowed,
-        parallel=flag_in(native, "parallel_tool_calls"),
         format=format_in(form, form, "text.format") if form else None,
         tool_calls=count_in(native, "max_tool_calls"),
     )

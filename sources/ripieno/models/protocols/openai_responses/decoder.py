@@ -265,7 +265,6 @@ class Decoder(AnswerDecoder):
     # Sealing, and the end.
 
     def _seal(self) -> None:
-        """Seals complete items, in the model's order."""
         pending = self._pending
         while pending and pending[0].done and (len(pending) > 1 or not pending[0].doubtful()):
             self._sealed(pending.popleft())

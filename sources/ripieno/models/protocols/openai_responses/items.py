@@ -37,7 +37,6 @@ def made_identifier(prefix: str, token: str, place: int) -> str:
 
 
 def is_made(identifier: object) -> bool:
-    """Whether we made an identifier."""
     return isinstance(identifier, str) and _MADE in identifier
 
 

@@ -10,8 +10,6 @@ from ripieno.models.protocols.openai_responses.items import CALLS, MESSAGE, UNFI
 
 
 class Item:
-    """An item while it is streamed."""
-
     def __init__(self, kind: str, index: object, identifier: object) -> None:
         self.kind = kind
         #: The server's index and identifier, if any.
@@ -116,8 +114,6 @@ _KEYS = ("call_id", "id")
 
 
 class Items:
-    """The items of one answer, in the model's order."""
-
     __slots__ = ("_last", "_open", "all")
 
     def __init__(self) -> None:

@@ -102,8 +102,6 @@ class Open:
 
 
 class Writer:
-    """A response under construction."""
-
     def __init__(self, asked: Asked) -> None:
         self._token = new_token()
         #: The constant members of the response, encoded, without the last brace.
@@ -121,7 +119,6 @@ class Writer:
         return b"event: %s\ndata: %s\n\n" % (kind.encode(), encode_json(event))
 
     def _about(self, word: str, response: bytes) -> bytes:
-        """An event with the whole response."""
         number, self._number = self._number, self._number + 1
         kind = f"response.{word}".encode()
         return b'event: %s\ndata: {"type":"%s","sequence_number":%d,"response":%s}\n\n' % (kind, kind, number, response)

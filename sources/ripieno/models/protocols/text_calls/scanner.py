@@ -114,7 +114,6 @@ class Parser:
         self._text, self._at = self._text[self._at :], 0
 
     def _say(self, end: int) -> bool:
-        """Takes the text before a position."""
         if end > self._at:
             self._texts.append(self._text[self._at : end])
             self._mute -= end - self._at
