@@ -25,12 +25,8 @@ def lost(**fields: Any) -> ProviderUnreachable:
 
 
 def in_virtual_time(main: Coroutine[Any, Any, float]) -> float:
-    """Runs to the end without waiting; gives what ``main`` gives."""
-    loop = VirtualLoop()
-    try:
-        return loop.run_until_complete(main)
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
 
 
 class Scripts:

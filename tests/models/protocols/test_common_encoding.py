@@ -15,7 +15,6 @@ from ripieno.canisters import (
     Controls,
     DocumentCanister,
     InvocationCanister,
-    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
     TextualContent,
@@ -23,7 +22,6 @@ from ripieno.canisters import (
 )
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
-from ripieno.jsonvalues import freeze
 from ripieno.models import Protocol
 from ripieno.models.protocol import Request
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
@@ -39,11 +37,7 @@ CONVERSATION: tuple[Canister, ...] = (
     UserCanister.of("Look."),
     AssistantCanister(
         content=(
-            OpaqueContent(
-                protocol="openai-chat",
-                kind="reasoning",
-                data=freeze({"reasoning_content": "Hm.", "extra_content": {"a": 1}}),
-            ),
+            wire_strategies.opaque("openai-chat", "reasoning", reasoning_content="Hm.", extra_content={"a": 1}),
             TextualContent(text="I look."),
         )
     ),

@@ -117,24 +117,71 @@ def _fields(controls: Controls) -> dict[str, Any]:
     return {name: getattr(controls, name) for name in Controls.__dataclass_fields__}
 
 
-def test_the_choice_among_tools_in_the_words_of_each_wire() -> None:
-    def choices(**fields: Any) -> tuple[Any, Any]:
-        bodies = [
-            json.loads(write(one, [], offer=OFFER, controls=Controls(**fields), allowed_tools=True))
-            for one in (ANTHROPIC, CHAT)
-        ]
-        return bodies[0].get("tool_choice"), bodies[1].get("tool_choice")
+FUNCTION = {"type": "function", "name": "read_file"}
+NESTED = {"type": "function", "function": {"name": "read_file"}}
+SERIAL = {"type": "auto", "disable_parallel_tool_use": True}
+NAMED = {"allowedFunctionNames": ["read_file"]}
+ALLOWED = {"mode": "auto", "tools": [FUNCTION]}
+REQUIRED = {"mode": "required", "tools": [FUNCTION]}
 
-    function = {"type": "function", "function": {"name": "read_file"}}
-    assert choices() == (None, None)
-    assert choices(tool_choice="auto") == ({"type": "auto"}, "auto")
-    assert choices(tool_choice="none") == ({"type": "none"}, "none")
-    assert choices(tool_choice="required") == ({"type": "any"}, "required")
-    assert choices(tool_choice="read_file") == ({"type": "tool", "name": "read_file"}, function)
-    assert choices(parallel=False)[0] == {"type": "auto", "disable_parallel_tool_use": True}
-    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [function]}}
-    assert choices(allowed_tools=("read_file",)) == (None, allowed)
-    assert choices(allowed_tools=()) == ({"type": "none"}, "none")
+
+@pytest.mark.parametrize(
+    ("fields", "messages", "chat", "responses", "gemini"),
+    [
+        ({}, None, None, None, None),
+        ({"parallel": False}, SERIAL, None, None, None),
+        ({"tool_choice": "auto"}, {"type": "auto"}, "auto", "auto", {"mode": "AUTO"}),
+        ({"tool_choice": "none"}, {"type": "none"}, "none", "none", {"mode": "NONE"}),
+        ({"allowed_tools": ()}, {"type": "none"}, "none", "none", {"mode": "NONE"}),
+        ({"tool_choice": "required"}, {"type": "any"}, "required", "required", {"mode": "ANY"}),
+        (
+            {"tool_choice": "read_file"},
+            {"type": "tool", "name": "read_file"},
+            NESTED,
+            FUNCTION,
+            {"mode": "ANY", **NAMED},
+        ),
+        (
+            {"allowed_tools": ("read_file",)},
+            None,
+            {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NESTED]}},
+            {"type": "allowed_tools", **ALLOWED},
+            {"mode": "VALIDATED", **NAMED},
+        ),
+        (
+            {"allowed_tools": ("read_file",), "tool_choice": "required"},
+            {"type": "any"},
+            {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NESTED]}},
+            {"type": "allowed_tools", **REQUIRED},
+            {"mode": "ANY", **NAMED},
+        ),
+    ],
+)
+def test_the_choice_among_tools_in_the_words_of_each_wire(
+    fields: dict[str, Any], messages: Any, chat: Any, responses: Any, gemini: Any
+) -> None:
+    def choice(protocol: Protocol, **capabilities: bool) -> Any:
+        body = json.loads(write(protocol, [], offer=OFFER, controls=Controls(**fields), **capabilities))
+        if protocol is GEMINI:
+            assert model_problems(body, GENERATE_CONTENT) == []
+            return body.get("toolConfig", {}).get("functionCallingConfig")
+        assert protocol is not RESPONSES or problems(body, ResponseCreateParamsStreaming) == []
+        return body.get("tool_choice")
+
+    wires = (ANTHROPIC, CHAT, RESPONSES, GEMINI)
+    assert tuple(choice(one, allowed_tools=True) for one in wires) == (messages, chat, responses, gemini)
+    if fields.keys() == {"allowed_tools"} and fields["allowed_tools"]:
+        # Where the provider has no word for it, execution alone holds the model to it.
+        assert [choice(one, allowed_tools=False) for one in wires] == [None] * 4
+
+
+def test_strict_is_a_mode_of_gemini() -> None:
+    def mode(**fields: Any) -> Any:
+        body = json.loads(write(GEMINI, [], offer=OFFER, controls=Controls(strict=True, **fields), strict=True))
+        return body["toolConfig"]["functionCallingConfig"]
+
+    assert mode() == mode(tool_choice="auto") == {"mode": "VALIDATED"}
+    assert mode(tool_choice="required") == {"mode": "ANY"}
 
 
 @both
@@ -154,48 +201,6 @@ def test_where_one_call_comes_at_a_time_no_wire_speaks_of_parallel_ones(protocol
             for one in (parallel, None)
         )
         assert said == unsaid
-
-
-def test_the_choice_among_tools_in_the_words_of_gemini() -> None:
-    def config(*, allowed: bool = True, **fields: Any) -> Any:
-        body = json.loads(
-            write(GEMINI, [], offer=OFFER, controls=Controls(**fields), allowed_tools=allowed, strict=True)
-        )
-        assert model_problems(body, GENERATE_CONTENT) == []
-        return body.get("toolConfig", {}).get("functionCallingConfig")
-
-    names = ["read_file", "list_rooms"]
-    assert config() is None
-    assert config(parallel=False) is None
-    assert config(tool_choice="auto") == {"mode": "AUTO"}
-    assert config(tool_choice="none") == config(allowed_tools=()) == {"mode": "NONE"}
-    assert config(tool_choice="required") == {"mode": "ANY"}
-    assert config(tool_choice="read_file") == {"mode": "ANY", "allowedFunctionNames": ["read_file"]}
-    assert config(allowed_tools=tuple(names)) == {"mode": "VALIDATED", "allowedFunctionNames": names}
-    assert config(allowed_tools=tuple(names), tool_choice="required") == {"mode": "ANY", "allowedFunctionNames": names}
-    assert config(strict=True) == config(strict=True, tool_choice="auto") == {"mode": "VALIDATED"}
-    assert config(strict=True, tool_choice="required") == {"mode": "ANY"}
-    # Where the provider has no word for it, execution alone holds the model to it.
-    assert config(allowed_tools=("read_file",), allowed=False) is None
-
-
-def test_the_choice_among_tools_in_the_words_of_responses() -> None:
-    def chosen(*, allowed: bool = True, **fields: Any) -> Any:
-        native = json.loads(write(RESPONSES, [], offer=OFFER, controls=Controls(**fields), allowed_tools=allowed))
-        assert problems(native, ResponseCreateParamsStreaming) == []
-        return native.get("tool_choice")
-
-    function = {"type": "function", "name": "read_file"}
-    assert chosen() is None
-    assert chosen(tool_choice="auto") == "auto"
-    assert chosen(tool_choice="none") == chosen(allowed_tools=()) == "none"
-    assert chosen(tool_choice="required") == "required"
-    assert chosen(tool_choice="read_file") == function
-    named = {"type": "allowed_tools", "mode": "auto", "tools": [function]}
-    assert chosen(allowed_tools=("read_file",)) == named
-    assert chosen(allowed_tools=("read_file",), tool_choice="required") == {**named, "mode": "required"}
-    # Where the provider has no word for it, execution alone holds the model to it.
-    assert chosen(allowed_tools=("read_file",), allowed=False) is None
 
 
 def test_allowed_tools_are_read() -> None:

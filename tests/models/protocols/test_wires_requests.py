@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -50,6 +51,14 @@ from tests.models.protocols.wire_losses import RETURNED, row_of
 from tests.support.golden_wires import addressed, messages_in
 from tests.support.wire_requests import OFFER, asked, both, break_somewhere, write
 
+PARAMETERS: Mapping[str, tuple[Any, Any]] = {
+    "anthropic": (
+        anthropic.types.message_create_params.MessageCreateParamsStreaming,
+        anthropic.types.message_create_params.MessageCreateParamsNonStreaming,
+    ),
+    "openai-chat": (CompletionCreateParamsStreaming, CompletionCreateParamsNonStreaming),
+    "openai-responses": (ResponseCreateParamsStreaming, ResponseCreateParamsNonStreaming),
+}
 of_messages = pytest.mark.parametrize("protocol", [ANTHROPIC, CHAT], ids=lambda protocol: protocol.name)
 
 
@@ -73,20 +82,14 @@ def test_requests_are_what_the_sdk_says(
     if protocol is RESPONSES:
         controls = dataclasses.replace(controls, stop=None)  # There is no word for it.
     body = json.loads(write(protocol, own, offer=OFFER, controls=controls, sampling=True))
+    if protocol is GEMINI:
+        assert model_problems(body, GENERATE_CONTENT) == []
+        return
     if protocol is ANTHROPIC:
         # The SDK's types say that these two are gone; where the provider's data says otherwise they are sent.
         body = {key: value for key, value in body.items() if key not in ("temperature", "top_p")}
-        streaming = anthropic.types.message_create_params.MessageCreateParamsStreaming
-        whole = anthropic.types.message_create_params.MessageCreateParamsNonStreaming
-        assert problems(body, streaming if controls.stream else whole) == []
-    elif protocol is GEMINI:
-        assert model_problems(body, GENERATE_CONTENT) == []
-    elif protocol is CHAT:
-        hint = CompletionCreateParamsStreaming if controls.stream else CompletionCreateParamsNonStreaming
-        assert problems(body, hint) == []
-    else:
-        hint = ResponseCreateParamsStreaming if controls.stream else ResponseCreateParamsNonStreaming
-        assert problems(body, hint) == []
+    streaming, whole = PARAMETERS[protocol.name]
+    assert problems(body, streaming if controls.stream else whole) == []
 
 
 def _has_details(canister: Canister) -> bool:
@@ -170,6 +173,13 @@ def test_arguments_that_cannot_be_read_do_not_return_to_a_server_that_parses_the
 # Requests of clients that are wrong. Those of wires with other keys have tests of their own.
 
 
+#: Images of both wires with invalid base64.
+BROKEN = [
+    {"type": "image", "source": {"type": "base64", "data": "?"}},
+    {"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}},
+]
+
+
 @of_messages
 @pytest.mark.parametrize(
     ("changes", "words"),
@@ -192,34 +202,8 @@ def test_arguments_that_cannot_be_read_do_not_return_to_a_server_that_parses_the
         ({"tool_choice": {"type": "magic"}}, "cannot be read|'magic'"),
         ({"stop": 7, "stop_sequences": 7}, "is a text or a list of texts"),
         ({"reasoning_effort": "huge", "output_config": {"effort": "huge"}}, "'huge'"),
-        (
-            {
-                "messages": [
-                    {
-                        "role": "user",
-                        "content": [
-                            {"type": "image", "source": {"type": "base64", "data": "?"}},
-                            {"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}},
-                        ],
-                    }
-                ]
-            },
-            "invalid base64|is not supported here",
-        ),
-        (
-            {
-                "messages": [
-                    {
-                        "role": "user",
-                        "content": [
-                            {"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}},
-                            {"type": "image", "source": {"type": "base64", "data": "?"}},
-                        ],
-                    }
-                ]
-            },
-            "invalid base64",
-        ),
+        ({"messages": [{"role": "user", "content": BROKEN}]}, "invalid base64|is not supported here"),
+        ({"messages": [{"role": "user", "content": BROKEN[::-1]}]}, "invalid base64"),
     ],
 )
 def test_a_wrong_request_is_an_error_that_says_what_is_wrong(
@@ -270,9 +254,7 @@ def test_results_alone(protocol: Protocol) -> None:
 def test_reasoning_of_one_message_is_one() -> None:
     """Two members of one name would lose one of them."""
 
-    def thought(**data: Any) -> OpaqueContent:
-        return OpaqueContent(protocol="openai-chat", kind="reasoning", data=freeze(data))
-
+    thought = functools.partial(wire_strategies.opaque, "openai-chat", "reasoning")
     first = thought(reasoning_content="One. ", reasoning_details=[{"a": 1}], extra_content={"a": 1}, reasoning="x")
     second = thought(reasoning_content="Two.", reasoning_details=[{"b": 2}], extra_content={"b": 2}, reasoning=["y"])
     call = InvocationCanister(identifier="c1", name="read_file")

@@ -3,13 +3,11 @@
 from typing import Any
 
 import pytest
-from frozendict import frozendict
 
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
     InvocationCanister,
-    OpaqueContent,
     TextualContent,
     UserCanister,
 )
@@ -23,9 +21,8 @@ from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.transport.sse import DONE
 from tests.models.protocols.listening import Listening
-from tests.support.golden_wires import PROTOCOLS
-
-both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
+from tests.models.protocols.wire_strategies import opaque
+from tests.support.wire_requests import both
 
 
 def chunk(*fragments: Any, reason: str | None = None, **delta: Any) -> Native:
@@ -264,11 +261,7 @@ def test_what_chat_servers_send_beside() -> None:
     assert collect(heard.events) == (
         AssistantCanister(
             content=(
-                OpaqueContent(
-                    protocol="openai-chat",
-                    kind="reasoning",
-                    data=frozendict(reasoning_content="Hm.", reasoning="Hm."),
-                ),
+                opaque("openai-chat", "reasoning", reasoning_content="Hm.", reasoning="Hm."),
                 TextualContent(text="No index. In parts."),
             )
         ),
@@ -293,12 +286,11 @@ def test_what_messages_servers_send_beside() -> None:
         reason("end_turn"),
     )
     heard.end()
-    compaction = frozendict(type="compaction", content="Shorter.")
     assert collect(heard.events) == (
         AssistantCanister(
             content=(
                 TextualContent(text="Begun. Done."),
-                OpaqueContent(protocol="anthropic", kind="compaction", data=compaction),
+                opaque("anthropic", "compaction", type="compaction", content="Shorter."),
             )
         ),
     )

@@ -26,9 +26,7 @@ from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from tests.models.protocols.test_wires_golden import natives_of, read, written
-from tests.support.golden_wires import PROTOCOLS
-
-both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
+from tests.support.wire_requests import both
 
 # The short way.
 

@@ -34,66 +34,33 @@ notes = st.builds(DocumentContent, data=texts.map(str.encode), mime_type=st.just
 links = st.builds(
     DocumentContent, url=st.just("https://example.org/a"), mime_type=st.sampled_from(["image/*", "application/pdf"])
 )
-foreign = st.builds(
-    OpaqueContent, protocol=st.just("elsewhere"), kind=st.just("thinking"), data=st.just(frozendict(secret="no"))
-)
-thinking = st.builds(
-    lambda text: OpaqueContent(
-        protocol="anthropic",
-        kind="thinking",
-        data=frozendict(type="thinking", thinking=text, signature="c2ln"),
-    ),
-    texts,
-)
-details = st.builds(
-    lambda text: OpaqueContent(
-        protocol="openai-chat",
-        kind="reasoning",
-        # Signed: what is not may go on, and streamed it would be one with the next.
-        data=freeze({"reasoning_details": [{"type": "reasoning.text", "text": text, "index": 0, "signature": "c2ln"}]}),
-    ),
-    texts,
-)
-thoughts = st.builds(
-    lambda text: OpaqueContent(
-        protocol="gemini", kind="thought", data=frozendict(text=text, thought=True, thoughtSignature="c2ln")
-    ),
-    texts,
-)
-signatures = st.just(OpaqueContent(protocol="gemini", kind="signature", data=frozendict(thoughtSignature="c2ln")))
-reasons = st.builds(
-    lambda text: OpaqueContent(
-        protocol="openai-responses",
-        kind="reasoning",
-        data=freeze(
-            {
-                "type": "reasoning",
-                "id": "rs_1",
-                "summary": [{"type": "summary_text", "text": text}],
-                "encrypted_content": "c2ln",
-            }
-        ),
-    ),
-    texts,
-)
-searches = st.just(
-    OpaqueContent(
-        protocol="openai-responses",
-        kind="web_search_call",
-        data=freeze(
-            {
-                "type": "web_search_call",
-                "id": "ws_1",
-                "status": "completed",
-                "action": {"type": "search", "query": "Wien"},
-            }
-        ),
-    )
-)
+
+
+def opaque(protocol: str, kind: str, **data: Any) -> OpaqueContent:
+    return OpaqueContent(protocol=protocol, kind=kind, data=freeze(data))
+
+
+def signed(text: str) -> OpaqueContent:
+    """A detail of reasoning. Unsigned, it may go on, and streamed it would be one with the next."""
+    detail = {"type": "reasoning.text", "text": text, "index": 0, "signature": "c2ln"}
+    return opaque("openai-chat", "reasoning", reasoning_details=[detail])
+
+
+def reasoned(text: str) -> OpaqueContent:
+    item = {"id": "rs_1", "summary": [{"type": "summary_text", "text": text}], "encrypted_content": "c2ln"}
+    return opaque("openai-responses", "reasoning", type="reasoning", **item)
+
+
+foreign = st.just(opaque("elsewhere", "thinking", secret="no"))
+thinking = texts.map(lambda text: opaque("anthropic", "thinking", type="thinking", thinking=text, signature="c2ln"))
+details = texts.map(signed)
+thoughts = texts.map(lambda text: opaque("gemini", "thought", text=text, thought=True, thoughtSignature="c2ln"))
+signatures = st.just(opaque("gemini", "signature", thoughtSignature="c2ln"))
+reasons = texts.map(reasoned)
+search = {"id": "ws_1", "status": "completed", "action": {"type": "search", "query": "Wien"}}
+searches = st.just(opaque("openai-responses", "web_search_call", type="web_search_call", **search))
 #: What stands beside the text that follows it, if one does.
-phases = st.just(
-    OpaqueContent(protocol="openai-responses", kind="message", data=frozendict(type="message", phase="commentary"))
-)
+phases = st.just(opaque("openai-responses", "message", type="message", phase="commentary"))
 #: What each wire keeps as it came, and would return.
 OWN: Mapping[str, st.SearchStrategy[OpaqueContent]] = {
     "anthropic": thinking,

@@ -20,7 +20,7 @@ from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.execution import Execution
 from ripieno.models import Model
-from ripieno.models.protocol import Natives
+from ripieno.models.protocol import Natives, Transport
 from ripieno.storage.redaction import Redactor
 from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay
@@ -110,7 +110,7 @@ def test_which_variables_are_secrets() -> None:
     assert set(secrets_among(variables)) == {"quite plain words", "q8ZkT2vPz81mNc04LsDw"}
 
 
-class Failing:
+class Failing(Transport):
     """Fails as often as it is told, in the words of an endpoint that repeats the key; then another one answers."""
 
     def __init__(self, inner: Any, failures: Sequence[Exception]) -> None:
@@ -123,12 +123,6 @@ class Failing:
             raise self._failures.pop(0)
         async with self._inner.exchange(body, path=path, stream=stream) as natives:
             yield natives
-
-    def open(self) -> None:
-        """There is nothing to make ready."""
-
-    async def close(self) -> None:
-        """Nothing is open."""
 
 
 def failing(failures: Sequence[Exception], retries: int) -> Model:
