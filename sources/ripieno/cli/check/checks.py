@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from ripieno.cli.check.descriptors import check_descriptors
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.gateway import check_gateway
-from ripieno.cli.check.models import check_models
+from ripieno.cli.check.models import check_models, check_schemas
 from ripieno.cli.check.needs import check_programs, check_variables
-from ripieno.cli.check.schemas import check_schemas
 from ripieno.cli.common.findings import Check, Subject
 from ripieno.cli.common.rules import check_names, check_replaced, check_rules
 from ripieno.ensembles import Origin

@@ -4,21 +4,16 @@ import sys
 
 import click
 
-from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters import Conversation
-from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
-from ripieno.cli.common.terminal import ShownConfirmer, Terminal
-from ripieno.cli.conversations.cassettes import begin
-from ripieno.cli.conversations.conversation import Wanted, follow, run_options
-from ripieno.cli.conversations.persistence import Keeper, open_keeper
+from ripieno.cli.common.terminal import Terminal
+from ripieno.cli.conversations.cassettes import begin, exit_of
+from ripieno.cli.conversations.conversation import Wanted, converse, run_options
+from ripieno.cli.conversations.persistence import open_keeper
 from ripieno.exceptions import InputError
 from ripieno.testing.cassettes import Replay
-
-#: The finishes of a run that has an answer.
-ANSWERED = ("stop", "terminal")
 
 
 @click.command()
@@ -50,18 +45,5 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     loaded = load_layers(settings)
     conversation = Conversation.of(text) if text is not None else begin(wanted.cassette)
     with Terminal() as terminal, open_keeper(loaded) as keeper, keeper.conducting(conversation.identifier):
-        ended = run_async(_ask(loaded, wanted, conversation, terminal, keeper), wake=terminal.interrupt)
-    raise click.exceptions.Exit(exit_codes.GOOD if ended.finish in ANSWERED else exit_codes.REFUSED)
-
-
-async def _ask(
-    loaded: LoadedConfiguration, wanted: Wanted, conversation: Conversation, terminal: Terminal, keeper: Keeper
-) -> Conversation:
-    confirmer = ShownConfirmer(wanted.confirmer(terminal))
-    renderer = wanted.renderer()
-    async with wanted.assembly(loaded, confirmer, renderer, keeper) as assembly:
-        run = wanted.conduct(assembly, conversation)
-        try:
-            return await follow(run, assembly, renderer, confirmer)
-        finally:
-            keeper.keep(run.conversation, run.model.identity, wanted.tools)
+        ended = run_async(converse(loaded, wanted, conversation, terminal, keeper), wake=terminal.interrupt)
+    raise exit_of(ended)

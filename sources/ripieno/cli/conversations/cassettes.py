@@ -19,6 +19,8 @@ from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.cassettes.assembly import CassetteAssembly
 
 Cassette: TypeAlias = Recorder | Replay
+#: The finishes of a run that has an answer.
+ANSWERED = ("stop", "terminal")
 _FILE = click.Path(path_type=pathlib.Path, dir_okay=False)
 #: The parameters that the options give to a command.
 NAMES = ("record", "replay", "fork", "speed", "lenient")
@@ -85,7 +87,12 @@ def replay_runs(replay: Replay, renderer: Renderer, prompt: str | None = None) -
     ended = run_async(_replay(replay, renderer, prompt))
     if not replay.whole:
         say(f"The recording in {replay.path} is incomplete: it was interrupted.")
-    raise click.exceptions.Exit(exit_codes.GOOD if ended.finish in ("stop", "terminal") else exit_codes.REFUSED)
+    raise exit_of(ended)
+
+
+def exit_of(ended: Conversation) -> click.exceptions.Exit:
+    """The exit of a command whose last run has ended."""
+    return click.exceptions.Exit(exit_codes.GOOD if ended.finish in ANSWERED else exit_codes.REFUSED)
 
 
 async def _replay(replay: Replay, renderer: Renderer, prompt: str | None) -> Conversation:

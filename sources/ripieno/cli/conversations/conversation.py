@@ -166,6 +166,27 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+async def converse(
+    loaded: LoadedConfiguration,
+    wanted: Wanted,
+    conversation: Conversation,
+    terminal: Terminal,
+    keeper: Keeper,
+    *,
+    answers: Mapping[str, Given] | None = None,
+    can_wait: bool = False,
+) -> Conversation:
+    """Conducts a conversation, shows it and saves it. ``can_wait`` is that of ``Wanted.confirmer``."""
+    confirmer = ShownConfirmer(wanted.confirmer(terminal, can_wait=can_wait))
+    renderer = wanted.renderer()
+    async with wanted.assembly(loaded, confirmer, renderer, keeper) as assembly:
+        run = wanted.conduct(assembly, conversation, answers=answers, caller=keeper.caller(conversation))
+        try:
+            return await follow(run, assembly, renderer, confirmer)
+        finally:
+            keeper.keep(run.conversation, run.model.identity, wanted.tools)
+
+
 async def follow(run: Run, assembly: Assembly, renderer: Renderer, confirmer: ShownConfirmer) -> Conversation:
     """Shows a run until it ends. Returns its conversation. Errors: those of the run."""
     attended = is_attended()

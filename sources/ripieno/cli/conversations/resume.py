@@ -2,18 +2,14 @@
 
 import click
 
-from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.canisters import Conversation
-from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
-from ripieno.cli.common.terminal import ShownConfirmer, Terminal
-from ripieno.cli.conversations.ask import ANSWERED
-from ripieno.cli.conversations.conversation import Wanted, follow, run_options
-from ripieno.cli.conversations.persistence import Keeper, open_keeper
+from ripieno.cli.common.terminal import Terminal
+from ripieno.cli.conversations.cassettes import ANSWERED, exit_of
+from ripieno.cli.conversations.conversation import Wanted, converse, run_options
+from ripieno.cli.conversations.persistence import open_keeper
 from ripieno.cli.conversations.recall import find, recall
-from ripieno.conducting.resume import Resumable
 from ripieno.exceptions import InputError
 
 
@@ -45,19 +41,8 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
             if not resumable.conversation.open and resumable.conversation.finish in ANSWERED:
                 advice = f"To add a message: ripieno chat --resume {found.identifier[:8]}"
                 raise InputError(f"The conversation {found.identifier} has ended. {advice}")
-            ended = run_async(_resume(loaded, chosen, resumable, terminal, keeper), wake=terminal.interrupt)
-    raise click.exceptions.Exit(exit_codes.GOOD if ended.finish in ANSWERED else exit_codes.REFUSED)
-
-
-async def _resume(
-    loaded: LoadedConfiguration, wanted: Wanted, resumable: Resumable, terminal: Terminal, keeper: Keeper
-) -> Conversation:
-    confirmer = ShownConfirmer(wanted.confirmer(terminal, can_wait=True))
-    renderer = wanted.renderer()
-    async with wanted.assembly(loaded, confirmer, renderer, keeper) as assembly:
-        caller = keeper.caller(resumable.conversation)
-        run = wanted.conduct(assembly, resumable.conversation, answers=resumable.answers, caller=caller)
-        try:
-            return await follow(run, assembly, renderer, confirmer)
-        finally:
-            keeper.keep(run.conversation, run.model.identity, wanted.tools)
+            going = converse(
+                loaded, chosen, resumable.conversation, terminal, keeper, answers=resumable.answers, can_wait=True
+            )
+            ended = run_async(going, wake=terminal.interrupt)
+    raise exit_of(ended)

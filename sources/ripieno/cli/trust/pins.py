@@ -277,10 +277,6 @@ def _compare(
     failures = [look.failure for look in looks if look.failure is not None]
     if failures:
         raise AssemblyFailure("Not everything could be compared:", failures)
-    return _good(looks, check=check, approve=approve)
-
-
-def _good(looks: list[Look], *, check: bool, approve: bool) -> bool:
     if check:
         return all(look.comparison.same for look in looks)
     return approve or not any(look.refused for look in looks)
