@@ -136,8 +136,7 @@ def test_another_score_is_not_played(user: User) -> None:
 def test_whoever_rehearses_it_is_told_of_bundled_ensembles_only(tmp_path: pathlib.Path) -> None:
     score = find_score("repair")
     loaded = load_configuration(
-        score.setup.configuration,
-        places=Places(configuration=tmp_path / "configuration", state=tmp_path / "state"),
+        score.setup.configuration, places=Places(configuration=tmp_path / "configuration", state=tmp_path / "state")
     )
     wanted = wanted_ensembles(score, loaded)
     assert {one.name for one in wanted} == set(score.setup.configuration["ensembles"]["enabled"])

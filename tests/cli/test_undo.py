@@ -105,10 +105,7 @@ def test_what_cannot_be_undone_is_passed_over(barred: Call, user: User) -> None:
         ],
     )
     done = barred("undo", "1", "--skip")
-    assert (done.code, done.out.splitlines()[1:]) == (
-        1,
-        ["  What 'large' was before is too large, and was not kept."],
-    )
+    assert (done.code, done.out.splitlines()[1:]) == (1, ["  What 'large' was before is too large, and was not kept."])
     assert sorted(one.name for one in user.workspace.iterdir()) == ["first", "second"]
     # As many as the list has them: the one that is passed over is counted.
     done = barred("undo", "2", "--skip")

@@ -143,8 +143,7 @@ def test_a_tool_without_its_ensemble_gets_the_whole_command(
     call: Call, user: User, arguments: list[str], advice: str
 ) -> None:
     user.ensemble(
-        "far",
-        '[ensemble]\nname = "far"\n[connection]\norigin = "mcp"\ntransport = "stdio"\ncommand = ["nowhere"]\n',
+        "far", '[ensemble]\nname = "far"\n[connection]\norigin = "mcp"\ntransport = "stdio"\ncommand = ["nowhere"]\n'
     )
     done = call("invoke", *arguments)
     assert (done.code, done.out) == (exit_codes.INPUT, "")

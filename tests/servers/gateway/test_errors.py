@@ -135,10 +135,7 @@ async def test_a_conversation_that_is_too_long_says_so_as_clients_look_for_it(tm
         )
         return Response(body, status_code=400, media_type="application/json")
 
-    async with (
-        serving(answer) as (url, _),
-        fronting(tmp_path, KINDS["openai-chat"], f"{url}/v1") as front,
-    ):
+    async with serving(answer) as (url, _), fronting(tmp_path, KINDS["openai-chat"], f"{url}/v1") as front:
         with pytest.raises(openai.BadRequestError) as caught:
             await _responses(front, True)
         assert caught.value.code == "context_length_exceeded"
@@ -250,10 +247,7 @@ async def breaking(folder: pathlib.Path, kind: Kind, how: str) -> AsyncGenerator
 
         return StreamingResponse(pieces(), media_type="text/event-stream")
 
-    async with (
-        serving(answer) as (url, _),
-        fronting(folder, kind, base_url(url, kind.protocol)) as front,
-    ):
+    async with serving(answer) as (url, _), fronting(folder, kind, base_url(url, kind.protocol)) as front:
         yield front
 
 
@@ -334,9 +328,6 @@ async def test_answers_that_cannot_be_read_are_errors_of_http(kind: Kind, tmp_pa
             return Response(b"data: {nonsense\n\n", media_type="text/event-stream")
         return Response(b'{"nothing":', media_type="application/json")
 
-    async with (
-        serving(answer) as (url, _),
-        fronting(tmp_path, kind, base_url(url, kind.protocol)) as front,
-    ):
+    async with serving(answer) as (url, _), fronting(tmp_path, kind, base_url(url, kind.protocol)) as front:
         for error in await fails(front, "InternalServerError", "invalid JSON"):
             assert error.status_code == 502

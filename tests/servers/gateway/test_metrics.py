@@ -123,10 +123,7 @@ async def test_requests_are_counted_under_names_that_the_operator_gave(tmp_path:
     assert told.values(f"{SECONDS}_count", model, "error_type") == {("small", ""): 4, ("", "400"): 1}
     assert 0 < told.one(f"{SECONDS}_sum", gen_ai_request_model="small") < 60
     assert told.values(f"{FIRST}_count", provider, model) == {("back", "small"): 2}
-    assert told.values(TOKENS, model, "gen_ai_token_type") == {
-        ("small", "input"): 400,
-        ("small", "output"): 28,
-    }
+    assert told.values(TOKENS, model, "gen_ai_token_type") == {("small", "input"): 400, ("small", "output"): 28}
     assert told.values(REFUSALS, "ripieno_refusal_reason") == {
         ("bad_request",): 1,
         ("invalid_api_key",): 2,

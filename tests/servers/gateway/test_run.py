@@ -278,10 +278,7 @@ async def test_one_call_alone_is_told_where_the_client_allows_one(tmp_path: path
 
 async def test_without_words_for_it_nothing_of_what_runs_here_is_told(tmp_path: pathlib.Path) -> None:
     look = Counted()
-    turns = [
-        turn("I look.", calls=[call("look", "a"), call("shell", "x")]),
-        turn("{a} {x}"),
-    ]
+    turns = [turn("I look.", calls=[call("look", "a"), call("shell", "x")]), turn("{a} {x}")]
     alone = [turn("One.", calls=[call("look", "a")]), turn("", calls=[call("look", "b", n=1)]), turn("{a}"), turn("?")]
     async with staged(tmp_path, ensemble(tool("look", look))) as played:
         for protocol in ("openai-chat", "anthropic"):

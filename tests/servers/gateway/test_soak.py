@@ -42,11 +42,7 @@ CLIENTS = 24
 #: answer takes, so that keeping any of these is found. Measured: about 150.
 KEPT = 512
 KEYS = {"ada": "the-key-of-ada-which-is-long", "bob": "the-key-of-bob-which-is-long"}
-PATHS = {
-    "openai-responses": "/v1/responses",
-    "openai-chat": "/v1/chat/completions",
-    "anthropic": "/v1/messages",
-}
+PATHS = {"openai-responses": "/v1/responses", "openai-chat": "/v1/chat/completions", "anthropic": "/v1/messages"}
 MARKER = re.compile(r"m\d{6}z")
 #: What is requested, and how often.
 SHARES = {

@@ -154,10 +154,7 @@ async def gated(
     folder: pathlib.Path, kind: Kind, *, begins: bool = True, **settings: Any
 ) -> AsyncGenerator[tuple[Front, Gated], None]:
     backend = Gated(kind, begins=begins)
-    async with (
-        serving(backend) as (url, _),
-        fronting(folder, kind, base_url(url, kind.protocol), **settings) as front,
-    ):
+    async with serving(backend) as (url, _), fronting(folder, kind, base_url(url, kind.protocol), **settings) as front:
         try:
             yield front, backend
         finally:

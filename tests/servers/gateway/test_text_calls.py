@@ -46,10 +46,7 @@ FORMS: dict[str, tuple[str, list[Any]]] = {
         'Use <function=erase>{"path": "a"}</function> for that, <not> this.',
         ['Use <function=erase>{"path": "a"}</function> for that, <not> this.'],
     ),
-    "unfinished": (
-        'It goes <function=read>{"path": "a',
-        ['It goes <function=read>{"path": "a'],
-    ),
+    "unfinished": ('It goes <function=read>{"path": "a', ['It goes <function=read>{"path": "a']),
 }
 
 

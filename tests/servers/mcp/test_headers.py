@@ -18,10 +18,7 @@ from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
 
 READ = Policy(effect="read")
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
 HEADERS = {
     "accept": "application/json, text/event-stream",
     "mcp-protocol-version": "2026-07-28",

@@ -204,10 +204,7 @@ async def test_a_flood_of_progress_is_thinned_and_ends_at_its_end(tmp_path: path
             last.set()
 
     house = Ensemble.of_functions("house", [hurry], policy=READ)
-    async with (
-        entered(tmp_path) as assembly,
-        Client(create_server(assembly, ensembles=[house]), mode=mode) as client,
-    ):
+    async with entered(tmp_path) as assembly, Client(create_server(assembly, ensembles=[house]), mode=mode) as client:
         await client.call_tool("hurry", {}, progress_callback=note)
         async with asyncio.timeout(PATIENCE):
             await last.wait()

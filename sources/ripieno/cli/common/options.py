@@ -9,6 +9,10 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Format = Literal["table", "json"]
+#: The types of options that name a file to write or read, and a folder to write to.
+FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
+FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 
 
 @dataclasses.dataclass(slots=True)
@@ -61,11 +65,7 @@ def common(command: Command) -> Command:
             help="The folder in which tools work, instead of the current one.",
         ),
         click.option(
-            "--debug",
-            is_flag=True,
-            callback=_keep,
-            expose_value=False,
-            help="Show the traceback of an error.",
+            "--debug", is_flag=True, callback=_keep, expose_value=False, help="Show the traceback of an error."
         ),
     )
     for option in reversed(options):

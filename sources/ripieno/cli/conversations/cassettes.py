@@ -1,7 +1,6 @@
 """``--record``, ``--replay`` and ``--fork``: runs that are recorded in a cassette, or replayed from one."""
 
 import contextlib
-import pathlib
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeAlias
 
@@ -14,6 +13,7 @@ from ripieno.canisters.contents import text_of
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import ReportingAssembly
 from ripieno.cli.common.main import run_async, say
+from ripieno.cli.common.options import FILE
 from ripieno.conducting.observers.console import Renderer
 from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.cassettes.assembly import CassetteAssembly
@@ -21,12 +21,11 @@ from ripieno.testing.cassettes.assembly import CassetteAssembly
 Cassette: TypeAlias = Recorder | Replay
 #: The finishes of a run that has an answer.
 ANSWERED = ("stop", "terminal")
-_FILE = click.Path(path_type=pathlib.Path, dir_okay=False)
 #: The parameters that the options give to a command.
 NAMES = ("record", "replay", "fork", "speed", "lenient")
 _OPTIONS = (
-    click.option("--record", metavar="FILE", type=_FILE, help="Record everything in a new cassette."),
-    click.option("--replay", metavar="FILE", type=_FILE, help="Replay a cassette, without key, network or tools."),
+    click.option("--record", metavar="FILE", type=FILE, help="Record everything in a new cassette."),
+    click.option("--replay", metavar="FILE", type=FILE, help="Replay a cassette, without key, network or tools."),
     click.option("--fork", metavar="N", type=click.IntRange(0), help="Replay N answers, then continue live."),
     click.option("--speed", metavar="X", type=float, help="Replay with the recorded timing, X times as fast."),
     click.option("--lenient", is_flag=True, help="Replay even if requests differ from the recorded ones."),

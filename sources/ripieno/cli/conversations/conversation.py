@@ -51,14 +51,7 @@ class Wanted:
 
     @classmethod
     def of(
-        cls,
-        *,
-        model: str | None,
-        agent: str | None,
-        tools: tuple[str, ...],
-        quiet: bool,
-        autonomous: bool,
-        defer: bool,
+        cls, *, model: str | None, agent: str | None, tools: tuple[str, ...], quiet: bool, autonomous: bool, defer: bool
     ) -> "Wanted":
         """The options from click. Errors: ``click.UsageError`` for contradictory options."""
         if agent is not None and tools:
@@ -122,12 +115,7 @@ class Wanted:
         ``caller`` is the gateway client that requested it; tools receive it as ``auxdata``.
         """
         return assembly.conduct(
-            conversation,
-            model=self.model,
-            agent=self.agent,
-            tools=self.tools,
-            answers=answers,
-            auxdata=caller or None,
+            conversation, model=self.model, agent=self.agent, tools=self.tools, answers=answers, auxdata=caller or None
         )
 
 

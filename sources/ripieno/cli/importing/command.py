@@ -15,7 +15,7 @@ from ripieno.assembly.configuration import LoadedConfiguration, Places, load_con
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import owner_of
 from ripieno.cli.common.main import say
-from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.options import EXISTING_FILE, FOLDER, Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.importing.ensembles import Made, Variables, make, propose_name
 from ripieno.cli.importing.servers import ServerEntry, find_entries, parse, read_entry
@@ -45,12 +45,9 @@ def import_() -> None:
 
 
 @import_.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path))
+@click.argument("file", type=EXISTING_FILE)
 @click.option(
-    "--into",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=pathlib.Path),
-    help="The folder to write to, instead of your own ensembles folder.",
+    "--into", metavar="DIR", type=FOLDER, help="The folder to write to, instead of your own ensembles folder."
 )
 @click.option("--only", metavar="NAME", multiple=True, help="Import only this server; may be repeated.")
 @click.option(

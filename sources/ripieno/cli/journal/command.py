@@ -11,7 +11,7 @@ from ripieno.assembly.configuration import Places
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
-from ripieno.cli.common.options import Format, common, formats
+from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.journal.selection import find_conversation, journals, open_journal, path_of, read_since
 from ripieno.cli.journal.transcript import excerpt, heading, moment, transcript
@@ -183,7 +183,7 @@ def search(
     "--output",
     "target",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    type=FILE,
     help="The file to write, instead of standard output. It must not exist.",
 )
 @journals
@@ -221,7 +221,7 @@ def export(*, conversation: str | None, target: pathlib.Path | None, file: pathl
     "--anchor",
     "anchored",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=pathlib.Path),
+    type=EXISTING_FILE,
     help="An earlier export; with it, lines cut off or rewritten since are detected.",
 )
 @formats

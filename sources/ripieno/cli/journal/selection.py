@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ripieno.assembly.configuration import Places
+from ripieno.cli.common.options import FILE
 from ripieno.exceptions import InputError
 from ripieno.storage.journal import NAME, Journal, Summary
 
@@ -20,13 +21,9 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 def journals(command: Command) -> Command:
     """Adds ``--journal``; the command receives it as ``file``."""
-    return click.option(
-        "--journal",
-        "file",
-        metavar="FILE",
-        type=click.Path(dir_okay=False, path_type=pathlib.Path),
-        help="The journal file, instead of your own.",
-    )(command)
+    return click.option("--journal", "file", metavar="FILE", type=FILE, help="The journal file, instead of your own.")(
+        command
+    )
 
 
 def path_of(file: pathlib.Path | None) -> pathlib.Path:

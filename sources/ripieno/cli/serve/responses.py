@@ -92,9 +92,7 @@ class _Served:
     "--max-turns", metavar="N", type=click.IntRange(1), help="The maximum number of model turns in one request."
 )
 @click.option(
-    "--hide-calls",
-    is_flag=True,
-    help="Hide calls that run here, for clients that would run every call they see.",
+    "--hide-calls", is_flag=True, help="Hide calls that run here, for clients that would run every call they see."
 )
 @click.option("--strict", is_flag=True, help="Refuse hosted tools that have no binding, instead of warning.")
 @click.option(
@@ -122,11 +120,7 @@ class _Served:
     "`ripieno serve key` makes keys for the configuration.",
 )
 @click.option(
-    "--allow-host",
-    "allowed",
-    metavar="NAME",
-    multiple=True,
-    help="Another host name of this machine that clients use.",
+    "--allow-host", "allowed", metavar="NAME", multiple=True, help="Another host name of this machine that clients use."
 )
 @logged
 @common
@@ -215,14 +209,7 @@ def _prepare(
         loaded = only(loaded, needed)
     # Imported once for all workers.
     importlib.import_module("ripieno.servers.gateway.application")
-    return _Served(
-        loaded=loaded,
-        chosen=chosen,
-        approve=approve,
-        listener=bind(host, port),
-        host=host,
-        log=log,
-    )
+    return _Served(loaded=loaded, chosen=chosen, approve=approve, listener=bind(host, port), host=host, log=log)
 
 
 def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> GatewayDescriptor:

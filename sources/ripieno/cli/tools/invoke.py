@@ -30,7 +30,7 @@ from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, make_assembly, say_alert, select_ensembles
 from ripieno.cli.common.main import run_async, say
-from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.common.options import FOLDER, Settings, common, pass_settings
 from ripieno.cli.common.tables import print_json
 from ripieno.cli.common.terminal import Terminal, make_confirmer
 from ripieno.cli.tools.explanation import Called, explain, suggest_tool, unknown_arguments
@@ -116,13 +116,7 @@ def _follow(reference: str, root: Mapping[str, Any]) -> Any:
 
 
 #: The JSON Schema names of simple Python types.
-_NAMES: Mapping[type, str] = {
-    type(None): "null",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-}
+_NAMES: Mapping[type, str] = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
 def _type_of(value: object) -> str:
@@ -202,7 +196,7 @@ _JSON = "application/json"
     "--output",
     "folder",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    type=FOLDER,
     help="Save images, sounds and documents of the result in this folder.",
 )
 @common
@@ -260,11 +254,7 @@ def invoke(
 
 
 async def _invoke(
-    loaded: LoadedConfiguration,
-    tool: str,
-    pairs: Sequence[str],
-    given: dict[str, object] | None,
-    confirmer: Confirmer,
+    loaded: LoadedConfiguration, tool: str, pairs: Sequence[str], given: dict[str, object] | None, confirmer: Confirmer
 ) -> Called:
     held: dict[str | None, list[Alert]] = {}
 

@@ -8,7 +8,7 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.cli.common.assembly import owner_of
-from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.common.options import FOLDER, Settings, common, pass_settings
 from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
@@ -94,10 +94,7 @@ def new() -> None:
 @new.command(short_help="Create a small ensemble that works.")
 @click.argument("name")
 @click.option(
-    "--folder",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=pathlib.Path),
-    help="The folder to write to, instead of your own ensembles folder.",
+    "--folder", metavar="DIR", type=FOLDER, help="The folder to write to, instead of your own ensembles folder."
 )
 @common
 @pass_settings

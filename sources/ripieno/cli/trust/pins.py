@@ -15,7 +15,7 @@ from ripieno.assembly.plugins import Registry
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_valid_layers, make_assembly, require_ensembles
 from ripieno.cli.common.main import run_async
-from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.options import FILE, Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import count, print_json
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
@@ -212,7 +212,7 @@ def _title(ensemble: str, what: str) -> str:
 @click.option(
     "--export",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    type=FILE,
     help="Write the pins to a file to share, such as ripieno.lock.toml; connects nothing.",
 )
 @click.option("--forget", metavar="E", multiple=True, help="Delete the pins of this ensemble; connects nothing.")

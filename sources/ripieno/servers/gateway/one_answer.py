@@ -45,11 +45,7 @@ from ripieno.canisters.faults import Fault
 _ITEMS = (TextDelta, ContentSealed, InvocationBegan, InvocationSealed)
 #: Separates texts of different turns if nothing else does.
 _BREAK = "\n\n"
-_LOST = Fault(
-    category="limit",
-    message="The call has no result: the run reached its limit.",
-    recoverable=False,
-)
+_LOST = Fault(category="limit", message="The call has no result: the run reached its limit.", recoverable=False)
 
 
 class ResponseMerger:

@@ -132,11 +132,7 @@ class Deferral:
     def keep(self, conversation: Conversation, model: str, tools: Sequence[str], caller: str) -> Paused:
         """Saves a waiting conversation, durably."""
         paused = Paused(
-            conversation=conversation,
-            workspace=self._workspace,
-            model=model,
-            tools=tuple(tools),
-            caller=caller,
+            conversation=conversation, workspace=self._workspace, model=model, tools=tuple(tools), caller=caller
         )
         self.save(paused)
         return paused
