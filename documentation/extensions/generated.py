@@ -1,4 +1,4 @@
-"""Directives for what the program can say about itself: descriptors, commands, data. They cannot drift."""
+"""Directives for text that is generated from the program: descriptors, commands, data."""
 
 import pathlib
 import tomllib
@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 class Generated(SphinxDirective):
-    """Parses reStructuredText that ``text`` makes now."""
+    """Parses the reStructuredText that ``text`` returns at build time."""
 
     def text(self) -> str:
         return ""
@@ -76,7 +76,7 @@ class CommandReference(Generated):
 
 
 class ProviderTable(Generated):
-    """``.. provider-table::`` The bundled providers, and what they can do."""
+    """``.. provider-table::`` The bundled providers and their capabilities."""
 
     def text(self) -> str:
         rows = []
@@ -87,8 +87,9 @@ class ProviderTable(Generated):
             lacks = [name for name, value in can.items() if value is False]
             cells = (f"``{provider['name']}``", provider["protocol"], ", ".join(words), ", ".join(lacks))
             rows.append("   * - " + "\n     - ".join(cells))
-        head = ".. list-table::\n   :header-rows: 1\n\n   * - provider\n     - protocol\n     - can\n     - cannot\n"
-        return head + "\n".join(rows) + "\n"
+        heads = ("provider", "protocol", "supports", "does not support")
+        rows.insert(0, "   * - " + "\n     - ".join(heads))
+        return ".. list-table::\n   :header-rows: 1\n\n" + "\n".join(rows) + "\n"
 
 
 class ToolTable(Generated):

@@ -1,4 +1,4 @@
-"""What the package and its examples say about each bundled tool, as reStructuredText: one section a tool."""
+"""The reference of the bundled tools, from the package and its examples, as reStructuredText: one section per tool."""
 
 import functools
 import json
@@ -35,7 +35,7 @@ def bundled() -> Mapping[str, EnsembleDescriptor]:
 
 @functools.cache
 def examples(ensemble: str) -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
-    """What the examples of an ensemble share, and each by its tool."""
+    """The part that all examples of an ensemble share, and the examples by tool."""
     file = EXAMPLES / f"{ensemble}.toml"
     tables = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return tables.get("shared", {}), tables.get("tools", {})
@@ -48,24 +48,24 @@ def overview() -> str:
             f"``{name}``",
             escaped(descriptor.description),
             ", ".join(f":ref:`{one.name} <{_label(name, one)}>`" for one in descriptor.invokers)
-            or "those of its server, when it is connected",
+            or "those that its server lists when it connects",
         )
         for name, descriptor in sorted(bundled().items())
     ]
-    return "\n".join(_table(("ensemble", "what it is for", "tools"), rows, (14, 36, 50)))
+    return "\n".join(_table(("ensemble", "purpose", "tools"), rows, (14, 36, 50)))
 
 
 def reference(name: str) -> str:
-    """An ensemble: what its examples share, then its tools."""
+    """An ensemble: the part that its examples share, then its tools."""
     descriptor = bundled()[name]
     shared, each = examples(name)
     lines = [escaped(descriptor.description), ""]
     if descriptor.requires:
-        lines += [f"It plays where there is {_needs(descriptor.requires)}.", ""]
+        lines += [f"It requires {_needs(descriptor.requires)}.", ""]
     if not descriptor.invokers:
-        lines += ["Its tools are known when it is connected, so none is listed here.", ""]
+        lines += ["Its tools are known only when it is connected, so this page lists none.", ""]
     if shared:
-        lines += ["In all examples:", "", *_around(name, shared)]
+        lines += ["All examples use:", "", *_around(name, shared)]
     for invoker in descriptor.invokers:
         lines += _tool(descriptor, invoker, each[invoker.name])
     return "\n".join(lines)
@@ -83,7 +83,7 @@ def _tool(ensemble: EnsembleDescriptor, invoker: InvokerDescriptor, example: Map
     yield from (f".. _{_label(ensemble.name, invoker)}:", "", f"``{invoker.name}``", "~" * (len(invoker.name) + 4), "")
     yield from (escaped(invoker.description.strip()), "")
     yield f":effect: {policy.effect}{', and the run ends after it' if policy.terminal else ''}"
-    yield f":asks by default: {asks}"
+    yield f":asks for approval by default: {asks}"
     yield f":requires: {_needs(requires) or 'no program'}"
     yield f":sandbox: {_sandbox(invoker, requires)}"
     yield f":timeout: {_timeout(invoker)}"
@@ -91,21 +91,21 @@ def _tool(ensemble: EnsembleDescriptor, invoker: InvokerDescriptor, example: Map
     yield from _arguments(invoker)
     yield from _around(ensemble.name, example)
     call = {"name": invoker.name, "arguments": example["arguments"]}
-    yield from ("The call", "", *block(json.dumps(call, ensure_ascii=False, indent=2), "json"))
-    yield from ("gives", "", *block(example["result"])) if example["result"] else ("gives an empty text.", "")
+    yield from ("Call:", "", *block(json.dumps(call, ensure_ascii=False, indent=2), "json"))
+    yield from ("Result:", "", *block(example["result"])) if example["result"] else ("The result is an empty text.", "")
 
 
 def _needs(requires: Sequence[str]) -> str:
     needs = [f"``{name}``" for name in dict.fromkeys(programs_of(requires))]
-    return ", ".join([*needs, *(["a host that the operator listed"] if NETWORK in requires else [])])
+    return ", ".join([*needs, *(["a host that the operator has listed"] if NETWORK in requires else [])])
 
 
 def _sandbox(invoker: InvokerDescriptor, requires: Sequence[str]) -> str:
     if SANDBOX in requires:
         return 'tier 1 or higher, unless ``[sandbox] level`` is ``"auto"`` or ``"off"``'
     if invoker.invocable.origin == "command" and not invoker.invocable.settings.get("confined"):
-        return "none: its program runs with your rights"
-    return "none is needed"
+        return "none; the program runs with your rights"
+    return "not needed"
 
 
 def _timeout(invoker: InvokerDescriptor) -> str:
@@ -113,11 +113,11 @@ def _timeout(invoker: InvokerDescriptor) -> str:
     if argument is None:
         return f"{invoker.policy.timeout:g} s"
     schema = invoker.arguments["properties"][argument]
-    return f"``{argument}``: {schema['minimum']} to {schema['maximum']} s, {schema['default']} s if it is left out"
+    return f"``{argument}``: {schema['minimum']} to {schema['maximum']} s, {schema['default']} s by default"
 
 
 def _arguments(invoker: InvokerDescriptor) -> Iterator[str]:
-    """The table of the arguments that a model may give."""
+    """The table of the arguments that a model may set."""
     required, properties = invoker.arguments.get("required", ()), invoker.arguments.get("properties", {})
     rows: list[Sequence[str]] = []
     for name, schema in properties.items():
@@ -134,7 +134,7 @@ def _arguments(invoker: InvokerDescriptor) -> Iterator[str]:
 
 
 def kind(schema: Mapping[str, Any]) -> str:
-    """What a value may be, in words."""
+    """The allowed values, in words."""
     if "enum" in schema:
         return "one of " + ", ".join(f"``{json.dumps(value)}``" for value in schema["enum"])
     if "anyOf" in schema:
@@ -157,32 +157,32 @@ def kind(schema: Mapping[str, Any]) -> str:
 
 
 def _around(ensemble: str, example: Mapping[str, Any]) -> Iterator[str]:
-    """What is there before a call, and who else has a part in it."""
+    """The state before a call, and the answers of others during it."""
     if "configuration" in example:
         pairs = "\n".join(f"{key} = {json.dumps(value)}" for key, value in example["configuration"].items())
-        yield from ("The configuration has", "", *block(f"[configuration.{ensemble}]\n{pairs}", "toml"))
+        yield from ("Configuration:", "", *block(f"[configuration.{ensemble}]\n{pairs}", "toml"))
     for name, text in example.get("files", {}).items():
-        yield from (f"``{name}`` is", "", *block(text))
+        yield from (f"The file ``{name}`` contains:", "", *block(text))
     if "prepare" in example:
-        yield from ("This was done in a shell:", "", *block(example["prepare"], "sh"))
+        yield from ("Commands that were run before, in a shell:", "", *block(example["prepare"], "sh"))
     for path, text in example.get("serves", {}).items():
-        yield from (f"A server at ``http://127.0.0.1:8080`` answers ``{path}`` with", "", *block(text))
+        yield from (f"A server at ``http://127.0.0.1:8080`` answers ``{path}`` with:", "", *block(text))
     for call in example.get("before", ()):
         said = {"name": call["tool"].partition(".")[2], "arguments": call["arguments"]}
-        yield from ("Before it was called", "", *block(json.dumps(said, ensure_ascii=False), "json"))
+        yield from ("Call that was made before:", "", *block(json.dumps(said, ensure_ascii=False), "json"))
     if "answer" in example:
-        yield from (f"Somebody who is asked says ``{json.dumps(example['answer'], ensure_ascii=False)}``.", "")
+        yield from (f"The user answers the question with ``{json.dumps(example['answer'], ensure_ascii=False)}``.", "")
 
 
 def block(text: str, language: str = "text") -> Iterator[str]:
-    """A literal block, lines that are empty at its end left out."""
+    """A literal block without empty lines at its end."""
     yield from (f".. code-block:: {language}", "")
     yield from (f"   {line}".rstrip() for line in text.rstrip("\n").splitlines() or [""])
     yield ""
 
 
 def escaped(text: str) -> str:
-    """A text that means itself in reStructuredText, on one line."""
+    """A text with escaped markup, on one line."""
     return re.sub(r"([\\*`|_])", r"\\\1", " ".join(text.split()))
 
 
