@@ -1,5 +1,7 @@
 """The example plugin, built, installed and used by the real command."""
 
+import asyncio
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -9,7 +11,10 @@ import tomllib
 import jsonschema
 import pytest
 
+from ripieno.assembly import assemble
+from ripieno.canisters import InvocationCanister
 from tests.support.command_line import ROOT, User
+from tests.support.toml_ensembles import Alerts
 
 EXAMPLE = ROOT / "documentation" / "examples" / "plugin-weather"
 
@@ -137,3 +142,43 @@ def test_the_program_of_its_origin_is_pinned_and_runs(allowing: User, monkeypatc
     done = allowing.call("doctor", "--no-connect", "--format", "json")
     (seen,) = (one for one in json.loads(done.stdout)["ensembles"] if one["name"] == "station")
     assert (seen["pins"]["state"], seen["pins"]["command"]) == ("changed", "changed")
+
+
+BUOY = """
+[ensemble]
+name = "buoy"
+[connection]
+origin = "weather-buoy"
+port = {port}
+[[invokers]]
+name = "read_water"
+description = "Reads the water's temperature"
+effect = "read"
+invocable = {{ origin = "weather-buoy", sensor = "water" }}
+"""
+
+
+async def test_a_connection_that_is_lost_is_opened_again(allowing: User) -> None:
+    lines: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            while line := await reader.readline():
+                lines.append(line)
+                if len(lines) == 2:
+                    return
+                writer.write(b"11 degrees\n")
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    allowing.ensemble("buoy", BUOY.format(port=server.sockets[0].getsockname()[1]))
+    alerts = Alerts()
+    async with server, assemble(places=allowing.places, workspace=allowing.workspace, alert=alerts.append) as one:
+        buoy = one.access_ensemble("buoy")
+        call = InvocationCanister(identifier="call", name="read_water")
+        results = [await one.execution.execute(call, ensembles=[buoy]) for _ in range(2)]
+        assert results[0].text == "11 degrees"
+        assert results[1].error is not None
+        assert results[1].error.category == "outcome_unknown"
+        await alerts.wait_for("has reconnected")
+        assert (await one.execution.execute(call, ensembles=[buoy])).text == "11 degrees"
+    assert lines == [b"water\n"] * 3

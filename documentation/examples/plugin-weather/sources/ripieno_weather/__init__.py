@@ -1,4 +1,4 @@
-"""A plugin: where its TOML is, and its origin. The tools themselves are imported at their first call."""
+"""A plugin: where its TOML is, and its origins. The tools themselves are imported at their first call."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -14,5 +14,5 @@ def ripieno_data() -> Sequence[pathlib.Path]:
 
 @hookimpl
 def ripieno_origins() -> Mapping[str, str]:
-    """What ``origin = "weather-station"`` means."""
-    return {"weather-station": "ripieno_weather.station:ORIGIN"}
+    """The values of ``origin = "…"`` that it adds."""
+    return {"weather-station": "ripieno_weather.station:ORIGIN", "weather-buoy": "ripieno_weather.buoy:ORIGIN"}
