@@ -5,6 +5,7 @@ import dataclasses
 import itertools
 import json
 import pathlib
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -46,6 +47,20 @@ class Tools:
     def elsewhere(self) -> "Tools":
         """The same tools in another conversation."""
         return dataclasses.replace(self, events=[], namespaces={})
+
+
+def write_program(path: pathlib.Path, script: str) -> pathlib.Path:
+    """An executable file with that text, and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(script)
+    path.chmod(0o755)
+    return path
+
+
+def install_pytest(workspace: pathlib.Path) -> pathlib.Path:
+    """A pytest of a project: that of these tests, without their plugins."""
+    script = f'#!/bin/sh\nPYTEST_DISABLE_PLUGIN_AUTOLOAD=1 exec {sys.executable} -m pytest "$@"\n'
+    return write_program(workspace / ".venv" / "bin" / "pytest", script)
 
 
 def text_of(result: ResultCanister) -> str:

@@ -18,7 +18,7 @@ from ripieno.canisters.events import ExecutionProgress
 from tests.counts import ATTACK, count
 from tests.skips import needs
 from tests.support.git_repositories import CLEAN, HOSTILE, INERT, make_repository, plain_git, program
-from tests.toolset.bundled_tools import Tools, code_of, text_of, tools_of
+from tests.toolset.bundled_tools import Tools, code_of, text_of, tools_of, write_program
 from tests.toolset.furnished_workspace import snapshot
 
 pytestmark = needs("git")
@@ -179,12 +179,10 @@ async def test_only_the_work_is_told_as_progress(
 ) -> None:
     """A git that takes its time to end, so that all that it writes would be told."""
     make_repository(workspace / "it")
-    slow = tmp_path / "programs" / "git"
-    slow.parent.mkdir()
-    slow.write_text(
-        f'#!/bin/sh\n{shutil.which("git")} "$@"; code=$?; case "$*" in *" diff "*) sleep 0.7;; esac; exit $code\n'
+    slow = write_program(
+        tmp_path / "programs" / "git",
+        f'#!/bin/sh\n{shutil.which("git")} "$@"; code=$?; case "$*" in *" diff "*) sleep 0.7;; esac; exit $code\n',
     )
-    slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{CLEAN['PATH']}")
     async with tools_of("git", workspace) as tools:
         assert "three" in await good(tools, "git_diff", revision="side")

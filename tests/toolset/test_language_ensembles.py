@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import pathlib
 import shutil
-import stat
 import subprocess
 import sys
 import venv
@@ -20,6 +19,7 @@ from ripieno.jsonvalues import freeze
 from tests.skips import needs
 from tests.support.command_line import User
 from tests.support.toml_ensembles import SERVERS
+from tests.toolset.bundled_tools import write_program
 
 ENSEMBLES = ["rust", "python", "javascript", "data-science", "docker", "kubectl"]
 #: Says what it was given, as JSON.
@@ -73,17 +73,10 @@ CALLS: list[tuple[str, str, dict[str, Any], str]] = [
 def programs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """A folder before all others in PATH, with programs that say what they were given."""
     folder = tmp_path / "programs"
-    folder.mkdir()
     for name in {program for _, program, _, _ in CALLS} | {"cargo-clippy"}:
-        write(folder / name, SAYING)
+        write_program(folder / name, SAYING)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     return folder
-
-
-def write(file: pathlib.Path, text: str) -> None:
-    """Writes a program."""
-    file.write_text(text)
-    file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
 
 def playing(user: User, *names: str) -> Assembly:
@@ -109,16 +102,9 @@ async def execute(assembly: Assembly, tool: str, **arguments: Any) -> ResultCani
     return await assembly.execution.execute(invocation, ensembles=assembly.ensembles)
 
 
-def environment(folder: pathlib.Path) -> pathlib.Path:
-    """The folder of programs of an environment whose interpreter says what it was given."""
-    (folder / "bin").mkdir(parents=True)
-    (folder / "pyvenv.cfg").write_text("")
-    write(folder / "bin" / "python", SAYING)
-    return folder / "bin"
-
-
 async def test_what_reaches_the_programs(user: User, programs: pathlib.Path) -> None:
-    environment(user.workspace / ".venv")
+    write_program(user.workspace / ".venv" / "bin" / "python", SAYING)
+    (user.workspace / ".venv" / "pyvenv.cfg").write_text("")
     async with playing(user, *ENSEMBLES) as assembly:
         assert {tool for tool, _, _, _ in CALLS} == {name for one in assembly.ensembles for name in one.invokers}
         for tool, _, arguments, argv in CALLS:
@@ -296,10 +282,9 @@ async def test_the_projects_own_programs_run(
             assert all("neither in .venv/bin, venv/bin, node_modules/.bin" in one for one in left_out.values())
         assert not own.keys() & {name for one in assembly.ensembles for name in one.invokers}
     for name, folder in own.items():
-        (user.workspace / folder).mkdir(parents=True, exist_ok=True)
-        write(user.workspace / folder / name, SAYING)
+        write_program(user.workspace / folder / name, SAYING)
         # One that is first in PATH is not the project's.
-        write(tmp_path / name, "#!/bin/sh\nexit 9\n")
+        write_program(tmp_path / name, "#!/bin/sh\nexit 9\n")
     for path in ("/usr/bin:/bin", f"{tmp_path}:/usr/bin:/bin"):
         monkeypatch.setenv("PATH", path)
         async with playing(user, *names) as assembly:
@@ -321,8 +306,8 @@ async def test_a_browser_that_is_there_plays(
         assert assembly.ensembles == ()
         assert [one.name for one in assembly.absences] == ["browser"]
         assert "no program 'playwright-mcp'" in assembly.alerts[0].message
-    write(folder / "playwright-mcp", f"#!/bin/sh\nexec {sys.executable} {SERVERS / 'well_behaved.py'}\n")
-    async with assemble(tables, workspace=user.workspace, places=user.places) as assembly:
+    write_program(folder / "playwright-mcp", f"#!/bin/sh\nexec {sys.executable} {SERVERS / 'well_behaved.py'}\n")
+    async with assemble(tables, workspace=user.workspace, places=home.places) as assembly:
         assert assembly.absences == ()
         assert assembly.ensembles[0].invokers
         assert all(one.policy.effect == "destructive" for one in assembly.ensembles[0].invokers.values())

@@ -181,15 +181,9 @@ async def test_nothing_is_sent_to_an_endpoint_that_is_elsewhere(surroundings: Su
         port = other.rpartition(":")[2].partition("/")[0]
         for endpoint in (
             other,
-            f"//127.0.0.1:{port}/post",
-            f"http://localhost:{port}/post",
-            "http://127.0.0.1/post",
-            "https://127.0.0.1:{own}/post",
-            "http://me:password@127.0.0.1:{own}/post",
-            "http://localhost:{own}/post",
-            "file:///etc/passwd",
-            "javascript:alert(1)",
-            "http://[::1",
+            *(f"//127.0.0.1:{port}/post", f"http://localhost:{port}/post", "http://127.0.0.1/post"),
+            *("https://127.0.0.1:{own}/post", "http://me:password@127.0.0.1:{own}/post"),
+            *("http://localhost:{own}/post", "file:///etc/passwd", "javascript:alert(1)", "http://[::1"),
             "http://127.0.0.1:{own}\\\\@" + f"127.0.0.1:{port}/post",
         ):
             old = Old()
@@ -239,17 +233,10 @@ async def test_what_is_no_message_is_passed_over(ends: bytes, surroundings: Surr
     old = Old()
     async with old() as url, make_ensemble(at(url), surroundings) as ensemble:
         for before in (
-            b": ping\n\n",
-            b"event: ping\ndata: x\n\n",
-            b"data:\n\n",
-            b"data: nonsense\n\n",
-            b"data: {\n\n",
-            b"data: [1]\n\n",
-            b"data: \xff\xfe\n\n",
-            b"nonsense\n\n",
+            *(b": ping\n\n", b"event: ping\ndata: x\n\n", b"data:\n\n", b"data: nonsense\n\n", b"data: {\n\n"),
+            *(b"data: [1]\n\n", b"data: \xff\xfe\n\n", b"nonsense\n\n"),
             b"event: endpoint\ndata: http://127.0.0.1:9/\n\n",
-            b'data: {"jsonrpc": "2.0", "id": 99, "result": {}}\n\n',
-            b"id: 1\nretry: 0\nevent: message\n\n",
+            *(b'data: {"jsonrpc": "2.0", "id": 99, "result": {}}\n\n', b"id: 1\nretry: 0\nevent: message\n\n"),
             b"data: [" + b"[]," * 200_000 + b"0]\n\n",
         ):
             old.instead = (before + GOOD).replace(b"\n", ends)

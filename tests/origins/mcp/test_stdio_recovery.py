@@ -42,14 +42,6 @@ async def test_a_server_that_is_killed_is_started_again(
     assert sum(alert.message == "Ensemble 'it' has reconnected." for alert in alerts) == 2
 
 
-async def test_what_it_offers_later_is_offered(surroundings: Surroundings, alerts: Alerts) -> None:
-    async with make_ensemble(server("growing_tools.py", "stdio"), surroundings) as ensemble:
-        assert ensemble.connection.protocol == "2026-07-28"
-        await call(ensemble, "grow")
-        await alerts.wait_for("New: grown9.")
-        assert await call(ensemble, "grown9") == [TextualContent(text="grown9 {}")]
-
-
 async def test_disconnecting_while_it_starts_again_leaves_nothing(surroundings: Surroundings, alive: Living) -> None:
     ensemble = make_ensemble(server("misbehaving.py", alive=alive), surroundings)
     await ensemble.connect()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ripieno.toolset.checks import diagnostics
 from tests.skips import lacking
-from tests.toolset.bundled_tools import Tools, code_of, json_of, text_of, tools_of
+from tests.toolset.bundled_tools import Tools, code_of, json_of, text_of, tools_of, write_program
 
 BIN = pathlib.Path(sys.executable).parent
 
@@ -45,10 +45,7 @@ def have(tools: Tools, *names: str) -> None:
 
 def fake(tools: Tools, name: str, script: str, folder: str = "node_modules/.bin") -> None:
     """A program of the project that writes what the real one writes."""
-    path = tools.workspace / folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
+    write_program(tools.workspace / folder / name, f"#!/bin/sh\n{script}\n")
 
 
 async def test_problems_of_a_linter_are_a_result(tools: Tools) -> None:

@@ -5,7 +5,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from ripieno.toolset.checks.test_reports import MAX_FAILURES, read_cargo, read_go, read_jest, read_junit
 from tests.skips import lacking, needs
-from tests.toolset.bundled_tools import Tools, code_of, json_of, text_of, tools_of
+from tests.toolset.bundled_tools import Tools, code_of, install_pytest, json_of, text_of, tools_of, write_program
 
 TESTS = """
 import pytest
@@ -34,10 +33,7 @@ def test_error(broken): pass
 def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
     """A project with a pytest of its own: that of these tests, without their plugins."""
     folder = tmp_path / "workspace"
-    (folder / ".venv" / "bin").mkdir(parents=True)
-    own = folder / ".venv" / "bin" / "pytest"
-    own.write_text(f'#!/bin/sh\nPYTEST_DISABLE_PLUGIN_AUTOLOAD=1 exec {sys.executable} -m pytest "$@"\n')
-    own.chmod(0o755)
+    install_pytest(folder)
     (folder / "pyproject.toml").write_text("")
     (folder / "test_it.py").write_text(TESTS)
     return folder
@@ -115,8 +111,6 @@ async def test_jest_of_the_project(tools: Tools) -> None:
         lacking("node is not here")
     assert code_of(await tools("jest")) == "no_program"
     # What jest writes, without jest: the tool is the project's.
-    own = tools.workspace / "node_modules" / ".bin" / "jest"
-    own.parent.mkdir(parents=True)
     cases = [
         {"status": "passed", "fullName": "a"},
         {"status": "failed", "fullName": "b c", "failureMessages": ["\x1b[31mexpected\x1b[0m"]},
@@ -127,8 +121,8 @@ async def test_jest_of_the_project(tools: Tools) -> None:
         {"name": "/w/b.test.js", "status": "failed", "message": "cannot parse", "assertionResults": []},
     ]
     (tools.workspace / "report").write_text(json.dumps({"testResults": files}))
-    own.write_text('#!/bin/sh\nfor a; do case $a in --outputFile=*) cp report "${a#*=}";; esac; done; exit 1\n')
-    own.chmod(0o755)
+    script = '#!/bin/sh\nfor a; do case $a in --outputFile=*) cp report "${a#*=}";; esac; done; exit 1\n'
+    write_program(tools.workspace / "node_modules" / ".bin" / "jest", script)
     found = json_of(await tools("jest", filter="b"))
     assert [found[one] for one in ("passed", "failed", "errors", "skipped")] == [1, 1, 1, 1]
     assert found["failures"][0] == {"name": "b c", "file": "/w/a.test.js", "message": "expected"}

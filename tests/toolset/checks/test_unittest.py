@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.toolset.checks.unittest import read_unittest
-from tests.toolset.bundled_tools import Tools, code_of, json_of, text_of, tools_of
+from tests.toolset.bundled_tools import Tools, code_of, install_pytest, json_of, text_of, tools_of, write_program
 
 TESTS = '''
 import sys
@@ -55,9 +55,7 @@ COUNTS = ("passed", "failed", "errors", "skipped")
 def workspace(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     """A machine with Python, and without pytest."""
     programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    (programs / "python3").chmod(0o755)
+    write_program(programs / "python3", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}/nowhere")
     folder = tmp_path / "workspace"
     folder.mkdir()
@@ -148,10 +146,7 @@ async def test_a_project_set_up_for_pytest_is_left_to_it(tools: Tools) -> None:
     (tools.workspace / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
     assert code_of(await tools("run_tests")) == "no_program"
     assert json_of(await tools("run_tests", framework="unittest"))["passed"] == 1
-    own = tools.workspace / ".venv" / "bin" / "pytest"
-    own.parent.mkdir(parents=True)
-    own.write_text(f'#!/bin/sh\nPYTEST_DISABLE_PLUGIN_AUTOLOAD=1 exec {sys.executable} -m pytest "$@"\n')
-    own.chmod(0o755)
+    install_pytest(tools.workspace)
     found = json_of(await tools("run_tests"))
     assert (found["framework"], found["passed"], found["also_possible"]) == ("pytest", 1, ["unittest"])
 

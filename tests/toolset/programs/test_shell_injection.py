@@ -13,7 +13,7 @@ import pytest
 
 from tests.counts import ATTACK, count
 from tests.support.git_repositories import make_repository
-from tests.toolset.bundled_tools import Tools, tools_of
+from tests.toolset.bundled_tools import Tools, tools_of, write_program
 
 DATA = pathlib.Path(__file__).parents[3] / "data" / "ensembles"
 ENSEMBLES = ("execution", "process", "git", "testing", "validation")
@@ -58,22 +58,7 @@ def strings(marker: str) -> list[str]:
         *(("%0a", ""), ("! ", ""), ("coproc ", ""), ("x=y ", ""), ("if ", "; then :; fi"), ("<<E\n$(", ")\nE")),
     )
     befores = (
-        "",
-        "x",
-        "-",
-        "--",
-        "--x=",
-        ".",
-        "./",
-        "a.py",
-        "it",
-        "HEAD",
-        "~",
-        "*",
-        "test_it.py::",
-        "\t",
-        "\u2028",
-        "é",
+        *("", "x", "-", "--", "--x=", ".", "./", "a.py", "it", "HEAD", "~", "*", "test_it.py::", "\t", "\u2028", "é"),
     )
     found = [
         f"{before}{left}{command}{right}"
@@ -95,15 +80,11 @@ def furnish(workspace: pathlib.Path) -> None:
     make_repository(workspace / "it")
     (workspace / "a.py").write_text("")
     (workspace / "pyproject.toml").write_text("")
-    (workspace / ".venv" / "bin").mkdir(parents=True)
-    (workspace / "node_modules" / ".bin").mkdir(parents=True)
     for folder, name in (
         *(("node_modules/.bin", name) for name in ("jest", "eslint", "tsc", "prettier", "cargo", "go")),
         *((".venv/bin", name) for name in ("pytest", "ruff", "mypy", "pyright", "black", "flake8")),
     ):
-        path = workspace / folder / name
-        path.write_text("#!/bin/sh\nexit 0\n")
-        path.chmod(0o755)
+        write_program(workspace / folder / name, "#!/bin/sh\nexit 0\n")
     (workspace / ".venv" / "bin" / "python3").symlink_to(sys.executable)
 
 

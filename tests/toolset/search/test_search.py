@@ -9,7 +9,7 @@ import pytest
 from frozendict import frozendict
 
 from tests.skips import lacking
-from tests.toolset.bundled_tools import Tools, code_of, text_of
+from tests.toolset.bundled_tools import Tools, code_of, text_of, write_program
 from tests.toolset.search.search_tools import ENGINES, RIPGREP, make, needs_ripgrep, places, searching
 
 TREE = {
@@ -221,9 +221,7 @@ async def test_names_cannot_pose_as_lines(tools: Tools) -> None:
 
 
 async def test_a_program_of_the_workspace_is_not_ripgrep(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = tools.workspace / "bin" / "rg"
-    make(tools.workspace, {"bin/rg": b"#!/bin/sh\ntouch was-run\n"})
-    fake.chmod(0o755)
+    fake = write_program(tools.workspace / "bin" / "rg", "#!/bin/sh\ntouch was-run\n")
     monkeypatch.setenv("PATH", str(fake.parent))
     assert "without ripgrep" in await said(tools, "search", pattern="needle")
     assert not (tools.workspace / "was-run").exists()

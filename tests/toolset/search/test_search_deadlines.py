@@ -13,7 +13,7 @@ from ripieno.canisters import ResultCanister
 from ripieno.toolset.search import python as engine
 from tests.support.live_processes import Outputs
 from tests.support.virtual_time import MovableClock
-from tests.toolset.bundled_tools import code_of, text_of, tools_of
+from tests.toolset.bundled_tools import code_of, text_of, tools_of, write_program
 from tests.toolset.search.search_tools import RIPGREP, make, needs_ripgrep, places, searching
 
 #: Seconds of a call; files are counted until 2 s before its end, their lines are looked for until 1 s before it.
@@ -23,9 +23,7 @@ COUNTED, LOCATED = SECONDS - 1.5, SECONDS - 0.5
 
 def ripgrep(folder: pathlib.Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real one behind a program of its name, which may do something before and after."""
-    folder.mkdir()
-    (folder / "rg").write_text(f"#!/bin/sh\nreal={RIPGREP}\n{script}\n")
-    (folder / "rg").chmod(0o755)
+    write_program(folder / "rg", f"#!/bin/sh\nreal={RIPGREP}\n{script}\n")
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 

@@ -203,13 +203,7 @@ NAMES = [
 
 def paths(root: pathlib.Path, outside: pathlib.Path) -> st.SearchStrategy[str]:
     beginnings = [
-        "",
-        "/",
-        f"{root}/",
-        f"{outside}/",
-        f"../{outside.name}/",
-        f"/proc/self/root{outside}/",
-        f"{root}/../",
+        *("", "/", f"{root}/", f"{outside}/", f"../{outside.name}/", f"/proc/self/root{outside}/", f"{root}/../"),
     ]
     names = st.one_of(st.sampled_from(NAMES), st.sampled_from([root.name, outside.name]), st.text(max_size=5))
     return st.builds(

@@ -16,28 +16,11 @@ from tests.counts import count
 from tests.toolset.furnished_workspace import snapshot
 
 CONTROL_FILES = (
-    ".git/config",
-    ".GIT/config",
-    ".git/hooks/pre-commit",
-    ".git/info/attributes",
-    ".git/modules/one/config",
-    ".git",
-    "sub/.git/config",
-    "sub/deeper/.Git/hooks/post-checkout",
-    ".g\u200cit/config",
-    "ripieno.toml",
-    "Ripieno.TOML",
-    "sub/ripieno.toml",
-    "ensembles/own.toml",
-    "Ensembles/tools.py",
-    "ensembles",
-    "project/ensembles/deep/own.toml",
-    "pins.lock.toml",
-    "sub/Pins.Lock.Toml",
-    "to-git/config",
-    "sub/../.git/config",
-    "new/made/.git/config",
-    "new/made/ripieno.toml",
+    *(".git/config", ".GIT/config", ".git/hooks/pre-commit", ".git/info/attributes", ".git/modules/one/config"),
+    *(".git", "sub/.git/config", "sub/deeper/.Git/hooks/post-checkout", ".g\u200cit/config", "ripieno.toml"),
+    *("Ripieno.TOML", "sub/ripieno.toml", "ensembles/own.toml", "Ensembles/tools.py", "ensembles"),
+    *("project/ensembles/deep/own.toml", "pins.lock.toml", "sub/Pins.Lock.Toml", "to-git/config"),
+    *("sub/../.git/config", "new/made/.git/config", "new/made/ripieno.toml"),
 )
 
 
