@@ -51,7 +51,8 @@ def test_files_like_them_are_written(room: Workspace, root: pathlib.Path, path: 
 
 def test_what_a_write_did_is_told(room: Workspace, root: pathlib.Path) -> None:
     written = room.write_file("folder/x/y/z", b"text")
-    assert (written.path, written.created, written.directories, written.size) == ("a/x/y/z", True, ("a/x", "a/x/y"), 4)
+    assert [step.path for step in written.steps] == ["a/x", "a/x/y", "a/x/y/z"]
+    assert (written.created, written.size) == (True, 4)
     assert not room.write_file(f"{root}/a/x/y/z", b"").created
     assert (root / "a/x/y/z").read_bytes() == b""
 

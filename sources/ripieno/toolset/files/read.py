@@ -38,17 +38,7 @@ def read_file(context: Context, arguments: dict[str, Any]) -> str:
         )
     encoding: str = arguments.get("encoding", "utf-8")
     all_lines = start is None and end is None
-    with open_workspace(context) as workspace:
-        file, true_path = workspace.find_file(path)
-    with file:
-        size = os.fstat(file.fileno()).st_size
-        _check_text(file.peek(BINARY_PROBE)[:BINARY_PROBE], encoding, path, size)
-        # A file may be larger than its stated size, as in /proc.
-        if all_lines and size > READ_CAP:
-            raise _too_large(path, size)
-        data = file.read(READ_CAP + 1) or b""  # None without data yet, as in some files of /proc
-    whole = len(data) <= READ_CAP
-    _note(context, true_path, data if whole else None)
+    data, size, whole = _load(context, path, encoding, complete=all_lines)
     if all_lines and not whole:
         raise _too_large(path, max(size, len(data)))
     text = _decode(data[:READ_CAP], encoding, path, whole=whole)
@@ -64,18 +54,7 @@ def read_end(context: Context, arguments: dict[str, Any]) -> str:
     count: int = arguments.get("lines", _LINES)
     encoding: str = arguments.get("encoding", "utf-8")
     first = arguments["end"] == "first"
-    with open_workspace(context) as workspace:
-        file, true_path = workspace.find_file(path)
-    with file:
-        size = os.fstat(file.fileno()).st_size
-        _check_text(file.peek(BINARY_PROBE)[:BINARY_PROBE], encoding, path, size)
-        whole = size <= READ_CAP
-        if not whole and not first:
-            # In UTF-16 every character begins at an even offset.
-            file.seek((size - READ_CAP) // 2 * 2)
-        data = file.read(READ_CAP + 1) or b""
-    whole = whole and len(data) <= READ_CAP  # Files of /proc exceed their stated size.
-    _note(context, true_path, data if whole else None)
+    data, size, whole = _load(context, path, encoding, last=not first)
     if whole or first:
         text = _decode(data, encoding, path, whole=whole)
     else:
@@ -90,13 +69,32 @@ def read_end(context: Context, arguments: dict[str, Any]) -> str:
     return kept + "\n" if first and len(chosen) < len(lines) else kept
 
 
-def _note(context: Context, path: str, data: bytes | None) -> None:
-    """Remembers the read content, so that an edit of other content can be refused."""
-    known = readings(context)
-    if data is None:
-        known.pop(path, None)
+def _load(
+    context: Context, path: str, encoding: str, *, complete: bool = False, last: bool = False
+) -> tuple[bytes, int, bool]:
+    """At most ``READ_CAP + 1`` bytes of a file, its stated size, and whether that is all of it.
+
+    ``complete`` refuses a larger file; ``last`` reads its end. The content is remembered, so that an edit of other
+    content can be refused.
+    """
+    with open_workspace(context) as workspace:
+        file, true_path = workspace.find_file(path)
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        _check_text(file.peek(BINARY_PROBE)[:BINARY_PROBE], encoding, path, size)
+        if complete and size > READ_CAP:
+            raise _too_large(path, size)
+        if last and size > READ_CAP:
+            # In UTF-16 every character begins at an even offset.
+            file.seek((size - READ_CAP) // 2 * 2)
+        data = file.read(READ_CAP + 1) or b""  # None without data yet, as in some files of /proc
+    # A file may be larger than its stated size, as in /proc.
+    whole = size <= READ_CAP and len(data) <= READ_CAP
+    if whole:
+        readings(context)[true_path] = digest(data)
     else:
-        known[path] = digest(data)
+        readings(context).pop(true_path, None)
+    return data, size, whole
 
 
 def _too_large(path: str, size: int) -> ResourceFault:

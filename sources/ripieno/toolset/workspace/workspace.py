@@ -28,15 +28,11 @@ from ripieno.toolset.workspace.walk import Walk, check_path, split
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The result of a write. Paths are relative to the workspace, without links."""
+    """The result of a write: whether the file is new, the written bytes, and the steps, last that of the file."""
 
-    path: str
     created: bool
-    #: The directories made for it, outermost first.
-    directories: tuple[str, ...]
-    #: Bytes written.
     size: int
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Step, ...]
 
 
 class Workspace:
@@ -166,13 +162,7 @@ class Workspace:
             path, data, append=append, create_directories=create_directories, new=new, existing=existing
         )
         steps = self.perform((operation,))
-        return Written(
-            path=steps[-1].path,
-            created=operation.is_new,
-            directories=tuple(operation.created),
-            size=operation.size,
-            steps=tuple(steps),
-        )
+        return Written(created=operation.is_new, size=operation.size, steps=tuple(steps))
 
     def delete(self, path: str, *, kind: str, recursive: bool = False) -> tuple[tuple[Step, ...], int]:
         """Deletes a file or link, or a directory; returns the steps and the number of deleted entries."""
