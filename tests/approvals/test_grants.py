@@ -3,11 +3,11 @@
 import concurrent.futures
 import dataclasses
 import os
-import pathlib
 import sqlite3
 import stat
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -58,7 +58,7 @@ def refused(redeem: Callable[[], None]) -> str:
 
 
 @pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> GrantStore:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> GrantStore:
     return MemoryStore() if request.param == "memory" else FileStore(tmp_path)
 
 
@@ -186,7 +186,7 @@ def test_a_fork_knows_no_grant_in_memory() -> None:
 # The file.
 
 
-def test_the_file_is_the_users_alone_and_has_no_token(tmp_path: pathlib.Path) -> None:
+def test_the_file_is_the_users_alone_and_has_no_token(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     grants = Grants(store)
     assert not store.path.parent.exists()
@@ -197,7 +197,7 @@ def test_the_file_is_the_users_alone_and_has_no_token(tmp_path: pathlib.Path) ->
     assert grant.token not in repr(grant)
 
 
-def test_a_file_that_others_may_write_or_that_lies_elsewhere_counts_for_nothing(tmp_path: pathlib.Path) -> None:
+def test_a_file_that_others_may_write_or_that_lies_elsewhere_counts_for_nothing(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     grants = Grants(store)
     grant = grants.issue(binding())
@@ -212,7 +212,7 @@ def test_a_file_that_others_may_write_or_that_lies_elsewhere_counts_for_nothing(
     assert refused(lambda: grants.redeem(grant.token, binding())) == "unreadable_grants"
 
 
-def test_a_broken_file_grants_nothing(tmp_path: pathlib.Path) -> None:
+def test_a_broken_file_grants_nothing(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     grants = Grants(store)
     grant = grants.issue(binding())
@@ -222,7 +222,7 @@ def test_a_broken_file_grants_nothing(tmp_path: pathlib.Path) -> None:
         grants.issue(binding())
 
 
-def test_a_grant_is_durable_before_it_is_given(tmp_path: pathlib.Path) -> None:
+def test_a_grant_is_durable_before_it_is_given(tmp_path: Path) -> None:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -238,7 +238,7 @@ def test_a_grant_is_durable_before_it_is_given(tmp_path: pathlib.Path) -> None:
     connection.close()
 
 
-def test_one_of_several_processes_redeems_a_grant(tmp_path: pathlib.Path) -> None:
+def test_one_of_several_processes_redeems_a_grant(tmp_path: Path) -> None:
     tokens = [Grants(FileStore(tmp_path)).issue(binding(number)).token for number in range(count(1_000, 100))]
 
     def redeem_all() -> int:

@@ -3,9 +3,9 @@
 import hashlib
 import json
 import os
-import pathlib
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ from tests.descriptors.descriptor_examples import ENSEMBLES, PROFILE, PROVIDER, 
 DELETE, SINGLE = "Delete one of them", "Write the text in single quotes"
 
 
-def write(folder: pathlib.Path, files: dict[str, str]) -> pathlib.Path:
+def write(folder: Path, files: dict[str, str]) -> Path:
     """Writes files beneath a folder."""
     for name, text in files.items():
         path = folder / name
@@ -50,7 +50,7 @@ def only(problems: Iterable[Problem]) -> Problem:
     return problem
 
 
-def refusal(path: pathlib.Path) -> Problem:
+def refusal(path: Path) -> Problem:
     """The one problem of a file that cannot be read."""
     with pytest.raises(ConfigurationInvalidity) as invalidity:
         read_toml(path)
@@ -60,7 +60,7 @@ def refusal(path: pathlib.Path) -> Problem:
 # --- One file -----------------------------------------------------------------------------------
 
 
-def test_document(tmp_path: pathlib.Path) -> None:
+def test_document(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_bytes(b"\xef\xbb\xbfa = 1\r\nb = '\xc3\xa9'\r\n")
     document = read_toml(str(path))
@@ -89,7 +89,7 @@ def test_document(tmp_path: pathlib.Path) -> None:
         ("x = 1\n\x1b[2J = 1", 2, "this is neither a key nor a table", 'Write key = "value", or [table].'),
     ],
 )
-def test_syntax(tmp_path: pathlib.Path, text: str, line: int, message: str, hint: str | None) -> None:
+def test_syntax(tmp_path: Path, text: str, line: int, message: str, hint: str | None) -> None:
     path = tmp_path / "a.toml"
     path.write_text(text)
     problem = refusal(path)
@@ -100,7 +100,7 @@ def test_syntax(tmp_path: pathlib.Path, text: str, line: int, message: str, hint
     assert problem.source[:20] == lines[line - 1][:20].replace("\x1b", "\\x1b")[:20]
 
 
-def test_files_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     problem = refusal(tmp_path / "ripieno.tml")
     assert problem.message == "it cannot be read: no such file or directory"
     write(tmp_path, {"ripieno.toml": ""})
@@ -116,7 +116,7 @@ def test_files_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
     assert "it cannot be read: too many" in refusal(tmp_path / "loop.toml").message
 
 
-def test_bounds(tmp_path: pathlib.Path) -> None:
+def test_bounds(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text("#" * (256 * 1024))
     assert read_toml(path).mapping == {}
@@ -176,7 +176,7 @@ def test_whatever_the_text_says(text: str) -> None:
 # --- References ---------------------------------------------------------------------------------
 
 
-def test_references_stay_beneath_their_folder(tmp_path: pathlib.Path) -> None:
+def test_references_stay_beneath_their_folder(tmp_path: Path) -> None:
     folder = write(tmp_path / "in", {"a.toml": "x = 1", "deep/er/b.toml": "x = 2", "s.json": '{"x": 3}'})
     write(tmp_path / "out", {"secret.toml": "x = 9"})
     os.symlink("deep/er", folder / "inner")
@@ -188,7 +188,7 @@ def test_references_stay_beneath_their_folder(tmp_path: pathlib.Path) -> None:
     for relative, value in values.items():
         document = read_beneath(folder, relative)
         assert document.mapping == {"x": value}
-        assert document.path == pathlib.Path(folder, relative)
+        assert document.path == Path(folder, relative)
     refused = ["../out/secret.toml", "deep/../../out/secret.toml", str(folder / "a.toml"), "/etc/passwd", "", "."]
     for relative in [*refused, "away/secret.toml", "secret.toml", "sly.toml", "a\0.toml"]:
         with pytest.raises(InputError) as failure:
@@ -201,7 +201,7 @@ def test_references_stay_beneath_their_folder(tmp_path: pathlib.Path) -> None:
         read_beneath(folder, "deep/er/bb.toml")
 
 
-def test_json_problems_have_lines(tmp_path: pathlib.Path) -> None:
+def test_json_problems_have_lines(tmp_path: Path) -> None:
     write(tmp_path, {"a.json": '{\n "a": 1,\n "a": 2\n}', "b.json": "[]", "c.json": '{\n "a": }'})
     for name in ("a.json", "b.json", "c.json"):
         with pytest.raises(ConfigurationInvalidity) as invalidity:
@@ -212,7 +212,7 @@ def test_json_problems_have_lines(tmp_path: pathlib.Path) -> None:
     assert only(invalidity.value.problems).line == 2
 
 
-def test_problems_of_all_files_at_once(tmp_path: pathlib.Path) -> None:
+def test_problems_of_all_files_at_once(tmp_path: Path) -> None:
     files = {f"ensembles/{name}.toml": text for name, text in ENSEMBLES.items()}
     files["ensembles/io/invokers/read_file.toml"] = READ_FILE
     assert load_ensembles([Layer(name="user", folders=(write(tmp_path / "good", files),))]).problems == ()
@@ -227,9 +227,7 @@ def test_problems_of_all_files_at_once(tmp_path: pathlib.Path) -> None:
     folder = write(tmp_path / "bad", broken)
     loaded = load_ensembles([Layer(name="user", folders=(folder,))])
     assert loaded.ensembles == {}
-    assert [
-        (str(pathlib.Path(one.file or "").relative_to(folder / "ensembles")), one.line) for one in loaded.problems
-    ] == [
+    assert [(str(Path(one.file or "").relative_to(folder / "ensembles")), one.line) for one in loaded.problems] == [
         ("io.toml", 3),
         ("io/invokers/read_file.toml", 3),
         ("s.toml", 9),
@@ -242,14 +240,14 @@ def test_problems_of_all_files_at_once(tmp_path: pathlib.Path) -> None:
     for problem in loaded.problems:
         assert problem.source is not None
         assert problem.file is not None
-        line = pathlib.Path(problem.file).read_text().split("\n")[(problem.line or 0) - 1]
+        line = Path(problem.file).read_text().split("\n")[(problem.line or 0) - 1]
         assert problem.source == line
 
 
 # --- Layers -------------------------------------------------------------------------------------
 
 
-def test_later_layers_replace(tmp_path: pathlib.Path) -> None:
+def test_later_layers_replace(tmp_path: Path) -> None:
     inner = write(tmp_path / "inner", {"ensembles/a.toml": simple("a"), "ensembles/b.toml": simple("b")})
     outer = write(tmp_path / "outer", {"ensembles/x.toml": simple("a", description='"mine"')})
     layers = [Layer(name="package", folders=(inner,)), Layer(name="user", folders=(outer, tmp_path / "absent"))]
@@ -266,7 +264,7 @@ def test_later_layers_replace(tmp_path: pathlib.Path) -> None:
     assert load_ensembles(layers[::-1]).ensembles["a"].description == ""
 
 
-def test_two_of_one_name_in_one_layer(tmp_path: pathlib.Path) -> None:
+def test_two_of_one_name_in_one_layer(tmp_path: Path) -> None:
     folder = write(tmp_path, {"ensembles/a.toml": simple("same"), "ensembles/b.toml": simple("same")})
     problem = only(load_ensembles([Layer(name="user", folders=(folder,))]).problems)
     assert problem.file == str(folder / "ensembles/b.toml")
@@ -274,7 +272,7 @@ def test_two_of_one_name_in_one_layer(tmp_path: pathlib.Path) -> None:
     assert "'same'" in problem.message
 
 
-def test_named_paths(tmp_path: pathlib.Path) -> None:
+def test_named_paths(tmp_path: Path) -> None:
     folder = write(
         tmp_path, {"some/a.toml": simple("a"), "some/.hidden.toml": "x", "some/b.txt": "x", "c.toml": simple("c")}
     )
@@ -289,7 +287,7 @@ def test_named_paths(tmp_path: pathlib.Path) -> None:
     assert load_providers([layer]).providers == {}
 
 
-def test_links_of_the_user_are_followed(tmp_path: pathlib.Path) -> None:
+def test_links_of_the_user_are_followed(tmp_path: Path) -> None:
     store = write(tmp_path / "store", {"a.toml": simple("a")})
     (tmp_path / "user" / "ensembles").mkdir(parents=True)
     os.symlink(store / "a.toml", tmp_path / "user" / "ensembles" / "a.toml")
@@ -299,14 +297,14 @@ def test_links_of_the_user_are_followed(tmp_path: pathlib.Path) -> None:
     assert "leads out" in only(strange.problems).message
 
 
-def test_folders_that_cannot_be_listed(tmp_path: pathlib.Path) -> None:
+def test_folders_that_cannot_be_listed(tmp_path: Path) -> None:
     os.symlink("ensembles", tmp_path / "ensembles")
     problem = only(load_ensembles([Layer(name="user", folders=(tmp_path,))]).problems)
     assert problem.file == str(tmp_path / "ensembles")
     assert "it cannot be read: too many levels" in problem.message
 
 
-def test_without_trust_files_only_disable(tmp_path: pathlib.Path) -> None:
+def test_without_trust_files_only_disable(tmp_path: Path) -> None:
     inner = write(tmp_path / "inner", {"ensembles/a.toml": simple("a"), "ensembles/b.toml": simple("b")})
     files = {
         "ensembles/a.toml": simple("a", enabled="false", module='"evil"'),
@@ -332,7 +330,7 @@ def test_without_trust_files_only_disable(tmp_path: pathlib.Path) -> None:
     assert [one.name for one in load_profiles(layers).left_out] == ["minimal"]
 
 
-def test_providers_and_profiles(tmp_path: pathlib.Path) -> None:
+def test_providers_and_profiles(tmp_path: Path) -> None:
     folder = write(tmp_path, {"providers/house.toml": PROVIDER, "profiles/minimal.toml": PROFILE})
     providers = load_providers([Layer(name="package", folders=(folder,))])
     assert providers.problems == ()
@@ -342,7 +340,7 @@ def test_providers_and_profiles(tmp_path: pathlib.Path) -> None:
     assert profiles.profiles["minimal"].ensembles == ("io",)
 
 
-def test_too_many_files(tmp_path: pathlib.Path) -> None:
+def test_too_many_files(tmp_path: Path) -> None:
     folder = write(tmp_path, {f"ensembles/e{index}.toml": "" for index in range(2_001)})
     loaded = load_ensembles([Layer(name="user", folders=(folder,))])
     assert "has 2001 ensemble files; at most 2000 are read" in loaded.problems[0].message
@@ -352,7 +350,7 @@ def test_too_many_files(tmp_path: pathlib.Path) -> None:
 # --- Configurations -----------------------------------------------------------------------------
 
 
-def test_configurations(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     folder = write(
         tmp_path,
@@ -370,13 +368,13 @@ def test_configurations(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
     assert configuration.paths == (str(folder / "mine"), "/home/me/x", "/abs")
     assert configuration.enabled == ("io",)
     assert (configuration.limits.turns, configuration.limits.calls) == (3, 4)
-    assert pathlib.Path(configuration.workspace or "") == folder / "p"
+    assert Path(configuration.workspace or "") == folder / "p"
     assert [one.name for one in configuration.inline] == ["x"]
     assert configuration.inline[0].folder == str(folder / "p")
     assert set(parts[2].files) == {str(folder / "p/inline.toml"), str(folder / "p/t/read.toml")}
 
 
-def test_broken_configurations_are_all_reported(tmp_path: pathlib.Path) -> None:
+def test_broken_configurations_are_all_reported(tmp_path: Path) -> None:
     folder = write(tmp_path, {"a.toml": "[limit]\n", "b.toml": "x\n", "c.toml": "[limits]\nturns = 0\n"})
     parts = [read_configuration_part(folder / name) for name in ("a.toml", "b.toml", "c.toml", "d.toml")]
     assert [(one.file, one.line) for part in parts for one in part.problems] == [
@@ -389,7 +387,7 @@ def test_broken_configurations_are_all_reported(tmp_path: pathlib.Path) -> None:
     assert (part.layer, part.parts, part.files) == ("user", {}, {})
 
 
-def test_locate(tmp_path: pathlib.Path) -> None:
+def test_locate(tmp_path: Path) -> None:
     folder = write(tmp_path, {"a.toml": ENSEMBLES["search"], "broken.toml": "="})
     file = str(folder / "a.toml")
     found = Problem(message="m", file=file, key="invokers[0].invocable.argv[2].when")
@@ -406,13 +404,13 @@ def test_locate(tmp_path: pathlib.Path) -> None:
 # --- Layers that are read when they are looked up --------------------------------------------------
 
 
-def deferred(folder: pathlib.Path, source: str) -> Layer:
+def deferred(folder: Path, source: str) -> Layer:
     """A layer with one ensemble, whose only invoker stands in a file of its own."""
     text = f'[ensemble]\nname = "quiet"\nmodule = "os.path"\ncategory = "c"\n[[invokers]]\nsource = "{source}"\n'
     return Layer(name="package", folders=(write(folder, {"ensembles/quiet.toml": text}),), lazy=True)
 
 
-def test_what_is_deferred_is_read_when_it_is_looked_up_and_is_the_same(tmp_path: pathlib.Path) -> None:
+def test_what_is_deferred_is_read_when_it_is_looked_up_and_is_the_same(tmp_path: Path) -> None:
     layer = deferred(tmp_path, "read.toml")
     known = load_ensembles([layer]).ensembles
     assert (list(known), "quiet" in known, len(known)) == (["quiet"], True, 1)
@@ -424,14 +422,14 @@ def test_what_is_deferred_is_read_when_it_is_looked_up_and_is_the_same(tmp_path:
     assert [one.name for one in known["quiet"].invokers] == ["read_file"]
 
 
-def test_what_is_broken_in_a_deferred_layer_is_told_where_it_is_looked_up(tmp_path: pathlib.Path) -> None:
+def test_what_is_broken_in_a_deferred_layer_is_told_where_it_is_looked_up(tmp_path: Path) -> None:
     loaded = load_ensembles([deferred(tmp_path, "absent.toml")])
     assert loaded.problems == ()
     with pytest.raises(ConfigurationInvalidity, match=r"absent\.toml"):
         loaded.ensembles["quiet"]
 
 
-def test_a_project_disables_what_is_deferred_and_an_outer_layer_replaces_it(tmp_path: pathlib.Path) -> None:
+def test_a_project_disables_what_is_deferred_and_an_outer_layer_replaces_it(tmp_path: Path) -> None:
     layer = deferred(tmp_path / "package", "read.toml")
     write(tmp_path / "package", {"ensembles/read.toml": READ_FILE})
     off = write(tmp_path / "project", {"off.toml": simple("quiet", enabled="false")})

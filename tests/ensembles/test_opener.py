@@ -2,9 +2,9 @@
 
 import contextlib
 import dataclasses
-import pathlib
 import tomllib
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,7 +87,7 @@ def describe(text: str) -> EnsembleDescriptor:
 
 
 def make(text: str, alerts: list[Alert], *origins: Recording) -> Ensemble:
-    surroundings = Surroundings(workspace=pathlib.Path("/"), spawner=LocalSpawner(), secrets={}, alert=alerts.append)
+    surroundings = Surroundings(workspace=Path("/"), spawner=LocalSpawner(), secrets={}, alert=alerts.append)
     return Ensemble("it", opener=opener(describe(text), {one.name: one for one in origins}, surroundings))
 
 

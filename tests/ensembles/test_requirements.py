@@ -1,8 +1,8 @@
 """What must be there before an ensemble or a tool is offered, and why it is left out where that is not there."""
 
 import dataclasses
-import pathlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ WRITE = '"command:NAME", "ensemble:NAME", "sandbox" or "network"'
 
 def around(network: bool | None = None) -> Surroundings:
     """Surroundings in which nothing is tried."""
-    folder = pathlib.Path("/")
+    folder = Path("/")
     return Surroundings(
         workspace=folder,
         spawner=LocalSpawner(),
@@ -122,7 +122,7 @@ def test_an_ensemble_that_another_needs() -> None:
     assert find_absent([review, ensemble("git", ())], [], around()) == {"review": None, "git": None}
 
 
-def test_a_program_of_the_project_counts_for_tools_that_run_it_confined(tmp_path: pathlib.Path) -> None:
+def test_a_program_of_the_project_counts_for_tools_that_run_it_confined(tmp_path: Path) -> None:
     here = dataclasses.replace(around(), workspace=tmp_path)
     own: dict[str, Any] = {"project": True, "confined": True}
     requires = ("command:no-such-program",)
@@ -190,7 +190,7 @@ def test_words_are_programs_but_for_two() -> None:
         *((table, "network:on") for table in ("ensemble", "defaults", "invokers")),
     ],
 )
-def test_an_unknown_kind_is_a_problem_with_its_line(tmp_path: pathlib.Path, requirement: str, table: str) -> None:
+def test_an_unknown_kind_is_a_problem_with_its_line(tmp_path: Path, requirement: str, table: str) -> None:
     line = f'requires = ["git", "{requirement}"]\n'
     text = (
         f'[ensemble]\nname = "mine"\n{line if table == "ensemble" else ""}'

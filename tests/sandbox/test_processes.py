@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-import pathlib
 import stat
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -45,7 +45,7 @@ def test_law_an_argument_arrives_as_it_is(argument: str) -> None:
 @pytest.mark.parametrize(
     "text", ["; touch marker", "$(touch marker)", "`touch marker`", "| touch marker", "\ntouch marker"]
 )
-async def test_no_shell_reads_an_argument(text: str, tmp_path: pathlib.Path) -> None:
+async def test_no_shell_reads_an_argument(text: str, tmp_path: Path) -> None:
     assert (await run("echo", text, directory=tmp_path)).stdout.text == f"{text}\n"
     assert os.listdir(tmp_path) == []
 
@@ -71,7 +71,7 @@ def test_a_clean_environment_has_a_path_where_we_have_none(monkeypatch: pytest.M
     assert clean_environment()["PATH"] == "/bin:/usr/bin"
 
 
-async def test_a_process_gets_its_directory_a_session_and_no_descriptor_of_ours(tmp_path: pathlib.Path) -> None:
+async def test_a_process_gets_its_directory_a_session_and_no_descriptor_of_ours(tmp_path: Path) -> None:
     held = os.open(tmp_path, os.O_RDONLY)
     try:
         os.set_inheritable(held, True)
@@ -153,13 +153,13 @@ async def test_writing_to_a_process_that_has_ended_is_an_error() -> None:
             await process.stdin.write(b"x")
 
 
-def write_script(path: pathlib.Path, text: str, mode: int = 0o755) -> str:
+def write_script(path: Path, text: str, mode: int = 0o755) -> str:
     path.write_text(text)
     path.chmod(mode)
     return str(path)
 
 
-async def test_what_cannot_be_started_says_why(tmp_path: pathlib.Path) -> None:
+async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
     write_script(tmp_path / "plain", "echo", stat.S_IRUSR)
     write_script(tmp_path / "headless", "echo\n")
     write_script(tmp_path / "orphan", "#!/there/is/none\n")

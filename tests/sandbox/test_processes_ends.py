@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import os
-import pathlib
 import random
 import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +29,7 @@ ADVERSARIES = {
 
 
 @pytest.fixture
-def alive(tmp_path: pathlib.Path) -> Iterator[Living]:
+def alive(tmp_path: Path) -> Iterator[Living]:
     with living(tmp_path / "alive") as one:
         yield one
 
@@ -192,13 +192,13 @@ async def test_what_was_left_running_is_stopped_and_counted() -> None:
 
 def memory(field: str) -> int:
     """A line of Linux's account of this process, in bytes."""
-    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 
 
 def forget_peak() -> None:
     """Makes VmHWM begin anew."""
-    pathlib.Path("/proc/self/clear_refs").write_text("5")
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 async def test_a_flood_costs_little_memory() -> None:

@@ -2,10 +2,10 @@
 
 import dataclasses
 import os
-import pathlib
 import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +25,7 @@ UNREAD = "[The sandbox does not grant programs to read: "
 
 
 @pytest.fixture
-def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
+def workspace(tmp_path: Path) -> Path:
     """With a folder ``sub``, a file, and links that lead out and stay in; beside it is ``else``."""
     (tmp_path / "else").mkdir()
     (tmp_path / "else" / "some.py").write_text("x = 1\n")
@@ -40,7 +40,7 @@ def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
-def tool(workspace: pathlib.Path) -> Callable[..., Any]:
+def tool(workspace: Path) -> Callable[..., Any]:
     """Runs a script for a call at tier 1; the exit code, and what a model reads."""
 
     async def call(script: str, directory: str = ".", **wishes: Any) -> tuple[int, str]:
@@ -74,7 +74,7 @@ def tool(workspace: pathlib.Path) -> Callable[..., Any]:
         """node -e "fs.readdirSync('out')" """,
     ],
 )
-async def test_a_link_that_leads_out_is_named(script: str, tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+async def test_a_link_that_leads_out_is_named(script: str, tool: Callable[..., Any], tmp_path: Path) -> None:
     if script.startswith("node") and shutil.which("node") is None:
         lacking("there is no node here")
     code, said = await tool(script)
@@ -83,7 +83,7 @@ async def test_a_link_that_leads_out_is_named(script: str, tool: Callable[..., A
     assert "`[sandbox] readable` in the configuration grants it.]" in said
 
 
-async def test_a_path_outside_is_named(tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+async def test_a_path_outside_is_named(tool: Callable[..., Any], tmp_path: Path) -> None:
     code, said = await tool(f"cat {tmp_path}/else/some.py")
     assert code == 1
     assert f"{UNREAD}'{tmp_path}/else/some.py'. Leave" in said
@@ -91,7 +91,7 @@ async def test_a_path_outside_is_named(tool: Callable[..., Any], tmp_path: pathl
     assert f"{UNREAD}'sub/a file', a link to '{tmp_path}/else/some.py'. Leave" in said
 
 
-async def test_each_reason_is_said_once(tool: Callable[..., Any], workspace: pathlib.Path) -> None:
+async def test_each_reason_is_said_once(tool: Callable[..., Any], workspace: Path) -> None:
     (workspace / "ripieno.toml").write_text("")
     _, said = await tool("cat out/some.py; rm ripieno.toml; out/some.py")
     assert said.count("[The sandbox ") == 2
@@ -99,14 +99,14 @@ async def test_each_reason_is_said_once(tool: Callable[..., Any], workspace: pat
     assert "[The sandbox protects ripieno.toml from changes, because programs outside of it obey it." in said
 
 
-async def test_what_is_granted_or_did_well_is_not_named(tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+async def test_what_is_granted_or_did_well_is_not_named(tool: Callable[..., Any], tmp_path: Path) -> None:
     code, said = await tool("cat out/some.py; echo out: Permission denied; exit 1", readable=(str(tmp_path / "else"),))
     assert (code, "x = 1" in said, "sandbox" in said) == (1, True, False)
     code, said = await tool("cat out/some.py; exit 0")
     assert (code, "The sandbox" in said) == (0, False)
 
 
-def test_only_what_is_there_and_may_be_read_is_named(workspace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_only_what_is_there_and_may_be_read_is_named(workspace: Path, tmp_path: Path) -> None:
     def told(written: str) -> str:
         return explain_unread(written, str(workspace), str(workspace), [str(workspace), "/usr"])
 

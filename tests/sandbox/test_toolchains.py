@@ -1,7 +1,7 @@
 """Programs of a home: toolchains that run although their home is another, and what is said of those that may not."""
 
 import os
-import pathlib
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +17,7 @@ PROXY = '#!/bin/sh\nexec "${RUSTUP_HOME:-$HOME/.rustup}/toolchains/stable/bin/${
 SHIM = '#!/bin/sh\nexec "${PYENV_ROOT:-$HOME/.pyenv}/versions/3/bin/${0##*/}" "$@"\n'
 
 
-def program(path: pathlib.Path, text: str) -> pathlib.Path:
+def program(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(0o755)
@@ -25,7 +25,7 @@ def program(path: pathlib.Path, text: str) -> pathlib.Path:
 
 
 @pytest.fixture
-def person(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with programs as rustup, pyenv and nvm lay them out, and one of its own."""
     home = tmp_path / "person"
     cargo = home / ".cargo"
@@ -51,7 +51,7 @@ def person(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     return home
 
 
-async def start(argv: list[str], sandbox: Sandbox, workspace: pathlib.Path) -> Completed:
+async def start(argv: list[str], sandbox: Sandbox, workspace: Path) -> Completed:
     confinement = sandbox.confinement(writable=[workspace])
     process = await LocalSpawner().start(
         argv, sandbox.environment(), workspace, ProcessLimits(), confinement=confinement
@@ -60,16 +60,14 @@ async def start(argv: list[str], sandbox: Sandbox, workspace: pathlib.Path) -> C
 
 
 @pytest.fixture
-def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
+def workspace(tmp_path: Path) -> Path:
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder
 
 
 @ALL
-async def test_toolchains_run_and_secrets_beside_them_stay(
-    name: str, person: pathlib.Path, workspace: pathlib.Path
-) -> None:
+async def test_toolchains_run_and_secrets_beside_them_stay(name: str, person: Path, workspace: Path) -> None:
     sandbox = shelter(name, workspace)
     for argv, said in (
         (["cargo"], f"cargo at {sandbox.home}\n"),
@@ -89,9 +87,7 @@ async def test_toolchains_run_and_secrets_beside_them_stay(
 
 
 @ALL
-async def test_crates_that_are_granted_are_where_cargo_looks(
-    name: str, person: pathlib.Path, workspace: pathlib.Path
-) -> None:
+async def test_crates_that_are_granted_are_where_cargo_looks(name: str, person: Path, workspace: Path) -> None:
     sandbox = shelter(name, workspace, readable=(str(person / ".cargo" / "registry"),))
     completed = await start(["sh", "-c", "cat ~/.cargo/registry/crate ~/.cargo/credentials.toml"], sandbox, workspace)
     assert completed.stdout.text == "a crate"
@@ -100,7 +96,7 @@ async def test_crates_that_are_granted_are_where_cargo_looks(
 
 
 @ALL
-async def test_what_may_not_be_executed_names_the_key(name: str, person: pathlib.Path, workspace: pathlib.Path) -> None:
+async def test_what_may_not_be_executed_names_the_key(name: str, person: Path, workspace: Path) -> None:
     sandbox = shelter(name, workspace)
     for one in ("own", str(person / "bin" / "own")):
         with pytest.raises(ResourceFault, match="may not be executed: the sandbox does not permit") as caught:
@@ -118,7 +114,7 @@ async def test_what_may_not_be_executed_names_the_key(name: str, person: pathlib
 
 
 @ALL
-async def test_what_is_not_reached_is_passed_over(name: str, person: pathlib.Path, workspace: pathlib.Path) -> None:
+async def test_what_is_not_reached_is_passed_over(name: str, person: Path, workspace: Path) -> None:
     """As the system does with what may not be executed: the next folder of PATH may have it."""
     program(person / "bin" / "uname", "#!/bin/sh\necho of the home\n")
     sandbox = shelter(name, workspace)
@@ -127,7 +123,7 @@ async def test_what_is_not_reached_is_passed_over(name: str, person: pathlib.Pat
     sandbox.close()
 
 
-def test_only_toolchains_in_use_are_read_and_never_a_home(person: pathlib.Path) -> None:
+def test_only_toolchains_in_use_are_read_and_never_a_home(person: Path) -> None:
     home, bins = str(person), f"{person}/.cargo/bin"
     assert toolchains({"PATH": "/usr/bin"}, home) == ({}, ())
     told, places = toolchains({"PATH": f"/usr/bin:{bins}:relative"}, home)

@@ -1,8 +1,8 @@
 """Lowering of schemas as tools really have them, and of each shape that a dialect cannot say."""
 
 import json
-import pathlib
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from tests.counts import ATTACK
 from tests.schemas.lowering_strategies import instance, is_accounted, is_explained, keywords, nearest, violations
 
 TOOLS: dict[str, dict[str, Any]] = json.loads(
-    (pathlib.Path(__file__).parents[1] / "data" / "schemas" / "tools.json").read_text()
+    (Path(__file__).parents[1] / "data" / "schemas" / "tools.json").read_text()
 )
 #: Of each tool.
 INSTANCES = 200 if ATTACK else 2

@@ -4,9 +4,9 @@ import contextlib
 import http.server
 import itertools
 import json
-import pathlib
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -54,7 +54,7 @@ def listener() -> Iterator[Listener]:
     listener.server.server_close()
 
 
-def targets(address: str, path: pathlib.Path) -> list[str]:
+def targets(address: str, path: Path) -> list[str]:
     web = f"http://{address}/schema"
     return [
         *(web, f"HTTP://{address}/schema#/$defs/x", f"http://user@{address}/a/../b.json#anchor", f" {web}"),
@@ -75,7 +75,7 @@ def places(keyword: str, target: str) -> Iterator[dict[str, Any]]:
     yield {"properties": {"a": {"const": 1, "default": {}}}, "dependentSchemas": {"a": bad}}
 
 
-def shapes(address: str, path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def shapes(address: str, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every target, under every keyword, in every place: each is one schema that reaches outside."""
     for keyword, target in itertools.product(("$ref", "$dynamicRef", "$id"), targets(address, path)):
         for schema in places(keyword, target):
@@ -89,7 +89,7 @@ def shapes(address: str, path: pathlib.Path) -> Iterator[tuple[str, dict[str, An
         yield target, {"properties": {"a": {"$id": target, "$ref": "#/$defs/x"}}, "$defs": {"x": {}}}
 
 
-def test_no_schema_reaches_outside_itself(listener: Listener, tmp_path: pathlib.Path) -> None:
+def test_no_schema_reaches_outside_itself(listener: Listener, tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     path.write_text('{"type": "string"}')
     corpus = list(shapes(listener.address, path))
@@ -102,7 +102,7 @@ def test_no_schema_reaches_outside_itself(listener: Listener, tmp_path: pathlib.
     assert listener.hits == []
 
 
-def test_the_second_wall_stands_by_itself(listener: Listener, tmp_path: pathlib.Path) -> None:
+def test_the_second_wall_stands_by_itself(listener: Listener, tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     path.write_text('{"type": "string"}')
     for target in (f"http://{listener.address}/schema", path.as_uri()):

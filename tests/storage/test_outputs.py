@@ -1,9 +1,9 @@
 """Kept outputs: whole, private, each one's own, and gone after a while; and what a result says of them."""
 
 import os
-import pathlib
 import stat
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from tests.counts import count
 LIMIT = 1 << 24
 
 
-def outputs(tmp_path: pathlib.Path) -> Outputs:
+def outputs(tmp_path: Path) -> Outputs:
     return Outputs(tmp_path / "state", tmp_path / "work")
 
 
@@ -45,7 +45,7 @@ def pages(found: Outputs, handle: str, limit: int, offset: int = 0) -> list[str]
 
 @settings(max_examples=count(4_000, 80), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(text=st.text(alphabet="a\né漢🎻", max_size=60), limit=st.integers(1, 20))
-def test_page_by_page_it_is_what_it_was(tmp_path: pathlib.Path, text: str, limit: int) -> None:
+def test_page_by_page_it_is_what_it_was(tmp_path: Path, text: str, limit: int) -> None:
     found = outputs(tmp_path)
     handle = handle_of(found.keep(text, "c", LIMIT))
     assert "".join(pages(found, handle, limit)) == text
@@ -54,9 +54,7 @@ def test_page_by_page_it_is_what_it_was(tmp_path: pathlib.Path, text: str, limit
 
 @settings(max_examples=count(4_000, 80), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(text=st.text(alphabet="a\né漢🎻", min_size=1, max_size=200), room=st.integers(0, 100), limit=st.integers(1, 20))
-def test_what_is_shown_and_what_is_read_on_are_the_whole(
-    tmp_path: pathlib.Path, text: str, room: int, limit: int
-) -> None:
+def test_what_is_shown_and_what_is_read_on_are_the_whole(tmp_path: Path, text: str, room: int, limit: int) -> None:
     found = outputs(tmp_path)
     told: list[tuple[str, int]] = []
 
@@ -76,7 +74,7 @@ def test_what_is_shown_and_what_is_read_on_are_the_whole(
         assert head is not None
 
 
-def test_a_page_never_begins_within_a_character(tmp_path: pathlib.Path) -> None:
+def test_a_page_never_begins_within_a_character(tmp_path: Path) -> None:
     found = outputs(tmp_path)
     handle = handle_of(found.keep("a🎻b", "c", LIMIT))
     assert [found.read(handle, "c", at, 9).text for at in range(7)] == ["a🎻b", "🎻b", "b", "b", "b", "b", ""]
@@ -85,7 +83,7 @@ def test_a_page_never_begins_within_a_character(tmp_path: pathlib.Path) -> None:
         found.read(handle, "c", 7, 1)
 
 
-def test_only_so_much_is_kept_and_no_half_of_a_character(tmp_path: pathlib.Path) -> None:
+def test_only_so_much_is_kept_and_no_half_of_a_character(tmp_path: Path) -> None:
     found = outputs(tmp_path)
     kept = found.keep("éé", "c", 3)
     assert kept is not None
@@ -95,7 +93,7 @@ def test_only_so_much_is_kept_and_no_half_of_a_character(tmp_path: pathlib.Path)
     assert "Only the first 2 of its 4 bytes are kept." in keeper.keep("éé", 0)
 
 
-def test_it_is_private_and_outside_of_the_workspace(tmp_path: pathlib.Path) -> None:
+def test_it_is_private_and_outside_of_the_workspace(tmp_path: Path) -> None:
     found = outputs(tmp_path)
     old = os.umask(0)
     try:
@@ -112,7 +110,7 @@ def test_it_is_private_and_outside_of_the_workspace(tmp_path: pathlib.Path) -> N
     assert not (tmp_path / "work").exists()
 
 
-def test_it_belongs_to_one_conversation_of_one_workspace(tmp_path: pathlib.Path) -> None:
+def test_it_belongs_to_one_conversation_of_one_workspace(tmp_path: Path) -> None:
     found = outputs(tmp_path)
     handle = handle_of(found.keep("text", "c", LIMIT))
     for other, conversation in ((found, "d"), (found, ""), (Outputs(tmp_path / "state", tmp_path / "other"), "c")):
@@ -134,14 +132,14 @@ def test_it_belongs_to_one_conversation_of_one_workspace(tmp_path: pathlib.Path)
         found.read(handle, "c", 0, 9)
 
 
-def test_handles_are_others_each_time(tmp_path: pathlib.Path) -> None:
+def test_handles_are_others_each_time(tmp_path: Path) -> None:
     found = outputs(tmp_path)
     handles = {handle_of(found.keep("same", "c", LIMIT)) for _ in range(20)}
     assert len(handles) == 20
     assert min(map(len, handles)) >= 22
 
 
-def test_what_is_old_and_what_is_too_much_goes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_old_and_what_is_too_much_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "TOTAL_BYTES", 100)
     found = outputs(tmp_path)
     old = handle_of(found.keep("x" * 10, "c", LIMIT))
@@ -168,7 +166,7 @@ def test_what_is_old_and_what_is_too_much_goes(tmp_path: pathlib.Path, monkeypat
     assert found.read(large, "d", 0, 9).total == 300
 
 
-def test_where_nothing_can_be_kept_a_result_is_cut(tmp_path: pathlib.Path) -> None:
+def test_where_nothing_can_be_kept_a_result_is_cut(tmp_path: Path) -> None:
     found = outputs(tmp_path)
     found.folder.parent.mkdir(parents=True)
     found.folder.write_text("in the way")

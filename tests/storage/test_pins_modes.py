@@ -1,7 +1,7 @@
 """What becomes of tools that are not what was approved, in each mode."""
 
-import pathlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -26,7 +26,7 @@ def check(descriptor: EnsembleDescriptor, pins: Pins | None, alert: Callable[[Al
     check_command(descriptor, pin_programs(MCP, descriptor), pins, alert)
 
 
-def pins_of(folder: pathlib.Path, *, shared: bool = False) -> Pins:
+def pins_of(folder: Path, *, shared: bool = False) -> Pins:
     """What was approved: other words of one tool, and nothing of another."""
     descriptor = ensemble("warn")
     found = [
@@ -51,7 +51,7 @@ def admitted(descriptor: EnsembleDescriptor, pins: Pins | None) -> tuple[list[st
 @pytest.mark.parametrize(
     ("mode", "kept"), [("required", ["same"]), ("warn", list(OFFERED)), ("", list(OFFERED)), ("off", list(OFFERED))]
 )
-def test_modes(tmp_path: pathlib.Path, mode: str, kept: list[str], shared: bool) -> None:
+def test_modes(tmp_path: Path, mode: str, kept: list[str], shared: bool) -> None:
     offered, alerts = admitted(ensemble(mode), pins_of(tmp_path, shared=shared))
     assert offered == kept
     if mode == "off":
@@ -68,7 +68,7 @@ def test_modes(tmp_path: pathlib.Path, mode: str, kept: list[str], shared: bool)
 
 
 @pytest.mark.parametrize("nothing", [False, True])
-def test_without_a_record_only_required_says_something(tmp_path: pathlib.Path, nothing: bool) -> None:
+def test_without_a_record_only_required_says_something(tmp_path: Path, nothing: bool) -> None:
     pins = None if nothing else Pins(PinStore(tmp_path))
     for mode in ("warn", "off"):
         assert admitted(ensemble(mode), pins) == (list(OFFERED), [])
@@ -78,7 +78,7 @@ def test_without_a_record_only_required_says_something(tmp_path: pathlib.Path, n
     assert not list(tmp_path.iterdir())
 
 
-def test_pins_that_cannot_be_read_approve_nothing(tmp_path: pathlib.Path) -> None:
+def test_pins_that_cannot_be_read_approve_nothing(tmp_path: Path) -> None:
     pins = Pins(PinStore(tmp_path))
     pins.own.file.write_text("nonsense")
     offered, (alert,) = admitted(ensemble("required"), pins)
@@ -93,14 +93,14 @@ def test_pins_that_cannot_be_read_approve_nothing(tmp_path: pathlib.Path) -> Non
         check(ensemble("required"), pins, print)
 
 
-def test_many_names_are_not_all_listed(tmp_path: pathlib.Path) -> None:
+def test_many_names_are_not_all_listed(tmp_path: Path) -> None:
     descriptor, alerts = ensemble("required"), list[Alert]()
     found = [descriptor.discovered(f"t{number}") for number in range(10)]
     assert admit(descriptor, found, Pins(PinStore(tmp_path)), alerts.append) == ()
     assert "t6, t7 and 2 more." in alerts[0].message
 
 
-def test_an_approval_counts_at_the_next_check(tmp_path: pathlib.Path) -> None:
+def test_an_approval_counts_at_the_next_check(tmp_path: Path) -> None:
     pins = pins_of(tmp_path)
     descriptor = ensemble("required")
     found = [descriptor.discovered(name, description=text) for name, text in OFFERED.items()]
@@ -109,7 +109,7 @@ def test_an_approval_counts_at_the_next_check(tmp_path: pathlib.Path) -> None:
     assert admitted(descriptor, pins) == (list(OFFERED), [])
 
 
-def test_a_changed_command_is_refused_or_told(tmp_path: pathlib.Path) -> None:
+def test_a_changed_command_is_refused_or_told(tmp_path: Path) -> None:
     pins = pins_of(tmp_path)
     alerts: list[Alert] = []
     for mode in ("required", "warn", "off"):
@@ -126,7 +126,7 @@ def test_a_changed_command_is_refused_or_told(tmp_path: pathlib.Path) -> None:
     ]
 
 
-def test_the_users_own_record_wins_and_a_conflict_is_told(tmp_path: pathlib.Path) -> None:
+def test_the_users_own_record_wins_and_a_conflict_is_told(tmp_path: Path) -> None:
     own = pins_of(tmp_path).own
     shared = {"it": record("it", {"same": {"description": "Smuggled in"}, "new": {}}, ["evil"])}
     pins = Pins(own, shared)

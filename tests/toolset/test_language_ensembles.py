@@ -307,7 +307,7 @@ async def test_a_browser_that_is_there_plays(
         assert [one.name for one in assembly.absences] == ["browser"]
         assert "no program 'playwright-mcp'" in assembly.alerts[0].message
     write_program(folder / "playwright-mcp", f"#!/bin/sh\nexec {sys.executable} {SERVERS / 'well_behaved.py'}\n")
-    async with assemble(tables, workspace=user.workspace, places=home.places) as assembly:
+    async with assemble(tables, workspace=user.workspace, places=user.places) as assembly:
         assert assembly.absences == ()
         assert assembly.ensembles[0].invokers
         assert all(one.policy.effect == "destructive" for one in assembly.ensembles[0].invokers.values())

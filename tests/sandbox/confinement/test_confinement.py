@@ -3,9 +3,9 @@
 import asyncio
 import json
 import os
-import pathlib
 import secrets
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +13,7 @@ from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.processes import LocalSpawner
 from tests.support.sandbox_tiers import SHELTERS, python, shelter
 
-ATTACKER = (pathlib.Path(__file__).parent / "attacker.py").read_text(encoding="utf-8")
+ATTACKER = (Path(__file__).parent / "attacker.py").read_text(encoding="utf-8")
 CANARY = f"CANARY-{secrets.token_hex(16)}"
 #: What a tier without mounts does not keep (said in the guide): the mode of the user's own files outside.
 NOT_PROMISED = {"tier 1 without mounts": ("mode",), "tier 1 without namespaces": ("mode",)}
@@ -30,14 +30,14 @@ HARMLESS = {
 
 
 def environment_of(process: int) -> str:
-    return pathlib.Path(f"/proc/{process}/environ").read_text()
+    return Path(f"/proc/{process}/environ").read_text()
 
 
 def files_of_the_home() -> list[str]:
-    return [str(path) for path in pathlib.Path.home().iterdir() if path.is_file()]
+    return [str(path) for path in Path.home().iterdir() if path.is_file()]
 
 
-async def attack(name: str, folder: pathlib.Path) -> tuple[dict[str, str], str]:
+async def attack(name: str, folder: Path) -> tuple[dict[str, str], str]:
     """What came of each attempt, and all that the program wrote."""
     inside, outside = folder / "inside", folder / "outside"
     for one in (inside, outside, outside / "folder"):
@@ -70,7 +70,7 @@ async def attack(name: str, folder: pathlib.Path) -> tuple[dict[str, str], str]:
 
 
 @pytest.mark.parametrize("name", SHELTERS)
-async def test_a_confined_program_gets_nothing_and_what_it_needs(name: str, tmp_path: pathlib.Path) -> None:
+async def test_a_confined_program_gets_nothing_and_what_it_needs(name: str, tmp_path: Path) -> None:
     found, said = await attack(name, tmp_path)
     assert len(found) > 100
     allowed = (*NOT_PROMISED.get(name, ()), *HARMLESS.get(name, ()))

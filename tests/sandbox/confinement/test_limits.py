@@ -2,8 +2,8 @@
 
 import dataclasses
 import os
-import pathlib
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +17,7 @@ TIERS = pytest.mark.parametrize("name", ["tier 1", "tier 2"])
 
 
 @TIERS
-async def test_memory(name: str, tmp_path: pathlib.Path) -> None:
+async def test_memory(name: str, tmp_path: Path) -> None:
     code = "try:\n x = bytearray(512 * 2**20)\n print('got it')\nexcept MemoryError:\n print('refused')"
     confinement = shelter(name, tmp_path).confinement(writable=[tmp_path])
     bounded = dataclasses.replace(confinement, memory=256 * MEBIBYTE)
@@ -26,7 +26,7 @@ async def test_memory(name: str, tmp_path: pathlib.Path) -> None:
 
 
 @TIERS
-async def test_what_is_reserved_and_not_used_is_no_memory(name: str, tmp_path: pathlib.Path) -> None:
+async def test_what_is_reserved_and_not_used_is_no_memory(name: str, tmp_path: Path) -> None:
     """Many runtimes reserve far more than they use."""
     code = "import mmap; mmap.mmap(-1, 64 * 2**30, prot=0, flags=mmap.MAP_PRIVATE | 0x4000); print('reserved')"
     confinement = dataclasses.replace(shelter(name, tmp_path).confinement(writable=[tmp_path]), memory=256 * MEBIBYTE)
@@ -34,7 +34,7 @@ async def test_what_is_reserved_and_not_used_is_no_memory(name: str, tmp_path: p
 
 
 @TIERS
-async def test_size_of_a_file(name: str, tmp_path: pathlib.Path) -> None:
+async def test_size_of_a_file(name: str, tmp_path: Path) -> None:
     code = (
         "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "try:\n with open('big', 'wb') as file:\n  for _ in range(9): file.write(bytes(2**20))\n"
@@ -46,7 +46,7 @@ async def test_size_of_a_file(name: str, tmp_path: pathlib.Path) -> None:
 
 
 @TIERS
-async def test_descriptors(name: str, tmp_path: pathlib.Path) -> None:
+async def test_descriptors(name: str, tmp_path: Path) -> None:
     code = (
         "import os\nheld = []\n"
         "try:\n while len(held) < 10000: held.append(os.dup(0))\n"
@@ -57,10 +57,10 @@ async def test_descriptors(name: str, tmp_path: pathlib.Path) -> None:
 
 
 def limit_of_the_machine() -> str:
-    return pathlib.Path("/proc/sys/kernel/pid_max").read_text()
+    return Path("/proc/sys/kernel/pid_max").read_text()
 
 
-async def test_processes_where_they_are_counted(tmp_path: pathlib.Path) -> None:
+async def test_processes_where_they_are_counted(tmp_path: Path) -> None:
     """The kernel counts those of a namespace since Linux 6.14, and for a user that is not root since 5.14."""
     code = (
         "import os, signal\ncount = 0\n"
@@ -80,7 +80,7 @@ async def test_processes_where_they_are_counted(tmp_path: pathlib.Path) -> None:
 
 
 @TIERS
-async def test_time_of_the_processor(name: str, tmp_path: pathlib.Path) -> None:
+async def test_time_of_the_processor(name: str, tmp_path: Path) -> None:
     confinement = dataclasses.replace(shelter(name, tmp_path).confinement(writable=[tmp_path]), seconds=1)
     completed = await python("while True: pass", confinement, tmp_path)
     assert completed.exit_code != 0
@@ -100,7 +100,7 @@ class Wrapped:
 
 
 @pytest.mark.parametrize(("program", "code"), [("echo; exec sleep 60", -signal.SIGTERM), ("echo; exit 143", 143)])
-async def test_a_signal_that_was_sent_is_how_it_ended(program: str, code: int, tmp_path: pathlib.Path) -> None:
+async def test_a_signal_that_was_sent_is_how_it_ended(program: str, code: int, tmp_path: Path) -> None:
     """It depends on which of the two processes bwrap's end reaches first; what is reported does not."""
     for confinement in (
         Wrapped(shelter("tier 2", tmp_path).confinement(writable=[tmp_path])),

@@ -3,8 +3,8 @@
 import asyncio
 import dataclasses
 import os
-import pathlib
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -31,7 +31,7 @@ REPLACEMENTS = {
 }
 
 
-def repository(folder: pathlib.Path) -> None:
+def repository(folder: Path) -> None:
     (folder / ".git" / "hooks").mkdir(parents=True)
     (folder / ".git" / "info").mkdir()
     (folder / "ensembles").mkdir()
@@ -40,14 +40,14 @@ def repository(folder: pathlib.Path) -> None:
     (folder / ".git" / "HEAD").write_text("ref: refs/heads/main")
 
 
-def controls(folder: pathlib.Path) -> dict[str, tuple[str, int]]:
+def controls(folder: Path) -> dict[str, tuple[str, int]]:
     """What controls git and us, as it would be read outside."""
     names = (".git/config", ".git/hooks/pre-commit", ".git/info/attributes", "ripieno.toml", "ensembles/a.toml")
     return {name: ((folder / name).read_text(), (folder / name).stat().st_mode) for name in names}
 
 
 @WITH_MOUNTS
-async def test_what_controls_us_stays_as_it_is(name: str, tmp_path: pathlib.Path) -> None:
+async def test_what_controls_us_stays_as_it_is(name: str, tmp_path: Path) -> None:
     repository(tmp_path)
     before = controls(tmp_path)
     sandbox = shelter(name, tmp_path)
@@ -64,7 +64,7 @@ async def test_what_controls_us_stays_as_it_is(name: str, tmp_path: pathlib.Path
     sandbox.close()
 
 
-async def test_tier_2_keeps_what_is_not_there_and_leaves_nothing(tmp_path: pathlib.Path) -> None:
+async def test_tier_2_keeps_what_is_not_there_and_leaves_nothing(tmp_path: Path) -> None:
     sandbox = shelter("tier 2", tmp_path)
     planting = (
         "echo evil > ripieno.toml; mkdir -p ensembles .git/hooks; echo evil > .git/config; echo evil > ensembles/a.toml"
@@ -78,7 +78,7 @@ async def test_tier_2_keeps_what_is_not_there_and_leaves_nothing(tmp_path: pathl
 
 
 @ALL
-async def test_a_link_that_was_put_there_meanwhile_is_not_followed(name: str, tmp_path: pathlib.Path) -> None:
+async def test_a_link_that_was_put_there_meanwhile_is_not_followed(name: str, tmp_path: Path) -> None:
     """A program may replace a folder that the next program is given: the start fails, and says why."""
     workspace, outside = tmp_path / "workspace", tmp_path / "outside"
     for one in (workspace, outside):
@@ -97,7 +97,7 @@ async def test_a_link_that_was_put_there_meanwhile_is_not_followed(name: str, tm
 
 
 @ALL
-async def test_a_path_that_is_gone_is_an_error(name: str, tmp_path: pathlib.Path) -> None:
+async def test_a_path_that_is_gone_is_an_error(name: str, tmp_path: Path) -> None:
     sandbox = shelter(name, tmp_path)
     with pytest.raises(FileNotFoundError):
         sandbox.confinement(writable=[tmp_path / "missing"])
@@ -110,7 +110,7 @@ async def test_a_path_that_is_gone_is_an_error(name: str, tmp_path: pathlib.Path
 
 
 @WITH_MOUNTS
-async def test_a_folder_is_kept_whatever_else_of_it_is_named(name: str, tmp_path: pathlib.Path) -> None:
+async def test_a_folder_is_kept_whatever_else_of_it_is_named(name: str, tmp_path: Path) -> None:
     (tmp_path / "kept" / "in").mkdir(parents=True)
     inner, folder = tmp_path / "kept" / "in" / "file", tmp_path / "kept"
     inner.touch()
@@ -123,7 +123,7 @@ async def test_a_folder_is_kept_whatever_else_of_it_is_named(name: str, tmp_path
 
 
 @WITH_MOUNTS
-async def test_what_was_hidden_and_is_gone_hinders_nobody(name: str, tmp_path: pathlib.Path) -> None:
+async def test_what_was_hidden_and_is_gone_hinders_nobody(name: str, tmp_path: Path) -> None:
     sandbox = shelter(name, tmp_path)
     confinement = dataclasses.replace(sandbox.confinement(writable=[tmp_path]), hidden=("/etc/no-such-secret",))
     completed = await start(["echo", "works"], confinement, tmp_path)
@@ -132,7 +132,7 @@ async def test_what_was_hidden_and_is_gone_hinders_nobody(name: str, tmp_path: p
 
 
 @ALL
-async def test_sockets_are_granted_and_those_with_names_are_not(name: str, tmp_path: pathlib.Path) -> None:
+async def test_sockets_are_granted_and_those_with_names_are_not(name: str, tmp_path: Path) -> None:
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     local = tmp_path / "socket"
     unix = await asyncio.start_unix_server(lambda _, writer: writer.close(), str(local))
@@ -160,7 +160,7 @@ async def test_sockets_are_granted_and_those_with_names_are_not(name: str, tmp_p
 
 
 @ALL
-async def test_what_may_only_be_read(name: str, tmp_path: pathlib.Path) -> None:
+async def test_what_may_only_be_read(name: str, tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "file").write_text("text")
@@ -173,7 +173,7 @@ async def test_what_may_only_be_read(name: str, tmp_path: pathlib.Path) -> None:
     sandbox.close()
 
 
-async def test_a_kernel_that_allows_no_namespaces(tmp_path: pathlib.Path) -> None:
+async def test_a_kernel_that_allows_no_namespaces(tmp_path: Path) -> None:
     """As in a container: whoever starts us has been refused them. The tier has less in it, and says so."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
@@ -184,7 +184,7 @@ async def test_a_kernel_that_allows_no_namespaces(tmp_path: pathlib.Path) -> Non
     )
     found = shelter("tier 1", tmp_path)
     assert found.tier == 1
-    sources = pathlib.Path(__file__).parents[3] / "sources"
+    sources = Path(__file__).parents[3] / "sources"
     argv = [sys.executable, "-c", code, str(sources), str(tmp_path)]
     process = await LocalSpawner().start(argv, {"PATH": os.defpath}, tmp_path, ProcessLimits())
     completed = await collect(process)

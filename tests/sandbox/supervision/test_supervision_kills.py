@@ -5,10 +5,10 @@ Six adversaries, two leaders, four ends, 250 times each: 12,000 under attack. Wh
 
 import asyncio
 import contextlib
-import pathlib
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,11 +21,11 @@ from tests.support.live_processes import Living, living
 #: Seconds. What is promised is watched where the machine is not shared with other tests.
 PROMISE = 2.0 if ATTACK else 60.0
 ROUNDS = count(250, 100)
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def census(tmp_path: pathlib.Path) -> Iterator[dict[str, Living]]:
+def census(tmp_path: Path) -> Iterator[dict[str, Living]]:
     """A ``Living`` for each script, which is used again in each round."""
     with contextlib.ExitStack() as stack:
         yield {name: stack.enter_context(living(tmp_path / str(place))) for place, name in enumerate(SCRIPTS)}

@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-import pathlib
 import stat
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,7 +64,7 @@ def call(
 @given(st.lists(st.lists(records, max_size=3), max_size=4))
 def test_any_records_read_back_equal_and_in_their_order(batches: list[list[Record]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "journal.sqlite")
+        path = Path(folder, "journal.sqlite")
         with Journal(path) as journal:
             for batch in batches:
                 journal.record(batch)
@@ -77,7 +77,7 @@ def test_any_records_read_back_equal_and_in_their_order(batches: list[list[Recor
             assert journal.verify(journal.anchor()) is None
 
 
-def test_halves_of_characters_and_long_integers_read_back(tmp_path: pathlib.Path) -> None:
+def test_halves_of_characters_and_long_integers_read_back(tmp_path: Path) -> None:
     record = Record(stage="ended", conversation="c", turn=0, details={"a": ["\udc80é", {"n": 10**40, "x": -0.0}]})
     with Journal(tmp_path / "j") as journal:
         journal.record([record])
@@ -96,7 +96,7 @@ def test_a_record_freezes_its_details_and_refuses_what_is_no_json() -> None:
         Record(stage="began", conversation="c", turn=0, details={"x": object()})
 
 
-def test_a_batch_with_one_bad_record_leaves_nothing(tmp_path: pathlib.Path) -> None:
+def test_a_batch_with_one_bad_record_leaves_nothing(tmp_path: Path) -> None:
     with Journal(tmp_path / "j") as journal:
         with pytest.raises(InputError):
             journal.record([call(), Record(stage="began", conversation="\ud800", turn=0)])
@@ -135,13 +135,13 @@ def test_what_is_asked_for_is_what_a_filter_would_leave(data: st.DataObject) -> 
         and all(asked[name] in (None, getattr(record, name)) for name in ("conversation", "tool", "stage"))
         and (asked["text"] is None or asked["text"] in record.details["inner"][0])
     ]
-    with tempfile.TemporaryDirectory() as folder, Journal(pathlib.Path(folder, "j")) as journal:
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder, "j")) as journal:
         journal.record(kept)
         found = [line.number for line in journal.lines(**asked, after=after, limit=limit)]
     assert found == wanted[:limit]
 
 
-def test_every_character_is_found_however_json_writes_it(tmp_path: pathlib.Path) -> None:
+def test_every_character_is_found_however_json_writes_it(tmp_path: Path) -> None:
     texts = [f"<{chr(code)}>" for code in (*range(0x180), 0x2028, 0xD800, 0xFFFF, 0x1F600)]
     with Journal(tmp_path / "j") as journal:
         # The second of each pair is written in ASCII, since it has half of a character.
@@ -157,7 +157,7 @@ def test_every_character_is_found_however_json_writes_it(tmp_path: pathlib.Path)
         assert list(journal.lines(text="details")) == []
 
 
-def test_more_lines_than_are_read_at_once_all_come(tmp_path: pathlib.Path) -> None:
+def test_more_lines_than_are_read_at_once_all_come(tmp_path: Path) -> None:
     with Journal(tmp_path / "j") as journal:
         journal.record([call(conversation=str(number % 2)) for number in range(1200)])
         assert [line.number for line in journal.lines("1")] == list(range(2, 1201, 2))
@@ -168,7 +168,7 @@ def test_more_lines_than_are_read_at_once_all_come(tmp_path: pathlib.Path) -> No
         assert sum(1 for _ in lines) == 1200
 
 
-def test_an_export_is_printable_and_its_digests_can_be_computed_again(tmp_path: pathlib.Path) -> None:
+def test_an_export_is_printable_and_its_digests_can_be_computed_again(tmp_path: Path) -> None:
     with Journal(tmp_path / "j") as journal:
         journal.record([call("finished", text="red \x1b[31m\x7f\x9b é \u202e\n"), call(conversation="other")])
         exported = list(journal.export("c"))
@@ -185,7 +185,7 @@ def test_an_export_is_printable_and_its_digests_can_be_computed_again(tmp_path: 
         previous = digest
 
 
-def test_the_files_are_their_owners_only(tmp_path: pathlib.Path) -> None:
+def test_the_files_are_their_owners_only(tmp_path: Path) -> None:
     path = tmp_path / "state" / "journal.sqlite"
     with Journal(path, secrets=["a long secret"]) as journal:
         journal.record([call()])
@@ -198,7 +198,7 @@ def test_the_files_are_their_owners_only(tmp_path: pathlib.Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_what_is_no_journal_is_refused_and_left_as_it_is(tmp_path: pathlib.Path) -> None:
+def test_what_is_no_journal_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("x" * 5000)
     (tmp_path / "empty").touch()
     (tmp_path / "folder").mkdir()
@@ -209,7 +209,7 @@ def test_what_is_no_journal_is_refused_and_left_as_it_is(tmp_path: pathlib.Path)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["empty", "folder", "text"]
 
 
-def test_a_file_that_another_writer_holds_is_said(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_another_writer_holds_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "_PATIENCE", 0.01)
     with Journal(tmp_path / "j") as journal:
         other = database.connect(tmp_path / "j")
@@ -247,7 +247,7 @@ def test_each_call_is_finished_never_started_or_unknown(events: list[tuple[int, 
             expected[turn, identifier] = ("outcome_unknown", None)
         else:
             expected.setdefault((turn, identifier), ("never_started", None))
-    with tempfile.TemporaryDirectory() as folder, Journal(pathlib.Path(folder, "j")) as journal:
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder, "j")) as journal:
         journal.record([*kept, call("finished", "z", conversation="other", text="x")])
         states = journal.state_of("c")
     assert {
@@ -257,9 +257,7 @@ def test_each_call_is_finished_never_started_or_unknown(events: list[tuple[int, 
     assert all(one.invocation is not None and one.tool == "mine.look" for one in states)
 
 
-def test_what_is_said_tells_of_calls_that_nobody_started_and_of_results_that_somebody_gave(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_what_is_said_tells_of_calls_that_nobody_started_and_of_results_that_somebody_gave(tmp_path: Path) -> None:
     asked = InvocationCanister(identifier="a", name="look")
     answer = ResultCanister(invocation_id="a")
     with Journal(tmp_path / "j") as journal:
@@ -274,7 +272,7 @@ def test_what_is_said_tells_of_calls_that_nobody_started_and_of_results_that_som
 # Deleting.
 
 
-def test_deleting_takes_the_bodies_from_the_disk_and_leaves_a_chain_that_holds(tmp_path: pathlib.Path) -> None:
+def test_deleting_takes_the_bodies_from_the_disk_and_leaves_a_chain_that_holds(tmp_path: Path) -> None:
     path = tmp_path / "j"
     with Journal(path) as journal:
         for number in range(20):

@@ -4,11 +4,11 @@ import base64
 import dataclasses
 import datetime
 import json
-import pathlib
 import random
 import re
 import tempfile
 import urllib.parse
+from pathlib import Path
 
 import pytest
 from frozendict import frozendict
@@ -88,10 +88,10 @@ def forms_of(secret: str) -> list[bytes]:
 @settings(max_examples=count(1000, 60))
 def test_no_secret_is_in_any_file(known: list[str], seed: int) -> None:
     chance = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder, Journal(pathlib.Path(folder, "j"), secrets=known) as journal:
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder, "j"), secrets=known) as journal:
         kept = [spread(secret.strip(), chance) for secret in known]
         journal.record(kept)
-        files = {one.name: one.read_bytes() for one in pathlib.Path(folder).iterdir() if one.suffix != ".key"}
+        files = {one.name: one.read_bytes() for one in Path(folder).iterdir() if one.suffix != ".key"}
         assert set(files) == {"j", "j-wal", "j-shm"}
         exported = "".join(journal.export()).encode()
         pictures = [content.data for line in journal.lines() for content in _contents(line.record) if content.data]
@@ -120,13 +120,13 @@ def _contents(record: Record | None) -> list[ImageContent]:
 def test_records_without_a_secret_stay_as_they_are(given: list[Record]) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
-        Journal(pathlib.Path(folder, "j"), secrets=["never-said-anywhere", "short"]) as journal,
+        Journal(Path(folder, "j"), secrets=["never-said-anywhere", "short"]) as journal,
     ):
         journal.record(given)
         assert [whole(line.record) for line in journal.lines()] == [whole(record) for record in given]
 
 
-def test_words_that_types_allow_stay_where_they_are_though_they_are_secrets(tmp_path: pathlib.Path) -> None:
+def test_words_that_types_allow_stay_where_they_are_though_they_are_secrets(tmp_path: Path) -> None:
     record = dataclasses.replace(call("finished", text="function finished"), conversation="finished")
     with Journal(tmp_path / "j", secrets=["finished", "function", "conversation"]) as journal:
         journal.record([record])
@@ -138,7 +138,7 @@ def test_words_that_types_allow_stay_where_they_are_though_they_are_secrets(tmp_
         assert MARK.fullmatch(line.conversation)
 
 
-def test_a_fingerprint_is_of_the_value_and_of_the_key(tmp_path: pathlib.Path) -> None:
+def test_a_fingerprint_is_of_the_value_and_of_the_key(tmp_path: Path) -> None:
     def marks(folder: str) -> list[str]:
         with Journal(tmp_path / folder / "j", secrets=["first secret", "second secret"]) as journal:
             journal.record([call(text="first secret, second secret, first+secret, first secret")])
@@ -152,7 +152,7 @@ def test_a_fingerprint_is_of_the_value_and_of_the_key(tmp_path: pathlib.Path) ->
     assert not {first, second} & set(marks("b"))
 
 
-def test_the_secret_that_holds_another_goes_as_a_whole(tmp_path: pathlib.Path) -> None:
+def test_the_secret_that_holds_another_goes_as_a_whole(tmp_path: Path) -> None:
     with Journal(tmp_path / "j", secrets=["password", "password-of-mine"]) as journal:
         journal.record([call(text="<password-of-mine>")])
         (line,) = journal.lines(text="password-of-mine")
@@ -161,14 +161,14 @@ def test_the_secret_that_holds_another_goes_as_a_whole(tmp_path: pathlib.Path) -
         assert MARK.sub("*", line.record.result.text) == "<*>"
 
 
-def test_a_secret_in_base64_of_its_own_is_found(tmp_path: pathlib.Path) -> None:
+def test_a_secret_in_base64_of_its_own_is_found(tmp_path: Path) -> None:
     encoded = base64.b64encode(b"a long secret").decode()
     with Journal(tmp_path / "j", secrets=["a long secret"]) as journal:
         journal.record([Record(stage="said", conversation="c", turn=1, canister=UserCanister.of(f"Basic {encoded}"))])
         assert encoded not in "".join(journal.export())
 
 
-def test_a_key_that_is_none_is_said_and_left(tmp_path: pathlib.Path) -> None:
+def test_a_key_that_is_none_is_said_and_left(tmp_path: Path) -> None:
     (tmp_path / "j.key").write_bytes(b"short")
     with pytest.raises(InputError, match=r"j\.key, has 5 bytes"):
         Journal(tmp_path / "j", secrets=["a long secret"])
@@ -177,7 +177,7 @@ def test_a_key_that_is_none_is_said_and_left(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("around", [("", "\n"), ("user:", ""), ("ab", "cd"), ("a longer text before ", " and after")])
-def test_a_secret_within_a_text_in_base64_is_none(tmp_path: pathlib.Path, around: tuple[str, str]) -> None:
+def test_a_secret_within_a_text_in_base64_is_none(tmp_path: Path, around: tuple[str, str]) -> None:
     secret, (before, after) = "zebra-7781-quilt-secret", around
     written = base64.b64encode(f"{before}{secret}{after}".encode()).decode()
     with Journal(tmp_path / "journal", secrets=[secret]) as journal:

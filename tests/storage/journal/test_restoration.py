@@ -1,9 +1,9 @@
 """Conversations out of the journal: restored wherever they were cut off, forked, listed, added up, anchored."""
 
 import json
-import pathlib
 import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from frozendict import frozendict
@@ -34,7 +34,7 @@ USED = {"input_tokens": 100, "output_tokens": 7, "cache_read_tokens": 60}
 
 
 @pytest.fixture
-def journal(tmp_path: pathlib.Path) -> Iterator[Journal]:
+def journal(tmp_path: Path) -> Iterator[Journal]:
     with Journal(tmp_path / "journal.sqlite3") as one:
         yield one
 
@@ -134,7 +134,7 @@ def test_whatever_was_written_before_a_crash_is_what_is_restored(
 ) -> None:
     records = list(conducted(runs))
     written = records[: data.draw(st.integers(2, len(records)))]
-    with tempfile.TemporaryDirectory() as folder, Journal(pathlib.Path(folder, "j")) as journal:
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder, "j")) as journal:
         journal.record(written)
         restored = journal.restore("c")
     spoken = standing(written)
@@ -324,7 +324,7 @@ def test_what_it_adds_up_to(journal: Journal) -> None:
     assert journal.statistics(conversation="d").conversations == 0
 
 
-def test_an_anchor_on_the_last_line_is_read_again(tmp_path: pathlib.Path) -> None:
+def test_an_anchor_on_the_last_line_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "export.jsonl"
     anchor = Anchor(number=12, digest="ab" * 32)
     file.write_text("x" * 10_000 + "\n" + anchor_line(anchor))
@@ -336,14 +336,14 @@ def test_an_anchor_on_the_last_line_is_read_again(tmp_path: pathlib.Path) -> Non
 @pytest.mark.parametrize(
     "text", ["", "\n", "[]", "{}", '{"anchor":1}', '{"anchor":{"number":"1","digest":""}}', "\udc80"]
 )
-def test_what_does_not_end_with_an_anchor_is_said(tmp_path: pathlib.Path, text: str) -> None:
+def test_what_does_not_end_with_an_anchor_is_said(tmp_path: Path, text: str) -> None:
     file = tmp_path / "export.jsonl"
     file.write_text(text, errors="surrogateescape")
     with pytest.raises(InputError, match="ripieno journal export"):
         read_anchor(file)
 
 
-def test_a_journal_that_is_not_read_yet_is_told_of(tmp_path: pathlib.Path) -> None:
+def test_a_journal_that_is_not_read_yet_is_told_of(tmp_path: Path) -> None:
     with Journal(tmp_path / "j") as journal:
         journal.record([told("began") for _ in range(2500)])
         heard: list[int] = []

@@ -1,10 +1,10 @@
 """Every change of a journal behind its back is found, at the first line that it touches."""
 
 import contextlib
-import pathlib
 import random
 import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +19,7 @@ LINES = 15
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, Anchor]:
+def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Anchor]:
     """A journal of fifteen lines, of which a deletion took the bodies of two."""
     path = tmp_path_factory.mktemp("journal") / "original"
     with Journal(path) as journal:
@@ -32,7 +32,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, An
 
 
 @contextlib.contextmanager
-def tampered(original: pathlib.Path, folder: pathlib.Path) -> "contextlib._GeneratorContextManager[sqlite3.Connection]":  # type: ignore[misc]
+def tampered(original: Path, folder: Path) -> "contextlib._GeneratorContextManager[sqlite3.Connection]":  # type: ignore[misc]
     shutil.copyfile(original, folder / "copy")
     with contextlib.closing(sqlite3.connect(folder / "copy", isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
@@ -97,9 +97,7 @@ def insert(connection: sqlite3.Connection, chance: random.Random) -> int:
 
 
 @pytest.mark.parametrize("attack", [flip, drop, reorder, truncate, insert])
-def test_a_change_is_found_at_its_first_line(
-    attack: object, original: tuple[pathlib.Path, Anchor], tmp_path: pathlib.Path
-) -> None:
+def test_a_change_is_found_at_its_first_line(attack: object, original: tuple[Path, Anchor], tmp_path: Path) -> None:
     assert callable(attack)
     path, anchor = original
     for seed in range(count(2000, 100)):
@@ -111,9 +109,7 @@ def test_a_change_is_found_at_its_first_line(
         assert found.number == expected, (seed, found)
 
 
-def test_a_tail_that_was_cut_is_found_by_an_anchor_only(
-    original: tuple[pathlib.Path, Anchor], tmp_path: pathlib.Path
-) -> None:
+def test_a_tail_that_was_cut_is_found_by_an_anchor_only(original: tuple[Path, Anchor], tmp_path: Path) -> None:
     path, anchor = original
     with tampered(path, tmp_path) as connection:
         connection.execute("DELETE FROM lines WHERE number > 12")
@@ -130,14 +126,12 @@ def test_a_tail_that_was_cut_is_found_by_an_anchor_only(
         assert found.number == anchor.number
 
 
-def everything(path: pathlib.Path) -> list[Line]:
+def everything(path: Path) -> list[Line]:
     with Journal(path) as journal:
         return [*journal.lines(), *journal.lines("gone"), *journal.lines("c")]
 
 
-def test_any_flipped_byte_of_the_file_is_found_or_means_nothing(
-    original: tuple[pathlib.Path, Anchor], tmp_path: pathlib.Path
-) -> None:
+def test_any_flipped_byte_of_the_file_is_found_or_means_nothing(original: tuple[Path, Anchor], tmp_path: Path) -> None:
     path, anchor = original
     data, expected = path.read_bytes(), everything(path)
     chance, harmless, total = random.Random(6), 0, count(10_000, 100)
