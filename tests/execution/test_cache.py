@@ -11,7 +11,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from ripieno.approvals import RulesConfirmer
 from ripieno.canisters import Conversation, ImageContent, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors import RetryPolicy
@@ -22,15 +21,13 @@ from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.budget import Budget
 from ripieno.execution.cache import ResultCache
 from ripieno.execution.call import Call, settle
-from ripieno.execution.launch import Launcher
-from ripieno.execution.records import Reporter
 from ripieno.execution.scheduling.turn import Turn
 from tests.counts import count
 from tests.support.scripted_models import Blocking, Recording, ensemble, invoke, tool
 from tests.support.virtual_time import VirtualLoop
 
 Value = TypeVar("Value")
-ALL = Rules(approve=("mine.*",))
+ALL = Rules(approve=("mine.*", "mine.write"))
 PATHS: tuple[str, ...] = ("a", "a/b")
 
 
@@ -42,14 +39,14 @@ class House:
         self.cache = ResultCache(clock=lambda: self.now, **bounds)
         self.ensemble: Ensemble = ensemble(*tools)
         self.execution = Execution(rules=ALL, recorder=recorder)
-        self.launcher = Launcher(Limits(), RulesConfirmer(), Reporter(recorder, None), cache=self.cache)
+        self.execution._cache = self.cache
         self.around = Circumstances(conversation="c")
 
     def start(self, name: str, around: Circumstances | None = None, **arguments: Any) -> Call:
         around = around or self.around
         prepared = self.execution.prepare(invoke(name, **arguments), Offer.of([self.ensemble]), around)
         assert isinstance(prepared, Prepared)
-        call = self.launcher.launch(prepared, around)
+        call = self.execution.launch(prepared, around)
         assert isinstance(call, Call)
         return call
 

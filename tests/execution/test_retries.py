@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.approvals import RulesConfirmer
 from ripieno.canisters import ResultCanister
-from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Event, ExecutionProgress
 from ripieno.canisters.faults import Category, Effect, Fault
 from ripieno.descriptors import Policy, RetryPolicy
@@ -28,8 +26,6 @@ from ripieno.exceptions import (
 )
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.call import Call, settle
-from ripieno.execution.launch import Launcher
-from ripieno.execution.records import Reporter
 from ripieno.execution.retries import Attempts
 from tests.counts import count
 from tests.support.scripted_models import Blocking, ensemble, fault_of, invoke, settle_down, tool
@@ -61,10 +57,11 @@ def start(
     definition = tool("look", invocable, **{"retry": USUAL, **policy})
     around = Circumstances(notify=notify)
     offer = Offer.of([ensemble(definition)])
-    prepared = Execution(rules=EVERYTHING).prepare(invoke("look", path=["a"]), offer, around)
+    execution = Execution(rules=EVERYTHING)
+    execution._chance = lambda: chance
+    prepared = execution.prepare(invoke("look", path=["a"]), offer, around)
     assert isinstance(prepared, Prepared)
-    launcher = Launcher(Limits(), RulesConfirmer(), Reporter(None, None), chance=lambda: chance)
-    call = launcher.launch(prepared, around, seconds=seconds)
+    call = execution.launch(prepared, around, seconds=seconds)
     assert isinstance(call, Call)
     return call
 

@@ -3,26 +3,36 @@
 A bare ``Execution()`` is strict: it allows only the effects ``none`` and ``read``.
 """
 
+import functools
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Confirmer, Grants, RulesConfirmer
+from ripieno.approvals.questions import Inquirer
 from ripieno.approvals.rules import Allowances
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.events import Alert, ExecutionBegan, ExecutionProgress
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import JsonInvalidity, PermissionFault, ToolExecutionFailure
 from ripieno.execution.approval import Approver, Judge
+from ripieno.execution.cache import CachedCall, ResultCache
 from ripieno.execution.call import Call, settle
-from ripieno.execution.context import Circumstances, Deferred, Prepared
-from ripieno.execution.launch import Launcher
+from ripieno.execution.context import Circumstances, Deferred, Prepared, context_of
 from ripieno.execution.preparation import Preparer
-from ripieno.execution.records import Reporter, denied
+from ripieno.execution.records import NOT_RUN, UNRECORDED, Reporter, denied, record_of
+from ripieno.execution.results import Keep
+from ripieno.execution.retries import Attempts
 from ripieno.jsonvalues import freeze
+from ripieno.storage.outputs import READER, Keeper
 from ripieno.storage.records import Recorder
+
+#: The highest timeout that an argument can set, in seconds.
+_LONGEST = 86_400.0
 
 
 class Execution:
@@ -52,7 +62,9 @@ class Execution:
         self._judge = Judge(self.rules, self.allowances)
         self._preparer = Preparer(self._judge, self.reporter)
         self._approver = Approver(self.confirmer, self.reporter, self._judge, self.grants)
-        self._launcher = Launcher(self.limits, self.confirmer, self.reporter)
+        self._cache = ResultCache()
+        #: Returns numbers from 0 to 1, for the backoff of retries.
+        self._chance: Callable[[], float] = random.random
 
     async def execute(
         self,
@@ -107,7 +119,91 @@ class Execution:
         fault = self._forbid(prepared, scope)
         if fault is not None:
             return self.refuse(prepared.invocation, fault, scope, prepared.invoker)
-        return self._launcher.launch(prepared, scope, early=early, seconds=seconds, settled=settled)
+        invoker, invocation = prepared.invoker, prepared.invocation
+        limit = min(one for one in (invoker.policy.output, self.limits.output, scope.output) if one is not None)
+        cacheable = self._cache.cacheable(
+            invoker,
+            prepared.arguments,
+            conversation=scope.conversation,
+            namespaces=scope.namespaces,
+            auxdata=scope.auxdata,
+            output=limit,
+        )
+        cached = None if cacheable is None else self._cache.find(cacheable, invocation.identifier)
+
+        def finished(call: Call) -> None:
+            result = call.outcome
+            assert result is not None
+            if end is not None:
+                end(result)
+            if call.withdrawn:
+                show(call)
+                return
+            record = record_of("finished", scope, invoker.identity, invocation, result)
+            self.reporter.end(record, scope, functools.partial(show, call))
+
+        def show(call: Call) -> None:
+            call.deliver()
+            if settled is not None:
+                settled(call)
+
+        end = None
+        if cached is not None:
+            return CachedCall(invocation=invocation, invoker=invoker, result=cached, early=early, settled=finished)
+        timeout = _timeout(prepared)
+        if seconds is not None:
+            timeout = min(timeout, max(seconds, 0.001))
+        started = record_of("started", scope, invoker.identity, invocation)
+        if not self.reporter.start(started, scope, lambda: call.withdraw(UNRECORDED)):
+            return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
+        notify = scope.notify
+        if notify is not None:
+            notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))
+
+        def progress(done: float, total: float | None = None, message: str = "") -> None:
+            if notify is not None:
+                event = ExecutionProgress(
+                    invocation_id=invocation.identifier, tool=invoker.identity, done=done, total=total, message=message
+                )
+                call.notify(notify, event)
+
+        inquirer = Inquirer(self.confirmer, invocation, invoker, scope.conversation, notify, inquire=scope.inquire)
+        keep = self._keep(prepared, scope)
+        end = self._cache.begin(invoker, prepared.arguments, cacheable)
+        call = Call(
+            invocation=invocation,
+            invoker=invoker,
+            context=context_of(
+                prepared,
+                scope,
+                self.reporter.surroundings,
+                progress=progress,
+                inquire=inquirer,
+                kept=0 if keep is None else self.limits.spill,
+            ),
+            arguments=prepared.arguments,
+            timeout=timeout,
+            latest=seconds,
+            limit=limit,
+            keep=keep,
+            early=early,
+            attempts=Attempts(invoker.policy, self._chance),
+            progress=progress,
+            settled=finished,
+            alert=lambda message: self.reporter.alert(scope, Alert(message=message, tool=invoker.identity)),
+        )
+        inquirer.pause = call.paused
+        return call
+
+    def _keep(self, prepared: Prepared, scope: Circumstances) -> Keep | None:
+        """The function that stores texts too long to be shown; None if the model cannot read them from there."""
+        surroundings = prepared.invoker.ensemble.surroundings or self.reporter.surroundings
+        outputs = None if surroundings is None else surroundings.outputs
+        if outputs is None or prepared.reader is None or prepared.invoker.identity == READER:
+            return None
+        return Keeper(
+            outputs=outputs, conversation=scope.conversation, limit=self.limits.spill, reader=prepared.reader
+        ).keep
 
     def _forbid(self, prepared: Prepared, scope: Circumstances) -> Fault | None:
         """Why a call may not start as it is now; or None, and its approval is used up."""
@@ -171,3 +267,12 @@ async def execute_invoker(invoker: Invoker, arguments: Mapping[str, Any], contex
     if call.bug is not None and invoker.policy.on_error == "abort":
         raise ToolExecutionFailure(invoker.identity, reason(call.bug)) from call.bug
     return call.result.result()
+
+
+def _timeout(prepared: Prepared) -> float:
+    policy = prepared.invoker.policy
+    if policy.timeout_argument is not None:
+        value = prepared.arguments.get(policy.timeout_argument)
+        if isinstance(value, int | float) and value > 0:
+            return float(min(value, _LONGEST))
+    return policy.timeout
