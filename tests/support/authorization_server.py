@@ -60,15 +60,13 @@ class Authority:
         return [parameters for one, parameters in self.asked if one == path][-1]
 
     def app(self) -> Starlette:
-        return Starlette(
-            routes=[
-                Route("/.well-known/oauth-authorization-server", self._metadata),
-                Route("/register", self._register, methods=["POST"]),
-                Route("/authorize", self._authorize),
-                Route("/token", self._token, methods=["POST"]),
-                Route("/revoke", self._revoke, methods=["POST"]),
-            ]
-        )
+        posts = {"register": self._register, "token": self._token, "revoke": self._revoke}
+        routes = [Route(f"/{name}", take, methods=["POST"]) for name, take in posts.items()]
+        routes += [
+            Route("/.well-known/oauth-authorization-server", self._metadata),
+            Route("/authorize", self._authorize),
+        ]
+        return Starlette(routes=routes)
 
     async def _metadata(self, request: Request) -> Response:
         described: dict[str, Any] = {

@@ -172,20 +172,14 @@ class Front:
     url: str
     assembly: Assembly
 
-    # Loading certificates takes longer than a request, so no client does it.
-
     def openai(self, **settings: Any) -> openai.AsyncOpenAI:
-        fields: dict[str, Any] = {"api_key": "none", "max_retries": 0, **settings}
-        http = openai.DefaultAsyncHttpxClient(verify=False)
-        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", http_client=http, **fields)
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", **{"api_key": "none", "max_retries": 0, **settings})
 
     def anthropic(self, **settings: Any) -> anthropic.AsyncAnthropic:
-        fields: dict[str, Any] = {"api_key": "none", "max_retries": 0, **settings}
-        http = anthropic.DefaultAsyncHttpxClient(verify=False)
-        return anthropic.AsyncAnthropic(base_url=self.url, http_client=http, **fields)
+        return anthropic.AsyncAnthropic(base_url=self.url, **{"api_key": "none", "max_retries": 0, **settings})
 
     def plain(self, **settings: Any) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(base_url=self.url, verify=False, **settings)
+        return httpx2.AsyncClient(base_url=self.url, **settings)
 
 
 @contextlib.asynccontextmanager

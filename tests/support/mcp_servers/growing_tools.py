@@ -128,31 +128,24 @@ class Middle:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.inner(scope, receive, send)
             return
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if not message.get("more_body"):
-                break
+        body = await Request(scope, receive).body()
         asked = json.loads(body)
-        kind = KINDS.get(asked.get("params", {}).get("name"))
-        if kind is not None:
+        name = asked.get("params", {}).get("name")
+        if (kind := KINDS.get(name)) is not None:
             # Less than the content-length, so that the connection is closed in the middle.
             headers = [(b"content-type", kind), (b"content-length", b"1000")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": b'data: {"jsonrpc":"2.0"', "more_body": True})
             return
-        if asked.get("params", {}).get("name") == "fail":
-            await send({"type": "http.response.start", "status": 500, "headers": []})
-            await send({"type": "http.response.body", "body": b"a traceback"})
+        if name == "fail":
+            await Response("a traceback", 500)(scope, receive, send)
             return
         unknown = self.legacy and asked.get("method") == "server/discover"
         if unknown and scope["path"].startswith("/messages"):
             # The refusal comes in the stream, as for any unknown method.
             body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "method": "server/unknown"}).encode()
         elif unknown:
-            await send({"type": "http.response.start", "status": 404, "headers": []})
-            await send({"type": "http.response.body", "body": b"no such thing"})
+            await Response("no such thing", 404)(scope, receive, send)
             return
         once = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -1,7 +1,9 @@
 """A server of raw JSON lines, of the handshake era; its first argument names its misbehaviour."""
 
+import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,8 +18,7 @@ if "ALIVE" in os.environ:
 
 
 def write(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+    print(json.dumps(message), flush=True)
 
 
 def answer(request: dict[str, Any], result: Any) -> None:
@@ -31,8 +32,7 @@ def say(request: dict[str, Any], text: str, **more: Any) -> None:
 
 
 def raw(data: str) -> None:
-    sys.stdout.write(data)
-    sys.stdout.flush()
+    print(data, end="", flush=True)
 
 
 def list_tools(request: dict[str, Any]) -> None:
@@ -62,15 +62,10 @@ def list_tools(request: dict[str, Any]) -> None:
         answer(request, {"tools": [{"name": f"tool_{index}", "inputSchema": SCHEMA} for index in range(600)]})
     else:
         lying = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-        answer(
-            request,
-            {
-                "tools": [
-                    {**tool, **({"outputSchema": lying} if tool["name"] in ("lie", "rich", "poor") else {})}
-                    for tool in tools
-                ]
-            },
-        )
+        for tool in tools:
+            if tool["name"] in ("lie", "rich", "poor"):
+                tool["outputSchema"] = lying
+        answer(request, {"tools": tools})
 
 
 CANCELLED: list[Any] = []
@@ -91,13 +86,8 @@ def call_tool(request: dict[str, Any]) -> None:  # noqa: PLR0912  one case a beh
             say(request, "that was much")
         case "deaf":
             token = request["params"]["_meta"]["progressToken"]
-            write(
-                {
-                    "jsonrpc": "2.0",
-                    "method": "notifications/progress",
-                    "params": {"progressToken": token, "progress": 0},
-                }
-            )
+            progress = {"progressToken": token, "progress": 0}
+            write({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
         case "nonsense":
             answer(request, {"content": [{"type": "hologram"}]})
         case "ask" if MODE == "modern":
@@ -105,14 +95,8 @@ def call_tool(request: dict[str, Any]) -> None:  # noqa: PLR0912  one case a beh
         case "refuse":
             write({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32602, "message": "bad \x1b[1mcolour"}})
         case "ask":
-            write(
-                {
-                    "jsonrpc": "2.0",
-                    "id": "s1",
-                    "method": "sampling/createMessage",
-                    "params": {"messages": [], "maxTokens": 1},
-                }
-            )
+            sample = {"messages": [], "maxTokens": 1}
+            write({"jsonrpc": "2.0", "id": "s1", "method": "sampling/createMessage", "params": sample})
             reply = json.loads(sys.stdin.readline())
             say(request, f"refused with {reply['error']['code']}")
         case "lie":
@@ -163,16 +147,12 @@ elif MODE == "noise":
     while True:
         raw("Listening on port 1234\n")
 elif MODE == "flood":
-    number = 0
-    while True:
-        number += 1
+    for number in itertools.count(1):
         write({"jsonrpc": "2.0", "id": number, "method": "ping"})
 elif MODE == "orphans":
     subprocess.Popen(["sleep", "600"], close_fds=False)
     os._exit(0)
 elif MODE == "stubborn":
-    import signal
-
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     serve()
     while True:
