@@ -121,17 +121,6 @@ async def test_an_answer_reports_an_estimate_of_its_tokens(protocol: Protocol, s
     assert short.output_tokens == long.output_tokens == tools.output_tokens
 
 
-async def test_a_limit_of_tokens_can_be_tried() -> None:
-    turns = [turn(f"I look: {number}. " * 50, calls=[call("read", path=str(number))]) for number in range(9)]
-    async with serve(create_application(Score.of_turns(turns), [CHAT])) as url:
-        providers = {"here": {"protocol": "openai-chat", "base_url": base_url(url, CHAT)}}
-        settings = {"ensembles": {"enabled": []}, "providers": providers, "limits": {"tokens": 1000}}
-        async with assemble(settings) as assembly:
-            conversation = await assembly.conduct("Look.", model="here/m", ensembles=[_LONG_WINDED])
-    assert conversation.finish == "limit"
-    assert 1000 <= conversation.usage.total_tokens < 3000
-
-
 _LONG_WINDED = Ensemble.of(
     "mine",
     [

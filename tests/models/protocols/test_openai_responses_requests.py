@@ -251,7 +251,6 @@ def test_histories_of_clients() -> None:
         ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:x;base64,?"}]}]}, "base64"),
         ({"input": [{"content": "x"}]}, "An item is an object with a type"),
         ({"input": [{"type": "function_call_output", "output": "x"}]}, "function_call_output has no call_id"),
-        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "item_reference refers to nothing: send the item"),
         ({"previous_response_id": "resp_1"}, "previous_response_id refers to nothing: send the whole conversation"),
         ({"conversation": "conv_1"}, "conversation refers to nothing"),
         ({"prompt": {"id": "pmpt_1"}}, "prompt refers to nothing"),
@@ -260,9 +259,6 @@ def test_histories_of_clients() -> None:
         ({"tools": [{"type": "function", "function": {}}]}, "A tool has no name"),
         ({"tool_choice": {"type": "web_search"}}, "tool_choice names 'web_search', which is not among the tools"),
         ({"tool_choice": 7}, "tool_choice is an object"),
-        ({"max_output_tokens": 0}, "max_output_tokens is an integer"),
-        ({"reasoning": {"effort": "huge"}}, "'huge'"),
-        ({"stream": "yes"}, "stream is true or false"),
     ],
 )
 def test_a_wrong_request_is_an_error_that_says_what_is_wrong(changes: Mapping[str, Any], words: str) -> None:

@@ -336,7 +336,7 @@ def test_many_lists_of_tools_do_not_add_up() -> None:
 
 
 def test_what_is_wrong_in_a_conversation_is_named_with_its_place() -> None:
-    with pytest.raises(RequestInvalidity, match=r"item_reference refers to nothing") as caught:
+    with pytest.raises(RequestInvalidity, match=r"item_reference refers to nothing: send the item") as caught:
         parse(input=[{"role": "user", "content": "Hi."}, {"type": "item_reference", "id": "msg_1"}])
     assert caught.value.parameter == "input[1]"
     with pytest.raises(RequestInvalidity, match="'narrator'") as chat:

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -53,7 +52,9 @@ def create_application(
     listed = ", ".join([*(f"POST {route} ({protocol.name})" for route, protocol in routes.items()), "GET /v1/models"])
 
     async def models(_: Request) -> Response:
-        return _json(encode(_models(score.name)))
+        # The wires use two different keys.
+        named = {"name": f"models/{score.name}", "displayName": score.name}
+        return _json(encode({**model_list([score.name]), "models": [named]}))
 
     async def refuse(request: Request, error: Exception) -> Response:
         """The error for an unknown route, whose wire is unknown, too."""
@@ -161,11 +162,6 @@ async def _stream(answer: Answer, protocol: Protocol, asked: Asked) -> AsyncGene
         yield encoder.fail(Refusal(status=500, message=f"The score failed: {str(error) or type(error).__name__}"))
         if not isinstance(error, RipienoError):
             raise
-
-
-def _models(name: str) -> dict[str, Any]:
-    """The one model in the model lists of all wires, which use two different keys."""
-    return {**model_list([name]), "models": [{"name": f"models/{name}", "displayName": name}]}
 
 
 def _json(body: bytes, status: int = 200) -> Response:

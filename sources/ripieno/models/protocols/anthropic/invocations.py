@@ -17,7 +17,7 @@ from ripieno.models.protocols.anthropic.contents import NAME, block_of, contents
 from ripieno.models.protocols.common.calls import extras_of, read_invocation
 from ripieno.models.protocols.common.dialects import ANTHROPIC_STRICT
 from ripieno.models.protocols.common.requests import table_in, tables_in, texts_in
-from ripieno.models.protocols.common.tools import Declared, client_function, one_by_one
+from ripieno.models.protocols.common.tools import Declared, client_function, described, one_by_one
 
 _CALL_KEYS = frozenset({"type", "id", "name", "input"})
 
@@ -28,14 +28,9 @@ class Invocations(InvocationsProcessor):
     strict_dialect = ANTHROPIC_STRICT
 
     def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
-        definition: dict[str, Any] = {"name": invoker.exposed}
-        if invoker.description:
-            definition["description"] = invoker.description
         lowered = self.lowered(invoker, strict=strict)
-        definition["input_schema"] = lowered.schema
-        if lowered.strict:
-            definition["strict"] = True
-        return definition
+        definition = {**described(invoker), "input_schema": lowered.schema}
+        return {**definition, "strict": True} if lowered.strict else definition
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
         identifiers = Identifiers()

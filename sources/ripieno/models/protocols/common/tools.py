@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ripieno.ensembles import Definition
+from ripieno.ensembles import Definition, Invoker
 from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.jsonvalues import encode
 from ripieno.models.protocol import HostedTool, Native, Request
@@ -65,6 +65,11 @@ class Declared:
 #: A request without tools.
 NOTHING = Declared()
 Reader = Callable[[Sequence[Native]], Declared]
+
+
+def described(invoker: Invoker) -> dict[str, Any]:
+    """The name of a tool, and its description, if there is one."""
+    return {"name": invoker.exposed} | ({"description": invoker.description} if invoker.description else {})
 
 
 def client_function(function: Native, schema: Mapping[str, Any] | None, missing: str) -> Definition:

@@ -13,7 +13,7 @@ from ripieno.models.protocol import HostedTool, Identifiers, InvocationsProcesso
 from ripieno.models.protocols.common.calls import extras_of, read_invocation
 from ripieno.models.protocols.common.dialects import GEMINI
 from ripieno.models.protocols.common.requests import table_in, tables_in
-from ripieno.models.protocols.common.tools import Declared, client_function, placed, remembered
+from ripieno.models.protocols.common.tools import Declared, client_function, described, placed, remembered
 from ripieno.models.protocols.gemini.contents import NAME, contents_of, parts_of
 from ripieno.models.protocols.gemini.schemas import schema_of
 
@@ -34,11 +34,7 @@ class Invocations(InvocationsProcessor):
 
     def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
         del strict  # A mode of the whole request.
-        definition: dict[str, Any] = {"name": invoker.exposed}
-        if invoker.description:
-            definition["description"] = invoker.description
-        definition["parametersJsonSchema"] = self.lowered(invoker).schema
-        return definition
+        return {**described(invoker), "parametersJsonSchema": self.lowered(invoker).schema}
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
         identifiers = Identifiers()

@@ -14,7 +14,7 @@ from ripieno.models.protocols.common.calls import extras_of, read_invocation
 from ripieno.models.protocols.common.dialects import OPENAI_STRICT
 from ripieno.models.protocols.common.openai import data_url, text_of_call
 from ripieno.models.protocols.common.requests import table_in
-from ripieno.models.protocols.common.tools import client_function, one_by_one
+from ripieno.models.protocols.common.tools import client_function, described, one_by_one
 
 NAME = "openai-chat"
 _CALL_KEYS = frozenset({"index", "id", "type", "function", "custom"})
@@ -32,11 +32,8 @@ class Invocations(InvocationsProcessor):
     strict_dialect = OPENAI_STRICT
 
     def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
-        function: dict[str, Any] = {"name": invoker.exposed}
-        if invoker.description:
-            function["description"] = invoker.description
         lowered = self.lowered(invoker, strict=strict)
-        function["parameters"] = lowered.schema
+        function = {**described(invoker), "parameters": lowered.schema}
         if lowered.strict:
             function["strict"] = True
         return {"type": "function", "function": function}

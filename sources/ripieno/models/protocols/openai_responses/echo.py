@@ -37,48 +37,34 @@ def head_of(asked: Asked, token: str) -> dict[str, Any]:
         "created_at": int(time.time()),
         "model": asked.model,
         "background": False,
-        "frequency_penalty": _number(native, "frequency_penalty", 0.0),
-        "instructions": _text(native, "instructions"),
-        "max_output_tokens": _count(native, "max_output_tokens"),
-        "max_tool_calls": _count(native, "max_tool_calls"),
+        "frequency_penalty": _value(native, "frequency_penalty", int, float, default=0.0),
+        "instructions": _value(native, "instructions", str),
+        "max_output_tokens": _value(native, "max_output_tokens", int),
+        "max_tool_calls": _value(native, "max_tool_calls", int),
         "metadata": _table(native, "metadata"),
-        "parallel_tool_calls": _flag(native, "parallel_tool_calls", default=True),
-        "presence_penalty": _number(native, "presence_penalty", 0.0),
-        "previous_response_id": _text(native, "previous_response_id"),
-        "prompt_cache_key": _text(native, "prompt_cache_key"),
+        "parallel_tool_calls": _value(native, "parallel_tool_calls", bool, default=True),
+        "presence_penalty": _value(native, "presence_penalty", int, float, default=0.0),
+        "previous_response_id": _value(native, "previous_response_id", str),
+        "prompt_cache_key": _value(native, "prompt_cache_key", str),
         "reasoning": _reasoning(_table(native, "reasoning")),
-        "safety_identifier": _text(native, "safety_identifier"),
-        "service_tier": _text(native, "service_tier") or "default",
+        "safety_identifier": _value(native, "safety_identifier", str),
+        "service_tier": _value(native, "service_tier", str) or "default",
         "store": False,
-        "temperature": _number(native, "temperature", 1.0),
+        "temperature": _value(native, "temperature", int, float, default=1.0),
         "text": _format(_table(native, "text")),
         "tool_choice": _choice(native.get("tool_choice")),
-        "top_logprobs": _count(native, "top_logprobs") or 0,
-        "top_p": _number(native, "top_p", 1.0),
+        "top_logprobs": _value(native, "top_logprobs", int) or 0,
+        "top_p": _value(native, "top_p", int, float, default=1.0),
         "truncation": "auto" if native.get("truncation") == "auto" else "disabled",
     }
-    user = _text(native, "user")
+    user = _value(native, "user", str)
     return head if user is None else {**head, "user": user}
 
 
-def _number(native: Native, key: str, default: float) -> float:
+def _value(native: Native, key: str, *kinds: type, default: Any = None) -> Any:
+    """The value under a key, if it is of one of these kinds. A boolean is no number."""
     value = native.get(key)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else default
-
-
-def _count(native: Native, key: str) -> int | None:
-    value = native.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _text(native: Native, key: str) -> str | None:
-    value = native.get(key)
-    return value if isinstance(value, str) else None
-
-
-def _flag(native: Native, key: str, *, default: bool) -> bool:
-    value = native.get(key)
-    return value if isinstance(value, bool) else default
+    return value if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)) else default
 
 
 def _table(native: Native, key: str) -> Mapping[str, Any]:
@@ -107,10 +93,10 @@ def _format_of(native: Native) -> dict[str, Any]:
         # The public schema of answers allows only null for the schema.
         return {
             "type": kind,
-            "name": _text(native, "name") or "",
-            "description": _text(native, "description"),
+            "name": _value(native, "name", str) or "",
+            "description": _value(native, "description", str),
             "schema": None,
-            "strict": _flag(native, "strict", default=False),
+            "strict": _value(native, "strict", bool, default=False),
         }
     return {"type": kind if kind == "json_object" else "text"}
 
@@ -131,10 +117,10 @@ def _tool(tool: Native, kind: object) -> Mapping[str, Any]:
     parameters = inner.get("parameters")
     return {
         "type": kind,
-        "name": _text(inner, "name") or "",
-        "description": _text(inner, "description"),
+        "name": _value(inner, "name", str) or "",
+        "description": _value(inner, "description", str),
         "parameters": parameters if is_table(parameters) else None,
-        "strict": _flag(inner, "strict", default=False),
+        "strict": _value(inner, "strict", bool, default=False),
     }
 
 
@@ -149,7 +135,7 @@ def _choice(choice: object) -> object:
         return choice if choice in _CHOICES else "auto"
     kind = choice.get("type")
     if kind == "function":
-        return {"type": kind, "name": _text(_flat(choice), "name") or ""}
+        return {"type": kind, "name": _value(_flat(choice), "name", str) or ""}
     if kind == "allowed_tools":
         inner = _table(choice, kind) or choice
         tools, mode = inner.get("tools"), inner.get("mode")

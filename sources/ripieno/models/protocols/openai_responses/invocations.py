@@ -22,7 +22,7 @@ from ripieno.models.protocol import Asked, Capabilities, HostedTool, Identifiers
 from ripieno.models.protocols.common.calls import cut_off, extras_of
 from ripieno.models.protocols.common.dialects import OPENAI_STRICT
 from ripieno.models.protocols.common.requests import tables_in
-from ripieno.models.protocols.common.tools import Declared, doubled, placed, remembered
+from ripieno.models.protocols.common.tools import Declared, described, doubled, placed, remembered
 from ripieno.models.protocols.openai_responses.contents import NAME
 from ripieno.models.protocols.openai_responses.items import CALLS, UNFINISHED, invocation_of, output_item
 from ripieno.schemas import Schema
@@ -225,12 +225,14 @@ class Invocations(InvocationsProcessor):
 
     def function_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
         """The definition as a function, even of a free-form tool."""
-        definition: dict[str, Any] = {"type": "function", "name": invoker.exposed}
-        if invoker.description:
-            definition["description"] = invoker.description
         lowered = self.lowered(invoker, strict=strict)
         # Without ``strict``, the server decides.
-        return {**definition, "parameters": lowered.schema, "strict": lowered.strict}
+        return {
+            "type": "function",
+            **described(invoker),
+            "parameters": lowered.schema,
+            "strict": lowered.strict,
+        }
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
         identifiers = Identifiers()

@@ -16,18 +16,10 @@ _BEGINNING = re.compile(r"\[\s*(?:([A-Za-z_][\w.-]*)(\s*(\()?)?)?")
 _LONGEST = 256 * 1024
 
 
-def _listed(raw: str, _: Tools) -> Sequence[Found] | None:
-    return objects_in(raw.removeprefix(_MISTRAL))
-
-
 def _followed(raw: str, _: Tools) -> Sequence[Found] | None:
     """``[TOOL_CALLS]name[ARGS]{…}``; newer models add an identifier, older ones omit ``[ARGS]``."""
     found = _NAMED.fullmatch(raw.removeprefix(_MISTRAL))
     return None if found is None else [(found[1], found[2])]
-
-
-def _functools(raw: str, _: Tools) -> Sequence[Found] | None:
-    return objects_in(raw.removeprefix("functools"))
 
 
 def _begins(text: str, at: int, tools: Tools) -> int:
@@ -82,7 +74,11 @@ FORMS = (
         name="mistral",
         opener=_MISTRAL,
         variants=lambda _: (
-            Variant(head=sequence(SPACE, ("[", "{")), body=Balanced, read=_listed),
+            Variant(
+                head=sequence(SPACE, ("[", "{")),
+                body=Balanced,
+                read=lambda raw, _: objects_in(raw.removeprefix(_MISTRAL)),
+            ),
             Variant(head=sequence(SPACE, NAME, ("[ARGS]",), SPACE, ("{",)), body=Balanced, read=_followed),
             Variant(
                 head=sequence(SPACE, NAME, ("[CALL_ID]",), NAME, ("[ARGS]",), SPACE, ("{",)),
@@ -101,7 +97,13 @@ FORMS = (
         name="functools",
         opener="functools[",
         begins="line",
-        variants=lambda _: (Variant(head=sequence(SPACE, ("{",)), body=lambda: Balanced(depth=1), read=_functools),),
+        variants=lambda _: (
+            Variant(
+                head=sequence(SPACE, ("{",)),
+                body=lambda: Balanced(depth=1),
+                read=lambda raw, _: objects_in(raw.removeprefix("functools")),
+            ),
+        ),
         examples=('functools[{"name": "read", "arguments": {"path": "a.txt"}}]',),
     ),
     Form(

@@ -3,7 +3,7 @@
 # ruff: noqa: RUF001  models write these characters
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ripieno.models.protocols.text_calls.forms.brackets import python_call
 from ripieno.models.protocols.text_calls.forms.form import Form, Variant
@@ -11,11 +11,13 @@ from ripieno.models.protocols.text_calls.grammar import NAME, SPACE, Balanced, C
 from ripieno.models.protocols.text_calls.values import Found, objects_in
 
 _PYTHON_TAG = "<|python_tag|>"
+#: ``function`` and fenced arguments (V3, R1), or the name alone (V3.1).
 _DEEPSEEK = re.compile(
     r"<｜tool▁call▁begin｜>\s*(?:function<｜tool▁sep｜>)?([^<\s]+)\s*(?:<｜tool▁sep｜>|```json)\s*(\{.*?)\s*(?:```\s*)?"
     r"<｜tool▁call▁end｜>",
     re.DOTALL,
 )
+#: The name is part of an identifier, ``functions.name:0``.
 _KIMI = re.compile(
     r"<\|tool_call_begin\|>\s*(?:functions\.)?(\S+?)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*(.*?)\s*"
     r"<\|tool_call_end\|>",
@@ -32,27 +34,17 @@ def _python_tag(raw: str, _: Tools) -> Sequence[Found] | None:
     return None if found is None else [(found[0].removesuffix(".call"), found[1])]
 
 
-def _parted(raw: str, _: Tools) -> Sequence[Found] | None:
-    """``; {…}``: another call of the same turn."""
-    return objects_in(raw.lstrip().removeprefix(";"))
+def _read_by(pattern: re.Pattern[str]) -> Callable[[str, Tools], Sequence[Found] | None]:
+    """Reads one call: the pattern has the groups name and arguments."""
+
+    def read(raw: str, _: Tools) -> Sequence[Found] | None:
+        found = pattern.fullmatch(raw)
+        return None if found is None else [(found[1], found[2])]
+
+    return read
 
 
-def _deepseek(raw: str, _: Tools) -> Sequence[Found] | None:
-    """``function`` and fenced arguments (V3, R1), or the name alone (V3.1)."""
-    found = _DEEPSEEK.fullmatch(raw)
-    return None if found is None else [(found[1], found[2])]
-
-
-def _kimi(raw: str, _: Tools) -> Sequence[Found] | None:
-    """The name is part of an identifier, ``functions.name:0``."""
-    found = _KIMI.fullmatch(raw)
-    return None if found is None else [(found[1], found[2])]
-
-
-def _deepseek_body() -> Closed:
-    return Closed("<｜tool▁call▁end｜>")
-
-
+_deepseek, _kimi = _read_by(_DEEPSEEK), _read_by(_KIMI)
 FORMS = (
     Form(
         name="python_tag",
@@ -63,7 +55,12 @@ FORMS = (
                 body=Balanced,
                 read=_python_tag,
                 ends=("<|eom_id|>", "<|eot_id|>"),
-                following=Variant(head=sequence(SPACE, (";",), SPACE, ("{",)), body=Balanced, read=_parted),
+                # Another call of the same turn.
+                following=Variant(
+                    head=sequence(SPACE, (";",), SPACE, ("{",)),
+                    body=Balanced,
+                    read=lambda raw, _: objects_in(raw.lstrip().removeprefix(";")),
+                ),
             ),
             Variant(
                 head=sequence(SPACE, NAME, ("(",)),
@@ -83,11 +80,13 @@ FORMS = (
         variants=lambda _: (
             Variant(
                 head=sequence(("function",), ("<｜tool▁sep｜>",), NAME, SPACE, ("```json",), SPACE, ("{",)),
-                body=_deepseek_body,
+                body=lambda: Closed("<｜tool▁call▁end｜>"),
                 read=_deepseek,
             ),
             Variant(
-                head=sequence(SPACE, NAME, ("<｜tool▁sep｜>",), SPACE, ("{",)), body=_deepseek_body, read=_deepseek
+                head=sequence(SPACE, NAME, ("<｜tool▁sep｜>",), SPACE, ("{",)),
+                body=lambda: Closed("<｜tool▁call▁end｜>"),
+                read=_deepseek,
             ),
         ),
         examples=(
