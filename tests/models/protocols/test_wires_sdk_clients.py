@@ -111,38 +111,27 @@ async def test_messages_whole(scenario: Scenario) -> None:
 
 @messages_scenarios
 @paces
-async def test_messages_raw_stream(scenario: Scenario, slowly: bool) -> None:
+async def test_messages_streamed(scenario: Scenario, slowly: bool) -> None:
     """Every event is one that the client has a class for, and the blocks come one after the other."""
-    began: list[int] = []
-    ended: list[int] = []
-    kinds: list[str] = []
-    async with answering(scenario, slowly=slowly) as url, messages_client(url) as client:
-        async for event in await client.messages.create(**ASK, stream=True):
-            kinds.append(event.type)
-            if event.type == "content_block_start":
-                began.append(event.index)
-            elif event.type == "content_block_delta":
-                assert event.index in began
-                assert event.index not in ended
-            elif event.type == "content_block_stop":
-                ended.append(event.index)
-    assert kinds[0] == "message_start"
-    assert kinds[-2:] == ["message_delta", "message_stop"]
-    expected = revive(scenario.expectation("served")["canisters"])
-    assert began == list(range(len(blocks(expected))))
-    assert sorted(ended) == began
-
-
-@messages_scenarios
-async def test_messages_helper(scenario: Scenario) -> None:
     expected = scenario.expectation("served")
-    text = ""
-    async with answering(scenario, slowly=True) as url, messages_client(url) as client:
+    text, began, ended, kinds = "", list[int](), list[int](), list[str]()
+    async with answering(scenario, slowly=slowly) as url, messages_client(url) as client:
         async with client.messages.stream(**ASK) as stream:
             async for event in stream:
+                kinds.append(event.type)
                 if event.type == "text":
                     text += event.text
+                elif event.type == "content_block_start":
+                    began.append(event.index)
+                elif event.type == "content_block_delta":
+                    assert event.index in began
+                    assert event.index not in ended
+                elif event.type == "content_block_stop":
+                    ended.append(event.index)
             message = await stream.get_final_message()
+        assert (kinds[0], kinds[-2:]) == ("message_start", ["message_delta", "message_stop"])
+        assert began == list(range(len(blocks(revive(expected["canisters"])))))
+        assert sorted(ended) == began
         if expected["finish"] == "length":
             # The client takes what had come of a call that was cut for all of it: its accumulator cannot be trusted.
             assert message.stop_reason == "max_tokens"
@@ -209,44 +198,26 @@ async def test_chat_whole(scenario: Scenario) -> None:
 
 @chat_scenarios
 @paces
-async def test_chat_raw_stream(scenario: Scenario, slowly: bool) -> None:
-    """As most programs read it: every chunk has its one choice, also the one with the usage."""
-    identifiers: set[str] = set()
-    text = ""
-    calls: dict[int, dict[str, str]] = {}
-    async with answering(scenario, slowly=slowly) as url, chat_client(url) as client:
-        async for chunk in await client.chat.completions.create(**ASK_CHAT, stream=True):
-            identifiers.add(chunk.id)
-            delta = chunk.choices[0].delta
-            text += delta.content or ""
-            for one in delta.tool_calls or ():
-                whole = calls.setdefault(one.index, {"id": "", "name": "", "arguments": ""})
-                whole["id"] += one.id or ""
-                whole["name"] += one.function.name or ""
-                whole["arguments"] += one.function.arguments or ""
-    expected = revive(scenario.expectation("served")["canisters"])
-    assert (text or None) == said_in(expected)
-    assert [(one["id"], one["name"]) for one in calls.values()] == [one[:2] for one in calls_in(expected)]
-    assert list(calls) == list(range(len(calls)))
-    for one, (_, _, arguments) in zip(calls.values(), calls_in(expected), strict=True):
-        assert (
-            one["arguments"] == arguments if isinstance(arguments, str) else json.loads(one["arguments"]) == arguments
-        )
-    assert len(identifiers) == 1
-
-
-@chat_scenarios
-async def test_chat_helper(scenario: Scenario) -> None:
+async def test_chat_streamed(scenario: Scenario, slowly: bool) -> None:
+    """Every chunk has its one choice, also the one with the usage."""
     expected = scenario.expectation("served")
-    text = ""
+    text, identifiers, calls = "", set[str](), dict[int, dict[str, str]]()
     done: list[str] = []
     async with (
-        answering(scenario, slowly=True) as url,
+        answering(scenario, slowly=slowly) as url,
         chat_client(url) as client,
         client.chat.completions.stream(**ASK_CHAT, stream_options={"include_usage": True}) as stream,
     ):
         async for event in stream:
-            if event.type == "content.delta":
+            if event.type == "chunk":
+                identifiers.add(event.chunk.id)
+                (choice,) = event.chunk.choices
+                for one in choice.delta.tool_calls or ():
+                    call = calls.setdefault(one.index, {"id": "", "name": "", "arguments": ""})
+                    call["id"] += one.id or ""
+                    call["name"] += (one.function and one.function.name) or ""
+                    call["arguments"] += (one.function and one.function.arguments) or ""
+            elif event.type == "content.delta":
                 text += event.delta
             elif event.type == "tool_calls.function.arguments.done":
                 done.append(event.name)
@@ -258,6 +229,13 @@ async def test_chat_helper(scenario: Scenario) -> None:
                 await stream.get_final_completion()
     canisters = revive(expected["canisters"])
     assert (text or None) == said_in(canisters)
+    assert len(identifiers) == 1
+    # As most programs read it.
+    assert list(calls) == list(range(len(calls)))
+    for one, (identifier, name, arguments) in zip(calls.values(), calls_in(canisters), strict=True):
+        assert (one["id"], one["name"]) == (identifier, name)
+        sent = one["arguments"]
+        assert (sent if isinstance(arguments, str) else json.loads(sent)) == arguments
     if expected["finish"] == "invocations":
         assert done == [one[1] for one in calls_in(canisters)]
 
