@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from ripieno.descriptors.timeouts import Caution
-from ripieno.models.transport.breaker import Breaker, Breakers
+from ripieno.models.transport.breaker import Breaker
 
 COOLDOWN = 30.0
 
@@ -87,11 +87,3 @@ def test_no_count_never_opens_it() -> None:
     for second in range(1000):
         breaker.fail(second, "no", trying=False)
     assert breaker.seconds(1000) is None
-
-
-def test_who_asks_the_same_endpoint_equally_cautiously_shares_a_breaker() -> None:
-    breakers = Breakers()
-    one = breakers.access("http://a/v1", Caution())
-    assert breakers.access("http://a/v1/", Caution()) is one
-    assert breakers.access("http://b/v1", Caution()) is not one
-    assert breakers.access("http://a/v1", Caution(failures=1)) is not one
