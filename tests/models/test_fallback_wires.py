@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -37,6 +37,13 @@ SOON = {"retry-after-ms": "1"}
 
 def table(url: str, protocol: Protocol, **keys: Any) -> dict[str, Any]:
     return {"protocol": protocol.name, "base_url": url, "api_key": "k", **keys}
+
+
+FALLBACK = {"default": "one/m", "fallback": ["two/m"]}
+
+
+def configured(model: Mapping[str, Any] = FALLBACK, **providers: Any) -> dict[str, Any]:
+    return {"ensembles": {"enabled": []}, "model": model, "providers": providers}
 
 
 @contextlib.asynccontextmanager
@@ -100,14 +107,11 @@ async def test_a_conversation_goes_on_elsewhere(first: Protocol, second: Protoco
 
     async with two_servers(failing) as (one, asked_one, two, asked_two):
         base = {CHAT.name: "/v1", ANTHROPIC.name: ""}
-        configuration = {
-            "ensembles": {"enabled": []},
-            "model": {"default": "one/m", "fallback": ["two/m"], "stream": stream},
-            "providers": {
-                "one": table(one + base[first.name], first, retries=1),
-                "two": table(two + base[second.name], second),
-            },
-        }
+        configuration = configured(
+            model={**FALLBACK, "stream": stream},
+            one=table(one + base[first.name], first, retries=1),
+            two=table(two + base[second.name], second),
+        )
         async with assemble(configuration) as assembly:
             events, conversation = await conducted(assembly)
     assert conversation.text == "Nothing is there."
@@ -129,12 +133,8 @@ async def test_a_conversation_goes_on_elsewhere(first: Protocol, second: Protoco
 async def test_an_endpoint_that_is_left_alone_costs_nothing() -> None:
     """With its breaker open, each turn goes to the second at once."""
     async with two_servers(lambda _: Response(b"{}", status_code=500)) as (one, asked_one, two, asked_two):
-        configuration = {
-            "ensembles": {"enabled": []},
-            "model": {"default": "one/m", "fallback": ["two/m"]},
-            "breaker": {"failures": 1, "cooldown": 600},
-            "providers": {"one": table(f"{one}/v1", CHAT, retries=0), "two": table(two, ANTHROPIC)},
-        }
+        providers = {"one": table(f"{one}/v1", CHAT, retries=0), "two": table(two, ANTHROPIC)}
+        configuration = {**configured(**providers), "breaker": {"failures": 1, "cooldown": 600}}
         async with assemble(configuration) as assembly:
             events, conversation = await conducted(assembly)
     assert conversation.text == "Nothing is there."
@@ -146,15 +146,12 @@ async def test_an_endpoint_that_is_left_alone_costs_nothing() -> None:
 
 async def test_providers_at_one_address_share_its_breaker() -> None:
     async with two_servers(lambda _: Response(b"{}", status_code=500)) as (one, asked, _, _):
-        configuration = {
-            "ensembles": {"enabled": []},
-            "breaker": {"failures": 2, "cooldown": 600},
-            "providers": {
-                "a": table(f"{one}/v1", CHAT, retries=0),
-                "b": table(f"{one}/v1/", CHAT, retries=0),
-                "c": table(f"{one}/v1", CHAT, retries=0, breaker={"failures": 9}),
-            },
+        providers = {
+            "a": table(f"{one}/v1", CHAT, retries=0),
+            "b": table(f"{one}/v1/", CHAT, retries=0),
+            "c": table(f"{one}/v1", CHAT, retries=0, breaker={"failures": 9}),
         }
+        configuration = {**configured({}, **providers), "breaker": {"failures": 2, "cooldown": 600}}
         async with assemble(configuration) as assembly:
             for model in ("a/m", "b/m"):
                 with pytest.raises(ProviderRefusal):
@@ -197,14 +194,8 @@ async def test_who_has_which_fallback() -> None:
 
 
 async def test_a_fallback_that_cannot_be_asked_is_left_out_and_told() -> None:
-    configuration = {
-        "ensembles": {"enabled": []},
-        "model": {"default": "one/m", "fallback": ["two/m"]},
-        "providers": {
-            "one": table("http://127.0.0.1:9", CHAT),
-            "two": {**table("http://127.0.0.1:9", CHAT), "api_key": "{env:NONE}"},
-        },
-    }
+    here = table("http://127.0.0.1:9", CHAT)
+    configuration = configured(one=here, two={**here, "api_key": "{env:NONE}"})
     async with assemble(configuration, secrets={}) as assembly:
         assert chain_of(assembly) == ["one/m"]
         with pytest.raises(ConfigurationInvalidity, match="'two'"):
