@@ -22,14 +22,10 @@ name = "two"
 prompt = "Write two files."
 [[turns]]
 text = "I write."
-[[turns.calls]]
-label = "first"
-tool = "write_file"
-arguments = { path = "first.txt", content = "one" }
-[[turns.calls]]
-label = "second"
-tool = "write_file"
-arguments = { path = "second.txt", content = "two" }
+calls = [
+    { tool = "write_file", arguments = { path = "first.txt", content = "one" }, label = "first" },
+    { tool = "write_file", arguments = { path = "second.txt", content = "two" }, label = "second" },
+]
 [[turns]]
 text = "{first} {second}"
 """
@@ -41,6 +37,11 @@ class Writer:
     def __init__(self, user: User, call: Callable[..., Done]) -> None:
         self.configuration, self.state, self.workspace = user.configuration, user.state, user.workspace
         self.run = call
+
+    def rule(self, text: str) -> None:
+        """Adds to the configuration."""
+        file = self.configuration / "config.toml"
+        file.write_text(f"{file.read_text()}\n{text}")
 
 
 @pytest.fixture
@@ -103,8 +104,7 @@ def test_a_resumed_conversation_works_in_its_own_folder(writer: Writer, tmp_path
 def test_a_rule_that_came_later_holds(writer: Writer) -> None:
     writer.run("ask", "--defer", "Write two files.")
     writer.run("approvals", "approve")
-    file = writer.configuration / "config.toml"
-    file.write_text(f'{file.read_text()}\n[confirmation]\ndeny = ["io.write_file(path=second*)"]\n')
+    writer.rule('[confirmation]\ndeny = ["io.write_file(path=second*)"]\n')
     ended = writer.run("resume", "--defer")
     assert not (writer.workspace / "second.txt").exists()
     # The rules are other ones: what was approved under the old ones is asked about again.
@@ -114,8 +114,7 @@ def test_a_rule_that_came_later_holds(writer: Writer) -> None:
 
 
 def test_nobody_is_asked_when_it_is_autonomous_and_rules_still_hold(writer: Writer) -> None:
-    file = writer.configuration / "config.toml"
-    file.write_text(f'{file.read_text()}\n[confirmation]\ndeny = ["io.write_file(path=second*)"]\n')
+    writer.rule('[confirmation]\ndeny = ["io.write_file(path=second*)"]\n')
     done = writer.run("ask", "--autonomous", "Write two files.")
     assert done.code == exit_codes.GOOD, done.err
     assert [path.name for path in writer.workspace.iterdir()] == ["first.txt"]
@@ -124,8 +123,7 @@ def test_nobody_is_asked_when_it_is_autonomous_and_rules_still_hold(writer: Writ
 
 
 def test_without_a_journal_what_waits_is_gone_on_with(writer: Writer) -> None:
-    file = writer.configuration / "config.toml"
-    file.write_text(f"{file.read_text()}\n[journal]\nenabled = false\n")
+    writer.rule("[journal]\nenabled = false\n")
     writer.run("ask", "--defer", "Write two files.")
     writer.run("approvals", "approve")
     assert writer.run("resume").code == exit_codes.GOOD
@@ -170,9 +168,7 @@ def test_secrets_are_those_of_names_and_of_use(user: User) -> None:
 
 def test_a_link_is_judged_as_what_it_leads_to(writer: Writer) -> None:
     """Deny and approve look at the file, whatever the way to it is called."""
-    file = writer.configuration / "config.toml"
-    rules = '[confirmation]\napprove = ["io.write_file(path=docs/**)"]\ndeny = ["io.*(path=secrets/**)"]\n'
-    file.write_text(f"{file.read_text()}\n{rules}")
+    writer.rule('[confirmation]\napprove = ["io.write_file(path=docs/**)"]\ndeny = ["io.*(path=secrets/**)"]\n')
     for folder in ("secrets", "docs", "other"):
         (writer.workspace / folder).mkdir()
     (writer.workspace / "secrets" / "a.txt").write_text("topsecret")

@@ -29,10 +29,7 @@ prompt = "What is in it?"
 [[turns]]
 reasoning = "I should look."
 text = "I look."
-[[turns.calls]]
-tool = "read_file"
-arguments = { path = "a.txt" }
-label = "a"
+calls = [{ tool = "read_file", arguments = { path = "a.txt" }, label = "a" }]
 [[turns]]
 expect = ["a"]
 text = "It says {a.line:1}."
@@ -42,25 +39,14 @@ WRITING = """
 name = "writing"
 [[turns]]
 text = "I write."
-[[turns.calls]]
-tool = "write_file"
-arguments = { path = "b.txt", content = "written" }
-label = "b"
+calls = [{ tool = "write_file", arguments = { path = "b.txt", content = "written" }, label = "b" }]
 [[turns]]
 on_error = "b"
 text = "I could not: {b.error}"
 [[turns]]
 text = "The end."
 """
-TALKING = """
-[score]
-name = "talking"
-continues = true
-[[turns]]
-text = "First."
-[[turns]]
-text = "Second."
-"""
+TALKING = '[score]\nname = "talking"\ncontinues = true\n[[turns]]\ntext = "First."\n[[turns]]\ntext = "Second."\n'
 SLOW = """
 [score]
 name = "slow"
@@ -71,16 +57,9 @@ text = "This takes its time, and more time than anybody has to wait for the end 
 [[turns]]
 text = "Better."
 """
-WAITING = """
-[score]
-name = "waiting"
-[[turns]]
-text = "I wait."
-[[turns.calls]]
-tool = "wait_long"
-"""
+WAITING = '[score]\nname = "waiting"\n[[turns]]\ntext = "I wait."\ncalls = [{ tool = "wait_long" }]\n'
 CUT = '[score]\nname = "cut"\n[[turns]]\ntext = "And then"\nfinish = "length"\n'
-BROKEN = '[score]\nname = "broken"\n[[turns]]\n[[turns.calls]]\ntool = "break_down"\n'
+BROKEN = '[score]\nname = "broken"\n[[turns]]\ncalls = [{ tool = "break_down" }]\n'
 
 
 @pytest.fixture

@@ -29,10 +29,7 @@ name = "reading"
 continues = true
 [[turns]]
 text = "I look."
-[[turns.calls]]
-tool = "read_file"
-arguments = { path = "a.txt" }
-label = "a"
+calls = [{ tool = "read_file", arguments = { path = "a.txt" }, label = "a" }]
 [[turns]]
 text = "It says {a.line:1}."
 [[turns]]

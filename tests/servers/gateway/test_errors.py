@@ -30,6 +30,8 @@ from tests.support.gateways import KINDS, Front, Kind, before, fronting, kinds, 
 from tests.support.loopback_servers import serving
 from tests.support.openresponses_checker import StreamChecker
 
+SAID: Any = [{"role": "user", "content": "Go."}]
+
 
 async def _responses(front: Front, stream: bool, **settings: Any) -> Any:
     async with front.openai(**settings) as client:
@@ -40,20 +42,18 @@ async def _responses(front: Front, stream: bool, **settings: Any) -> Any:
 
 
 async def _chat(front: Front, stream: bool, **settings: Any) -> Any:
-    said: Any = [{"role": "user", "content": "Go."}]
     async with front.openai(**settings) as client:
         if not stream:
-            return await client.chat.completions.create(model="m", messages=said)
-        async with client.chat.completions.stream(model="m", messages=said) as events:
+            return await client.chat.completions.create(model="m", messages=SAID)
+        async with client.chat.completions.stream(model="m", messages=SAID) as events:
             return await events.get_final_completion()
 
 
 async def _messages(front: Front, stream: bool, **settings: Any) -> Any:
-    said: Any = [{"role": "user", "content": "Go."}]
     async with front.anthropic(**settings) as client:
         if not stream:
-            return await client.messages.create(model="m", max_tokens=99, messages=said)
-        async with client.messages.stream(model="m", max_tokens=99, messages=said) as events:
+            return await client.messages.create(model="m", max_tokens=99, messages=SAID)
+        async with client.messages.stream(model="m", max_tokens=99, messages=SAID) as events:
             return await events.get_final_message()
 
 
@@ -171,10 +171,11 @@ async def test_a_backend_that_is_left_alone_says_for_how_long(tmp_path: pathlib.
 async def test_a_server_of_this_machine_is_asked_as_soon_as_it_is_there(tmp_path: pathlib.Path) -> None:
     """It is no reason to leave it alone that somebody has yet to start it."""
     kind, provider = KINDS["openai-chat"], {"breaker": {"failures": 1, "cooldown": 600}}
-    listener = bind("127.0.0.1", 0)
-    place = listener.getsockname()
-    listener.close()
-    async with fronting(tmp_path, kind, f"http://127.0.0.1:{place[1]}/v1", provider=provider) as front:
+    async with contextlib.AsyncExitStack() as stack:
+        # Bound and not listening: nothing answers, and no other program gets the port.
+        place = stack.enter_context(bind("127.0.0.1", 0)).getsockname()
+        url = f"http://127.0.0.1:{place[1]}/v1"
+        front = await stack.enter_async_context(fronting(tmp_path, kind, url, provider=provider))
         for error in await fails(front, "InternalServerError", "Nothing answers at"):
             assert error.status_code == 502
         rehearsed = create_application(Score.of_turns([turn("Here I am.")]), [kind.protocol])
@@ -213,15 +214,14 @@ async def test_a_request_that_cannot_be_honoured_is_refused_by_the_name_of_its_p
         front.openai() as client,
         front.anthropic() as other,
     ):
-        said: Any = [{"role": "user", "content": "Go."}]
         with pytest.raises(openai.BadRequestError, match="previous_response_id") as caught:
             await client.responses.create(model="m", input="Go.", previous_response_id="resp_1")
         assert caught.value.param == "previous_response_id"
         with pytest.raises(openai.BadRequestError) as caught:
-            await client.chat.completions.create(model="m", messages=said, n=2)
+            await client.chat.completions.create(model="m", messages=SAID, n=2)
         assert caught.value.param == "n"
         with pytest.raises(anthropic.BadRequestError, match="top_k"):
-            await other.messages.create(model="m", max_tokens=9, messages=said, extra_body={"top_k": 3})
+            await other.messages.create(model="m", max_tokens=9, messages=SAID, extra_body={"top_k": 3})
     assert backend.asked == []
 
 
