@@ -120,7 +120,7 @@ def test_mistakes_in_the_configuration(call: Call, user: User, name: str) -> Non
     text, arguments, words = CONFIGURATIONS[name]
     user.configure(text)
     done = call(*arguments)
-    assert (done.code, done.out) == (code, "")
+    assert (done.code, done.out) == (exit_codes.INPUT, "")
     for word in words:
         assert word in done.err
     assert "Traceback" not in done.err
