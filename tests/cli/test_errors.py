@@ -8,34 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from ripieno.cli.common import exit_codes
+from tests.cli.check.test_configuration import SERVER, ensemble
 from tests.support.command_line import User
 from tests.support.live_processes import living
 from tests.support.users import Done
 
 Call = Callable[..., Done]
 
-GOOD = """
-[ensemble]
-name = "good"
-description = "Says hello"
-[[invokers]]
-name = "say_hello"
-description = "Says hello"
-effect = "none"
-[invokers.invocable]
-origin = "command"
-argv = ["echo", "hello"]
-"""
-SERVER = """
-[ensemble]
-name = "server"
-description = "A server"
-[connection]
-origin = "mcp"
-transport = "stdio"
-command = {command}
-"""
-
+GOOD = ensemble("good")
 #: What is wrong, and what the message of ``ripieno tools`` must say.
 MISTAKES = {
     "malformed": (GOOD.replace('name = "good"', "name = good"), ["good.toml:3", "name = good", "quotes"]),

@@ -31,7 +31,7 @@ description = "A server"
 [connection]
 origin = "mcp"
 transport = "stdio"
-command = ["{program}"]
+command = {command}
 """
 
 
@@ -81,7 +81,7 @@ def test_a_rule_that_fits_no_tool_is_named_with_the_nearest(call: Call, user: Us
 
 
 def test_rules_for_what_cannot_be_known_are_left_alone(call: Call, user: User) -> None:
-    user.ensemble("server", SERVER.format(program="cat"))
+    user.ensemble("server", SERVER.format(command='["cat"]'))
     user.ensemble("spare", ensemble("spare"))
     user.configure(
         '[ensembles]\nenabled = ["io", "server"]\n'
@@ -117,15 +117,18 @@ def test_programs_that_are_not_there_are_named(call: Call, user: User, tmp_path:
 
 
 def test_servers_that_are_not_there_are_named(call: Call, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = user.ensemble("server", SERVER.format(program="no-such-server"))
+    absent = SERVER.format(command='["no-such-server"]')
+    file = user.ensemble("server", absent)
     assert f"{file}:8: warning: the program 'no-such-server' is not in PATH" in call("check").out
     # A PATH of its own, and a server that does not play, are nobody's mistake.
-    file.write_text(SERVER.format(program="no-such-server") + 'environment = { PATH = "/opt" }\n')
+    file.write_text(absent + 'environment = { PATH = "/opt" }\n')
     assert call("check", "--strict").code == 0
-    file.write_text(SERVER.format(program="no-such-server").replace("A server", 'x"\nenabled = false\ncategory = "x'))
+    file.write_text(
+        SERVER.format(command='["no-such-server"]').replace("A server", 'x"\nenabled = false\ncategory = "x')
+    )
     assert call("check", "--strict").code == 0
     # Without a ``python`` of that name, our own interpreter runs a server.
-    file.write_text(SERVER.format(program="python"))
+    file.write_text(SERVER.format(command='["python"]'))
     monkeypatch.setenv("PATH", "/nowhere")
     assert call("check", "--strict").code == 0
 
