@@ -38,7 +38,7 @@ def documented(page: str) -> dict[str, set[str]]:
 
 
 def _belongs(name: str, value: Any, module: str) -> bool:
-    return inspect.isclass(value) and value.__module__ == module and name not in ("Encodable", "_Message")
+    return inspect.isclass(value) and value.__module__ == module and name not in ("Encodable",)
 
 
 def imported(block: str) -> dict[str, set[str]]:
