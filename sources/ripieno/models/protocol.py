@@ -150,9 +150,11 @@ class Decoder(Contract):
 
     def feed(self, native: Native) -> Iterable[Event]:
         """The events of one native event. Errors: ``ProviderRefusal`` for an error inside the stream."""
+        ...
 
     def finish(self) -> Iterable[Event]:
         """The last events. Errors: ``WireInvalidity`` if the wire ended without its terminal event."""
+        ...
 
 
 class Encoder(Contract):
@@ -160,15 +162,18 @@ class Encoder(Contract):
 
     def feed(self, event: Event) -> bytes:
         """The bytes for one event; empty if the wire cannot express it."""
+        ...
 
     def wait(self) -> bytes:
         """A message that the answer continues, for use while nothing else is sent; empty if the wire has none.
 
         SSE comments keep connections alive, but some clients count only events (measured).
         """
+        ...
 
     def fail(self, refusal: "Refusal") -> bytes:
         """The bytes that end an answer with an error."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +241,7 @@ class Interpreter(Contract):
 
     def hear(self, events: Iterable[Event]) -> Iterable[Event]:
         """The resulting events. The turn's last event releases everything held back."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,6 +308,7 @@ class Transport(Contract):
 
         Errors: ``ProviderFailure``.
         """
+        ...
 
     def open(self) -> None:
         """Prepares the first request. May be called several times, or never: requests do it themselves."""

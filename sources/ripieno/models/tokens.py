@@ -36,6 +36,7 @@ class ConversationTokenizer(Protocol):
 
     def count(self, canisters: Sequence[Canister], offer: Offer | None = None) -> TokenCount:
         """The tokens of a conversation and of the offered tools."""
+        ...
 
 
 class EstimatingTokenizer:

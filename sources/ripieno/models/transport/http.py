@@ -50,9 +50,11 @@ class Carrier(Contract):
 
     async def send(self, body: bytes, path: str) -> Answer:
         """Posts a body. Errors: ``failures``, ``ProviderFailure``."""
+        ...
 
     def explain(self, error: Exception) -> ProviderUnreachable:
         """The error of this package for one of ``failures``."""
+        ...
 
     async def close(self) -> None:
         """Closes the pool."""

@@ -23,6 +23,7 @@ class Cassette(Protocol):
     @property
     def replays(self) -> bool:
         """Whether everything comes from the cassette."""
+        ...
 
     @property
     def tap(self) -> Tap | None:
@@ -30,6 +31,7 @@ class Cassette(Protocol):
 
     def confirmer(self, inner: Confirmer | None = None) -> Confirmer:
         """The confirmer for an execution that uses the cassette."""
+        ...
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Keeps these secrets out of the cassette."""
@@ -39,6 +41,7 @@ class Cassette(Protocol):
 
     def conduct(self, model: Any, what: Any, *, execution: Any = None, **settings: Any) -> Run:
         """As ``ripieno.conduct``."""
+        ...
 
 
 class CassetteAssembly(Assembly):

@@ -122,6 +122,7 @@ class Body(Protocol):
 
     def feed(self, text: str, at: int, *, final: bool) -> tuple[int, Verdict]:
         """Returns how far it read from a position, and the state. ``final``: no text follows."""
+        ...
 
 
 class Empty:
