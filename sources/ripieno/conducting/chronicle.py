@@ -15,7 +15,7 @@ from ripieno.canisters.events import TurnEnded
 from ripieno.execution import Circumstances
 from ripieno.execution.budget import Budget
 from ripieno.execution.records import Reporter
-from ripieno.storage.records import Record
+from ripieno.storage.records import Record, Stage
 
 
 class Chronicle:
@@ -33,12 +33,7 @@ class Chronicle:
         if self._reporter.recorder is None:
             return
         self._began = True
-        began = Record(
-            stage="began",
-            conversation=self._identifier,
-            turn=scope.turn,
-            details={**details, "canisters": len(conversation.canisters)},
-        )
+        began = self._record("began", scope.turn, details={**details, "canisters": len(conversation.canisters)})
         self._write((began, *self._new(conversation.canisters)), conversation, scope)
 
     def say(self, conversation: Conversation, scope: Circumstances) -> None:
@@ -67,7 +62,7 @@ class Chronicle:
             "milliseconds": round(seconds * 1000),
             "usage": _tokens_of(ended.usage),
         }
-        turned = Record(stage="turned", conversation=self._identifier, turn=scope.turn, details=details)
+        turned = self._record("turned", scope.turn, details=details)
         if self._reporter.record((*records, turned), scope):
             self._kept = first + len(canisters)
 
@@ -82,8 +77,7 @@ class Chronicle:
         if self._began:
             usage = _tokens_of(budget.usage)
             details = {"finish": finish, "turns": budget.turns, "calls": budget.calls, "usage": usage}
-            ended = Record(stage="ended", conversation=self._identifier, turn=scope.turn, details=details)
-            self._reporter.record((ended,), scope)
+            self._reporter.record((self._record("ended", scope.turn, details=details),), scope)
 
     def _write(self, records: Sequence[Record], conversation: Conversation, scope: Circumstances) -> None:
         if self._reporter.record(records, scope):
@@ -98,9 +92,10 @@ class Chronicle:
                 yield self._said(canisters[position], position, turn)
 
     def _said(self, canister: Canister, place: int, turn: int) -> Record:
-        return Record(
-            stage="said", conversation=self._identifier, turn=turn, canister=canister, details={"place": place}
-        )
+        return self._record("said", turn, canister=canister, details={"place": place})
+
+    def _record(self, stage: Stage, turn: int, **fields: Any) -> Record:
+        return Record(stage=stage, conversation=self._identifier, turn=turn, **fields)
 
 
 def _tokens_of(usage: Usage) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from frozendict import frozendict
 
 from ripieno.approvals import Answer, Given
-from ripieno.canisters import Canister, Controls, Conversation, InvocationCanister, UserCanister
+from ripieno.canisters import Canister, Controls, Conversation, UserCanister
 from ripieno.canisters.controls import Finish, Limits
 from ripieno.canisters.conversation import NO_USAGE, Usage, Waiting, assistant_begins
 from ripieno.canisters.events import (
@@ -140,7 +140,8 @@ class Driver:
         )
 
     async def _conduct(self) -> Finish:
-        waiting = [one for one in self.conversation.open if _is_of_caller(self._refresh(), one)]
+        found = [(one, self._refresh().named(one.name)) for one in self.conversation.open]
+        waiting = [one for one, invoker in found if invoker is not None and invoker.hosted == "caller"]
         if waiting:
             names = ", ".join(f"{one.name} ({one.identifier})" for one in waiting)
             raise InputError(f"These invocations wait for their results: {names}. Say those first.")
@@ -331,11 +332,6 @@ class Driver:
         if self.conversation.open:
             return "open"
         return "limit" if self._budget.exhausted is not None else finish
-
-
-def _is_of_caller(offer: Offer, invocation: InvocationCanister) -> bool:
-    invoker = offer.named(invocation.name)
-    return invoker is not None and invoker.hosted == "caller"
 
 
 def _waits(entry: ScheduledCall) -> Waiting | None:

@@ -166,7 +166,17 @@ class Approver:
         self, prepared: Prepared, presentation: Presentation, binding: Binding, scope: Circumstances
     ) -> Outcome:
         """Asks the confirmer, if the question can be recorded."""
-        request = self._request(prepared, presentation, scope)
+        invoker = prepared.invoker
+        request = ConfirmationRequest(
+            invocation=prepared.invocation.identifier,
+            tool=invoker.identity,
+            effect=invoker.policy.effect,
+            arguments=freeze(prepared.all_arguments),
+            reason=prepared.verdict.reason,
+            conversation=scope.conversation,
+            presentation=presentation,
+            waivable=prepared.verdict.waivable,
+        )
         asked = {"reason": request.reason, "effect": request.effect, "arguments_digest": presentation.digest}
         if not self._record("asked", prepared, scope, asked):
             return self._refuse(prepared, UNRECORDED, scope)
@@ -182,19 +192,6 @@ class Approver:
                 return self._refuse(prepared, UNRECORDED, scope)
             return Deferred(prepared=prepared, request=request, binding=binding)
         return self._settle(prepared, Given(answer=answer, binding=binding), binding, scope)
-
-    def _request(self, prepared: Prepared, presentation: Presentation, scope: Circumstances) -> ConfirmationRequest:
-        invoker = prepared.invoker
-        return ConfirmationRequest(
-            invocation=prepared.invocation.identifier,
-            tool=invoker.identity,
-            effect=invoker.policy.effect,
-            arguments=freeze(prepared.all_arguments),
-            reason=prepared.verdict.reason,
-            conversation=scope.conversation,
-            presentation=presentation,
-            waivable=prepared.verdict.waivable,
-        )
 
     async def _present(self, prepared: Prepared, scope: Circumstances) -> Presentation:
         """The presentation of a call. A preview reads files, so it runs in a thread, with a time limit."""

@@ -148,24 +148,19 @@ class Cutter(Follower):
         self._first = 0
         self._waiting: int | None = None
 
-    @property
-    def excess(self) -> int:
-        """The amount by which the remaining part exceeds the budget."""
-        return max(0, self._cost(self._first, len(self._current)) - self._budget.amount) if self._current else 0
-
     def shown(self, memory: dict[object, Any], text: str = LEFT_OUT) -> Shown:
         """The remaining part, with ``text`` for the omitted one."""
-        changed = self._applied > 0
+        end = len(self._current)
+        excess = max(0, self._cost(self._first, end) - self._budget.amount) if end else 0
+        current: Sequence[Canister] = self._current if self._applied else self.canisters
         if not self.cuts:
-            canisters = tuple(self._current) if changed else self.canisters
-            return Shown(canisters=canisters, excess=self.excess)
+            return Shown(canisters=tuple(current), excess=excess)
         cut = self.cuts[-1]
-        rest = tuple(self._current[cut.start :]) if changed else self.canisters[cut.start :]
         return Shown(
-            canisters=(*cut.staying, marker(text, self.canisters[cut.start], memory), *rest),
+            canisters=(*cut.staying, marker(text, self.canisters[cut.start], memory), *current[cut.start :]),
             left_out=cut.left_out,
             cuts=len(self.cuts),
-            excess=self.excess,
+            excess=excess,
         )
 
     def uses(self, shortener: Shortener | None) -> bool:
