@@ -1,4 +1,4 @@
-"""Thousands of tools and megabytes of output, from a configuration to a model behind each wire."""
+"""Thousands of tools and megabytes of output, with a model behind each wire."""
 
 import pathlib
 import re

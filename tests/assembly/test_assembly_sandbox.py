@@ -1,4 +1,4 @@
-"""An assembly has one sandbox: from its configuration, for its tools, in its reports, and gone at its end."""
+"""The sandbox of an assembly: its configuration, tools, reports and end."""
 
 import os
 import pathlib
@@ -34,7 +34,7 @@ async def test_folders_last_as_long_as_the_assembly(user: User, greeting: str) -
 
 
 async def test_what_was_read_for_it_is_not_the_programs_to_write(user: User, greeting: str) -> None:
-    """Also where the configuration lies beneath the workspace, as it does for whoever works in their home."""
+    """Also if the configuration is beneath the workspace, as in a home folder."""
     user.ensemble("greeting", greeting)
     above = user.places.configuration.parent
     user.configure("")

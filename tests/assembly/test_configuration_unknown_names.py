@@ -1,4 +1,4 @@
-"""What a configuration names that nobody knows, or wants of whom cannot do it, is told at the start, with its place."""
+"""Unknown names and impossible choices in a configuration are problems at the start, with their place."""
 
 import textwrap
 
@@ -162,7 +162,7 @@ def test_rows_of_all_layers_are_kept(user: User) -> None:
 
 
 async def chain(user: User, text: str, **secrets: str) -> tuple[list[str], list[Alert]]:
-    """The models that would be asked, and what was told of the others."""
+    """The models of a chain, and the alerts about the others."""
     user.configure(textwrap.dedent(text) + HOUSE + GARDEN)
     told: list[Alert] = []
     async with assemble(places=user.places, secrets=secrets, alert=told.append) as assembly:

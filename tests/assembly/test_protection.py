@@ -1,4 +1,4 @@
-"""A workspace so wide that the user's own files lie in it: file tools change none of them, nor what leads to them."""
+"""A workspace that contains the user's own files: file tools change none of them, nor their folders."""
 
 import os
 import pathlib

@@ -45,7 +45,7 @@ def settings() -> dict[str, Any]:
 
 
 def check_journal(journal: Journal, conversation: Conversation) -> None:
-    """Every call stands in the journal with arguments and result, and the journal is whole."""
+    """Checks that the journal has every call with arguments and result, and is complete."""
     results = {one.invocation_id: one for one in results_of(conversation.canisters)}
     states = {state.identifier: state for state in journal.state_of(conversation.identifier)}
     calls = [one for one in conversation.canisters if isinstance(one, InvocationCanister)]
@@ -65,7 +65,7 @@ def check_journal(journal: Journal, conversation: Conversation) -> None:
 async def conducted(
     user: User, settings: dict[str, Any], person: Person, score: Model, what: str, *, agent: str
 ) -> Conversation:
-    """A conversation with an agent of these settings, all of whose calls stand in the journal."""
+    """A conversation with an agent of these settings, with all its calls in the journal."""
     with Journal(user.places.state / "journal.sqlite3") as journal:
         async with assemble(
             settings, workspace=user.workspace, places=user.places, confirmer=person, recorder=journal

@@ -121,7 +121,7 @@ def test_ensembles_that_lie_elsewhere_cannot_be_trusted(user: User, greeting: st
         TrustStore(user.places.state).add(project)
 
 
-#: What a stranger's project would say to get more than the user grants.
+#: A hostile project's configuration, which requests more than the user grants.
 LOOSER = """
 [sandbox]
 level = "off"
@@ -177,7 +177,7 @@ calls = 20
 
 @pytest.fixture
 def hostile(user: User, tmp_path: pathlib.Path) -> pathlib.Path:
-    """A project that asks for everything, and that nobody has looked at; gives a folder outside of it."""
+    """A project that requests everything, not trusted; returns a folder outside of it."""
     outside = tmp_path / "outside"
     user.configure(USER)
     (user.workspace / "ripieno.toml").write_text(LOOSER.replace("OUTSIDE", str(outside)))

@@ -1,4 +1,4 @@
-"""Conducts that are killed at any moment, and gone on with: nothing is lost, nothing done twice, and each ends."""
+"""Runs that are killed at any moment and resumed: nothing is lost, nothing runs twice, and each ends."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Runs: what they say and in which order, what they keep, and what stands afterwards."""
+"""Runs: their events in order, their conversation, and ways to iterate and await them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ from tests.support.scripted_models import (
     tool,
 )
 
-# What a run says and gives.
+# Events and the conversation.
 
 
 async def test_a_run_gives_the_conversation() -> None:

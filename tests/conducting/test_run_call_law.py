@@ -1,7 +1,7 @@
-"""The call law, under every fault at every step: each call that is ours has exactly one result, in order.
+"""The call law, under every fault at every step: each call that runs here has exactly one result, in order.
 
-A state machine drives conversations through runs. What the model says, what the tools do, what the person answers,
-how far the limits reach, and when somebody cancels: all of it is generated.
+A state machine drives conversations through runs. Answers of the model, deeds of tools, confirmations, limits and
+cancellations are generated.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class Tools:
 
 
 class Person:
-    """Answers as the call's own arguments say."""
+    """A confirmer whose answer is in the call's own arguments."""
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
         answer = request.arguments.get("answer", "approve")
@@ -206,7 +206,7 @@ class CallLaw(RuleBasedStateMachine):
     # How it is done.
 
     def decide(self, decided: list[str]) -> dict[str, Answer | Given]:
-        """What a person says, some time later, to the calls that wait for it."""
+        """The later answers of a person to the calls that wait for them."""
         possible: dict[str, Answer] = {"approve": Approve(), "deny": Deny("No."), "edit": Edit({"does": "value"})}
         given: dict[str, Answer | Given] = {}
         for one, answer in zip(self.conversation.waiting, decided, strict=False):
@@ -256,7 +256,7 @@ class CallLaw(RuleBasedStateMachine):
     async def consume(
         self, run: Run, manner: Manner, instant: tuple[float, int], after: int, events: list[Event]
     ) -> None:
-        """What an application does with a run; whatever the run raises is looked at later."""
+        """Uses a run as an application does. Its errors are checked later."""
         try:
             if manner in ("await", "cancel consumer", "cancel often"):
                 await run
@@ -280,7 +280,7 @@ class CallLaw(RuleBasedStateMachine):
             pass
 
     async def standing(self, run: Run) -> None:
-        """The run has ended in one of the ways there are, and says which."""
+        """Checks that the run has ended, with the finish of its outcome."""
         try:
             conversation = await run
         except ToolExecutionFailure:

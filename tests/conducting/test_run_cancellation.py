@@ -1,4 +1,4 @@
-"""Runs that are left: by a break, an error, a cancellation, or the end of the loop."""
+"""Cancelled runs: by a break, an error, a cancellation, or the end of the loop."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Approving in the pipeline: what was approved runs once, as it was, and nothing else ever does."""
+"""Approvals in the pipeline: an approved call runs once, unchanged, and no other call does."""
 
 import dataclasses
 import functools
@@ -207,7 +207,7 @@ async def test_the_whole_call_is_shown() -> None:
     assert "Note: This cannot be undone." in shown.render()
 
 
-# Waiting for somebody.
+# Answers that come later.
 
 
 async def defer(execution: Execution, found: Ensemble, around: Circumstances) -> Deferred:
@@ -276,7 +276,7 @@ CHANGES = ("arguments", "invocation", "conversation", "tool", "definition", "gon
 
 
 async def approve(execution: Execution, found: Ensemble, around: Circumstances, identifier: str) -> Prepared:
-    """A call of docs/a that somebody approved."""
+    """A call of docs/a that was approved."""
     prepared = execution.prepare(invoke("x", identifier, path="docs/a"), Offer.of([found]), around)
     assert isinstance(prepared, Prepared)
     confirmed = await execution.confirm(prepared, around)
@@ -285,7 +285,7 @@ async def approve(execution: Execution, found: Ensemble, around: Circumstances, 
 
 
 async def test_no_swap_replay_or_stale_definition_runs() -> None:
-    """Each time a call is approved, and then something else is tried with the approval. Source: measured threats."""
+    """Uses the approval of a call for another call, again, or after a change."""
     seeds = random.Random(20)
     executions = 0
     for number, change in zip(range(count(1_000)), itertools.cycle(CHANGES), strict=False):

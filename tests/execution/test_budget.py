@@ -1,4 +1,4 @@
-"""Budgets: what a run may still do, and the words for what it may not."""
+"""Budgets of runs: turns, calls, seconds, tokens, repetitions and cycles."""
 
 import dataclasses
 from typing import Any
@@ -120,7 +120,7 @@ def test_limits_of_zero_admit_no_turn() -> None:
 
 
 def go_round(budget: Budget, calls: list[str], results: list[str]) -> str | None:
-    """Makes these calls over and over, a result each; the first that is refused, as what its fault says."""
+    """Repeats these calls with their results; returns the number and the fault of the first refused one."""
     for number in range(100):
         call = invoke(calls[number % len(calls)], f"call {number:06}", path="x")
         fault = budget.refuse(call, invoker(), budget.seconds)

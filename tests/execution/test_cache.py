@@ -1,4 +1,4 @@
-"""Reused results: only where nothing was written since, only in one conversation, and never for ever."""
+"""Cached results: only without a later write, only in one conversation, and for a limited time."""
 
 import asyncio
 import pathlib
@@ -32,7 +32,7 @@ PATHS: tuple[str, ...] = ("a", "a/b")
 
 
 class House:
-    """An execution over these tools, and a clock that stands still."""
+    """An execution over these tools, with a clock that a test sets."""
 
     def __init__(self, *tools: Any, recorder: Any = None, **bounds: Any) -> None:
         self.now = 0.0
@@ -60,7 +60,7 @@ class House:
 
 
 class Counting:
-    """Says how often it was called."""
+    """A tool that returns the number of its calls."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -252,7 +252,7 @@ async def test_it_counts_as_a_call() -> None:
 class Files(RuleBasedStateMachine):
     """Calls that read and write real files, and begin, act, end, fail and are cancelled in any order.
 
-    The law: what a call says that reads is not older than the last overlapping write that ended before it began.
+    The law: the result of a read is not older than the last overlapping write that ended before the read began.
     """
 
     def __init__(self) -> None:
@@ -357,7 +357,7 @@ class Files(RuleBasedStateMachine):
 
         self.run(go())
         if not any(others == [path] for _, _, others, _ in self.writes):
-            # With another writer under way, which of them was last is nobody's promise.
+            # With another writer under way, their order is undefined.
             self.ended[path] = max(self.ended[path], *written)
 
     @rule(index=st.integers(0, 2))

@@ -1,4 +1,4 @@
-"""One call: whatever its tool does, one result, in time."""
+"""One call has one result, in time, whatever its tool does."""
 
 import asyncio
 from collections.abc import Callable

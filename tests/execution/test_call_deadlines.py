@@ -1,4 +1,4 @@
-"""How calls end before their tools do: deadlines, cancellations, and tools that do not heed them."""
+"""Deadlines and cancellations of calls, and tools that ignore them."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What calls claim: resources from templates, what covers what, and which calls conflict."""
+"""Claims of calls: resources from templates, overlaps and conflicts."""
 
 import os
 import pathlib

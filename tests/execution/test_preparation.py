@@ -1,4 +1,4 @@
-"""A call that stands for an earlier one: which it is, what may not run again, and that it goes the whole way."""
+"""Calls that repeat an earlier call: which one, what may not be repeated, and the whole pipeline for it."""
 
 import asyncio
 import dataclasses
@@ -28,7 +28,7 @@ def again(**policy: Any) -> Definition:
 
 
 def done(identifier: str, category: Any = None) -> ResultCanister:
-    """What became of a call."""
+    """The result of a call."""
     error = None if category is None else Fault(category=category, message="It went wrong.")
     return ResultCanister(invocation_id=identifier, content=(TextualContent(text="."),), error=error)
 

@@ -1,4 +1,4 @@
-"""The pipeline beside the tool: what is recorded and alerted, one invoker alone, and all kinds side by side."""
+"""Records and alerts of the pipeline, and the execution of one invoker."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What tools return: made into contents that can be kept and sent, and bounded."""
+"""Return values of tools as contents, and their bounds."""
 
 import collections
 import dataclasses

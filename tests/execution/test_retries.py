@@ -1,4 +1,4 @@
-"""Attempts: made again only where repeating is safe, never for ever, never past the end of the run."""
+"""Retries: only where repeating is safe, a limited number, and never past the end of the run."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -73,7 +73,7 @@ async def result(invocable: Any, **settings: Any) -> ResultCanister:
 
 
 class Failing:
-    """A tool that raises these, one after the other, and succeeds then. It counts its attempts."""
+    """A tool that raises these, one after the other, and then succeeds. It counts its attempts."""
 
     def __init__(self, *faults: BaseException | None) -> None:
         self._faults = list(faults)
@@ -263,7 +263,7 @@ def test_law(
     seconds: float | None,
     chance: float,
 ) -> None:
-    """Whatever comes: not more attempts than allowed, one where repeating is not safe, and an end in time."""
+    """At most the allowed attempts, one where repeating is not safe, and an end in time."""
     asked: list[str] = []
 
     async def look(context: Any, arguments: dict[str, Any]) -> str:

@@ -1,7 +1,4 @@
-"""What histories are measured against: where a conversation is parted and cut, gone through from its beginning.
-
-Written for reading, not for speed: everything is looked at again each time.
-"""
+"""A reference implementation of exchanges and cuts, which processes the whole conversation each time."""
 
 import collections
 import itertools

@@ -1,4 +1,4 @@
-"""What is kept from turn to turn makes no difference: going on gives what going through everything gives."""
+"""Incremental processing gives the same result as processing everything."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""History strategies by example: what stays, what a model is asked for a summary, and what makes no sense."""
+"""Examples of history strategies: the remaining part, requests for summaries, and invalid budgets."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Laws of histories: what is shown fits or says that it does not, keeps pairs together, and changes seldom."""
+"""Laws of histories: the shown part fits or reports its excess, keeps pairs together, and changes rarely."""
 
 import itertools
 import json
@@ -105,7 +105,7 @@ def stays(canister: Canister) -> bool:
 
 
 def budget_of(kind: str, tokens: int, keep: float) -> tuple[Callable[[Sequence[Canister]], int], int]:
-    """How a strategy measures what it shows, and how much that may be. Written without a look at how it is done."""
+    """The measure and the budget of a strategy: an independent implementation."""
     if kind == "window of tokens":
         return (lambda shown: sizes([one for one in shown if not stays(one)])), tokens
     if kind == "window of exchanges":

@@ -1,4 +1,4 @@
-"""Stale results become notes: only stale ones, and only where that saves more than it breaks."""
+"""Stale results become notes only where that saves more than it costs."""
 
 from typing import Any
 
@@ -171,7 +171,6 @@ def test_each_break_saves_more_than_it_costs(canisters: list[Canister], weight: 
 
 @given(canisters=sessions(), later=st.integers(0, 25))
 async def test_a_view_that_starts_late_shows_the_same(canisters: list[Canister], later: int) -> None:
-    """Without a setting, nothing is looked at before two calls could supersede each other; tools may change then."""
     schema = Schema.of({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]})
     declared = {"read": ("read:{path}",), "write": ("read:{path}",), "look": ()}
     whole, without = (

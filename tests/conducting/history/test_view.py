@@ -1,4 +1,4 @@
-"""Runs whose model is shown a part of its conversation: what it is asked, who is told, and what it takes."""
+"""Runs whose model is shown a part of the conversation: its requests, the alerts, and the tokens."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -50,7 +50,7 @@ def works(turns: int, **arguments: Any) -> Scripted:
 
 
 def capable(model: Scripted, **capabilities: Any) -> Scripted:
-    """The same at a provider that says so of it."""
+    """The same model with these capabilities."""
     import dataclasses
 
     provider = dataclasses.replace(model.provider, capabilities=lambda _: capabilities)
@@ -62,7 +62,7 @@ def size(canisters: Sequence[Canister]) -> int:
 
 
 async def run(model: Model, history: Any, **settings: Any) -> tuple[Conversation, list[Alert]]:
-    """The conversation, and what was told meanwhile."""
+    """The conversation, and the alerts of its run."""
     begun = conduct(
         model, "Read everything.", ensembles=[READER], supervisor="Be brief.", history=history, limits=FAR, **settings
     )

@@ -1,4 +1,4 @@
-"""Showing events to people: what stands where, and nothing that acts on a terminal."""
+"""Events on the console: their lines, and no control sequences on a terminal."""
 
 import io
 import os

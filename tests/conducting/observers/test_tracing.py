@@ -1,4 +1,4 @@
-"""Spans and metrics of real runs, taken by OpenTelemetry's own SDK in memory; and the same runs as logs."""
+"""Spans and metrics of real runs, in OpenTelemetry's SDK in memory; and the same runs as logs."""
 
 import asyncio
 import contextvars
@@ -39,7 +39,7 @@ SECRET = "the-secret-of-the-house"
 
 
 class Observed:
-    """What came out: the spans by name, and the points of the metrics by name."""
+    """Telemetry in memory: spans and metric points by name."""
 
     def __init__(self, *, content: bool = False) -> None:
         self.exporter = InMemorySpanExporter()

@@ -1,4 +1,4 @@
-"""Conversations of one process that meet: at what their calls touch, and at places where few may run."""
+"""Locks between conversations of one process: on resources of calls, and on ``max_parallel`` places."""
 
 import asyncio
 import pathlib
@@ -164,7 +164,7 @@ async def test_who_came_first_is_first() -> None:
 
 
 class Counting:
-    """A tool that knows how many of it run, and how many have at most."""
+    """A tool that counts its running calls, and the most at once."""
 
     def __init__(self) -> None:
         self.running = self.most = 0

@@ -1,4 +1,4 @@
-"""The calls of one turn: what starts early, what waits, what runs alone, and what each is answered."""
+"""The calls of one turn: which start early, wait or run alone, and their results."""
 
 import asyncio
 from typing import Any
@@ -270,7 +270,7 @@ async def test_what_cannot_be_recorded_is_answered_and_does_not_count() -> None:
     assert stage.budget.calls == 0
 
 
-# Ends that are none of the model's.
+# Turns that end early.
 
 
 async def test_cancelling_gives_every_call_its_result() -> None:

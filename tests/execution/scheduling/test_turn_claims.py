@@ -1,4 +1,4 @@
-"""Calls of one turn that say what they touch: what runs beside what, in which order, and what is asked meanwhile."""
+"""Calls of one turn with declared resources: what runs in parallel, in which order, and confirmations meanwhile."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -36,7 +36,7 @@ def overlap(one: str | None, other: str | None) -> bool:
 
 
 def conflict(one: Plan, other: Plan) -> bool:
-    """Whether two calls conflict, said once more in other words."""
+    """Whether two calls conflict: an independent implementation."""
     if "act" in (one[0], other[0]):
         return True
     (_, read, write), (_, reads, writes) = (
@@ -60,7 +60,7 @@ def starts_early(plans: list[Plan], done: set[int], place: int) -> bool:
 
 
 class Gates:
-    """Tools that begin when they are called, and end when they are told to."""
+    """Tools that begin when they are called, and end when a test lets them."""
 
     def __init__(self) -> None:
         self.running: dict[str, asyncio.Event] = {}
@@ -193,11 +193,11 @@ def test_law_the_same_calls_are_refused_whoever_is_quick(plans: list[Plan], call
     run(main)
 
 
-# What somebody is asked about.
+# Confirmations.
 
 
 class Slow:
-    """Somebody who answers when told to."""
+    """A confirmer whose answers a test gives."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

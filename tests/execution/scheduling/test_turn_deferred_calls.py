@@ -1,4 +1,4 @@
-"""Calls about which nobody can answer now: what stays open with them, and what runs all the same."""
+"""Deferred calls: which other calls stay open with them, and which run."""
 
 from typing import Any
 
