@@ -311,3 +311,12 @@ def test_a_sealed_content_is_no_note() -> None:
     sealed = OpaqueContent(protocol="p", kind="k", data=freeze({"text": "x" * 4000}))
     canisters = [UserCanister.of("Begin."), *flat([read(number, sealed) for number in range(9)])]
     assert show(Superseding(supersession=ROOM), canisters).canisters == tuple(canisters)
+
+
+def test_stale_results_are_not_counted_in_the_budget_of_their_ensemble() -> None:
+    canisters = [UserCanister.of("Begin."), *flat([read(number, path=path) for number, path in enumerate("aabcd")])]
+    shown = show(Superseding(supersession=ROOM, weight=0), canisters)
+    texts = [one.text for one in shown.canisters if isinstance(one, ResultCanister)]
+    assert ["stale" in text for text in texts] == [True, False, False, False, False]
+    assert ["too many tokens" in text for text in texts] == [False, True, True, True, False]
+    assert shown.shortened == 4
