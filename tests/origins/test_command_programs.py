@@ -202,13 +202,13 @@ def test_what_is_cut_down_keeps_head_and_tail(data: bytes, first: int, second: i
 
 
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300))
-def test_streams_share_their_room(first: int, second: int, room: int) -> None:
+def test_streams_share_their_limit(first: int, second: int, limit: int) -> None:
     shared = share(
-        Captured(head=b"x" * first, total_bytes=first), Captured(head=b"y" * second, total_bytes=second), room
+        Captured(head=b"x" * first, total_bytes=first), Captured(head=b"y" * second, total_bytes=second), limit
     )
     kept = [len(one.head) + len(one.tail) for one in shared]
-    assert sum(kept) <= room
-    assert sum(kept) == min(room, first + second)
+    assert sum(kept) <= limit
+    assert sum(kept) == min(limit, first + second)
 
 
 def test_a_failure_says_how_it_ended() -> None:

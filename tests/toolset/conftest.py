@@ -35,6 +35,6 @@ def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
-def room(root: pathlib.Path) -> Iterator[Workspace]:
+def files(root: pathlib.Path) -> Iterator[Workspace]:
     with Workspace(root) as one:
         yield one

@@ -1,4 +1,4 @@
-"""What the tests of the file room share: a furnished workspace, and looks at what came of it."""
+"""Shared code of the workspace tests: a furnished workspace, and looks at it afterwards."""
 
 import contextlib
 import os
@@ -43,8 +43,8 @@ def furnish(root: pathlib.Path, outside: pathlib.Path) -> None:
         (root / name).symlink_to(target)
 
 
-def read(room: Workspace, path: str) -> bytes:
-    with room.open_file(path) as file:
+def read(files: Workspace, path: str) -> bytes:
+    with files.open_file(path) as file:
         return file.read()
 
 

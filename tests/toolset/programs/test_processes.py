@@ -145,7 +145,7 @@ async def test_too_many_are_refused(tools: Tools) -> None:
     result = await tools("spawn", argv=["true"])
     assert result.error is not None
     assert result.error.category == "quota"
-    # Another conversation has room of its own.
+    # Another conversation has its own quota.
     await spawned(tools.elsewhere(), "exit 0")
 
 

@@ -1,4 +1,4 @@
-"""Every operation of the room, while somebody exchanges what it works on: nothing outside is read or changed."""
+"""Every operation of a workspace, while another thread exchanges its files: nothing outside is read or changed."""
 
 import contextlib
 import os
@@ -44,51 +44,51 @@ def look(folder: pathlib.Path) -> dict[str, object]:
     return found
 
 
-def list_one(room: Workspace, path: str) -> bytes:
-    with room.open_directory(path) as directory:
+def list_one(files: Workspace, path: str) -> bytes:
+    with files.open_directory(path) as directory:
         return b"\n".join(os.fsencode(name) for name in os.listdir(directory))
 
 
-def shift(room: Workspace, path: str, number: int) -> None:
+def shift(files: Workspace, path: str, number: int) -> None:
     """There and back again."""
-    room.move(path, f"moved{number}")
-    room.move(f"moved{number}", path)
+    files.move(path, f"moved{number}")
+    files.move(f"moved{number}", path)
 
 
-def copy(room: Workspace, path: str, number: int) -> bytes:
-    room.copy(path, f"copy{number % 8}", overwrite=True, recursive=True)
-    return read(room, f"copy{number % 8}")
+def copy(files: Workspace, path: str, number: int) -> bytes:
+    files.copy(path, f"copy{number % 8}", overwrite=True, recursive=True)
+    return read(files, f"copy{number % 8}")
 
 
-def drop(room: Workspace, path: str, number: int) -> None:
+def drop(files: Workspace, path: str, number: int) -> None:
     if path == "swapped/a":
-        room.delete(path, kind="directory", recursive=True)
+        files.delete(path, kind="directory", recursive=True)
     else:
-        room.delete(path, kind="file")
+        files.delete(path, kind="file")
 
 
-def edit(room: Workspace, path: str, number: int) -> None:
+def edit(files: Workspace, path: str, number: int) -> None:
     def change(before: bytes | None) -> bytes:
         assert before is None or CANARY not in before
         return b"edited %d" % number
 
-    room.write_file(path, change, existing=True, create_directories=False)
+    files.write_file(path, change, existing=True, create_directories=False)
 
 
 #: Each operation, and its share of a million.
 OPERATIONS: dict[str, tuple[Callable[[Workspace, str, int], Any], int]] = {
-    "read": (lambda room, path, _: read(room, path), 620_000),
-    "list": (lambda room, path, _: list_one(room, path), 120_000),
-    "state": (lambda room, path, _: room.state(path), 100_000),
-    "write": (lambda room, path, number: room.write_file(path, b"written %d" % number), 40_000),
+    "read": (lambda files, path, _: read(files, path), 620_000),
+    "list": (lambda files, path, _: list_one(files, path), 120_000),
+    "state": (lambda files, path, _: files.state(path), 100_000),
+    "write": (lambda files, path, number: files.write_file(path, b"written %d" % number), 40_000),
     "edit": (edit, 30_000),
-    "append": (lambda room, path, _: room.write_file(path, b"+", append=True), 30_000),
+    "append": (lambda files, path, _: files.write_file(path, b"+", append=True), 30_000),
     "delete": (drop, 20_000),
     "move": (shift, 15_000),
-    "onto": (lambda room, path, _: room.move("source", path, overwrite=True), 5_000),
+    "onto": (lambda files, path, _: files.move("source", path, overwrite=True), 5_000),
     "copy": (copy, 5_000),
-    "make": (lambda room, path, number: room.make_directory(f"{path}-{number % 8}/x", parents=True), 10_000),
-    "mode": (lambda room, path, number: room.change_mode(path, 0o600 + number % 8), 5_000),
+    "make": (lambda files, path, number: files.make_directory(f"{path}-{number % 8}/x", parents=True), 10_000),
+    "mode": (lambda files, path, number: files.change_mode(path, 0o600 + number % 8), 5_000),
 }
 
 
@@ -110,7 +110,7 @@ def test_nothing_outside_is_reached_while_names_are_exchanged(tmp_path: pathlib.
     done = refused = escapes = 0
     # Of a hard link's content nobody can tell where it is at home; it may be read.
     paths = [path for path in PATHS if path != "plain" or name not in ("read", "copy", "edit")]
-    with Workspace(root) as room, swapped(root):
+    with Workspace(root) as files, swapped(root):
         number = -1
         while (number := number + 1) < count(times, 200) or not (done and refused):
             if name in ("delete", "move", "onto") and number % 4 == 0:
@@ -121,7 +121,7 @@ def test_nothing_outside_is_reached_while_names_are_exchanged(tmp_path: pathlib.
                     os.unlink(root / "source")
                 (root / "source").write_bytes(b"source")
             try:
-                result = act(room, chance.choice(paths), number)
+                result = act(files, chance.choice(paths), number)
             except ToolFault:
                 refused += 1
             else:

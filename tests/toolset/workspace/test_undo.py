@@ -342,21 +342,21 @@ totals = dict(kills=0, acknowledged=0, torn=0, lost=0, undone=0, refused=0)
 def work(channel):
     journal = UndoLog(state, workspace)
     number = 0
-    with Workspace(workspace, journal=journal) as room:
+    with Workspace(workspace, journal=journal) as files:
         while True:
             number += 1
             mark = b"%08d" % number
-            room.write_file("whole", mark * (SIZE // 8))
+            files.write_file("whole", mark * (SIZE // 8))
             os.write(channel, b"w")
-            room.write_file("edited", lambda before: mark + (before or b"")[8:], existing=True)
+            files.write_file("edited", lambda before: mark + (before or b"")[8:], existing=True)
             os.write(channel, b"e")
-            room.move("here", "there", overwrite=True)
+            files.move("here", "there", overwrite=True)
             os.write(channel, b"m")
-            room.copy("there", "here")
+            files.copy("there", "here")
             os.write(channel, b"c")
-            room.delete("gone", kind="file")
+            files.delete("gone", kind="file")
             os.write(channel, b"d")
-            room.write_file("gone", mark, new=True)
+            files.write_file("gone", mark, new=True)
             os.write(channel, b"n")
 
 for turn in range(kills):

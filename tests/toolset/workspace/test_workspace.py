@@ -1,4 +1,4 @@
-"""The file room reads and writes beneath its root, and nothing outside, whatever the path and whoever swaps."""
+"""A workspace reads and writes beneath its root, and nothing outside, with any path and under any exchange."""
 
 import os
 import pathlib
@@ -38,16 +38,16 @@ from tests.toolset.furnished_workspace import CANARY, furnish, read, snapshot
         (".hidden", ".hidden"),
     ],
 )
-def test_what_lies_beneath_is_read(room: Workspace, root: pathlib.Path, path: str, name: str) -> None:
+def test_what_lies_beneath_is_read(files: Workspace, root: pathlib.Path, path: str, name: str) -> None:
     path = path.format(root=root)
-    assert read(room, path) == f"inside: {name}".encode() == (root / path).read_bytes()
+    assert read(files, path) == f"inside: {name}".encode() == (root / path).read_bytes()
 
 
 def test_the_root_may_be_given_through_a_link(root: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "alias").symlink_to(root)
-    with Workspace(tmp_path / "alias") as room:
+    with Workspace(tmp_path / "alias") as files:
         for path in ("readme", f"{tmp_path}/alias/readme", f"{root}/readme"):
-            assert read(room, path) == b"inside: readme"
+            assert read(files, path) == b"inside: readme"
 
 
 REFUSALS = [
@@ -100,12 +100,12 @@ KINDS: dict[str, type[ToolFault]] = {
 
 @pytest.mark.parametrize(("path", "code"), REFUSALS)
 def test_what_is_refused_says_so(
-    room: Workspace, root: pathlib.Path, outside: pathlib.Path, path: str, code: str
+    files: Workspace, root: pathlib.Path, outside: pathlib.Path, path: str, code: str
 ) -> None:
     path = path.format(root=root, outside=outside) if "{" in path else path
     descriptors = len(os.listdir("/proc/self/fd"))
     with pytest.raises(KINDS[code]) as caught:
-        read(room, path)
+        read(files, path)
     assert caught.value.code == code
     assert repr(path) in str(caught.value) or code in ("too_long", "empty_path")
     assert len(os.listdir("/proc/self/fd")) == descriptors
@@ -113,78 +113,78 @@ def test_what_is_refused_says_so(
 
 @pytest.mark.parametrize("path", [path for path, code in REFUSALS if code not in ("link_loop", "not_found")])
 def test_what_cannot_be_reached_cannot_be_written(
-    room: Workspace, root: pathlib.Path, outside: pathlib.Path, path: str
+    files: Workspace, root: pathlib.Path, outside: pathlib.Path, path: str
 ) -> None:
     path = path.format(root=root, outside=outside) if "{" in path else path
     before, descriptors = snapshot(outside), len(os.listdir("/proc/self/fd"))
     for append in (False, True):
         with pytest.raises(ToolFault):
-            room.write_file(path, b"overwritten", append=append)
+            files.write_file(path, b"overwritten", append=append)
     assert snapshot(outside) == before
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-def test_a_missing_name_brings_the_nearest(room: Workspace) -> None:
+def test_a_missing_name_brings_the_nearest(files: Workspace) -> None:
     with pytest.raises(ResourceFault) as caught:
-        room.open_file("a/../README")
+        files.open_file("a/../README")
     assert str(caught.value) == "There is no 'a/../README': the workspace has no 'README'."
     assert caught.value.suggestion == "Did you mean 'readme'?"
     with pytest.raises(ResourceFault, match=r"There is no 'subb/e': the workspace has no 'subb'\."):
-        room.open_file("subb/e")
+        files.open_file("subb/e")
 
 
-def test_links_end_at_forty(room: Workspace, root: pathlib.Path) -> None:
+def test_links_end_at_forty(files: Workspace, root: pathlib.Path) -> None:
     for number in range(MAX_LINKS + 1):
         (root / f"hop{number + 1}").symlink_to(f"hop{number}")
     (root / "hop0").write_text("end")
-    assert read(room, f"hop{MAX_LINKS}") == b"end"
+    assert read(files, f"hop{MAX_LINKS}") == b"end"
     with pytest.raises(ResourceFault, match="more than 40 links"):
-        read(room, f"hop{MAX_LINKS + 1}")
+        read(files, f"hop{MAX_LINKS + 1}")
 
 
-def test_a_long_way_ends(room: Workspace, root: pathlib.Path) -> None:
+def test_a_long_way_ends(files: Workspace, root: pathlib.Path) -> None:
     """Links whose texts go up and down cannot make a walk endless."""
     (root / "l0").symlink_to("a/c/../../" * 400 + "readme")
     for number in range(30):
         (root / f"l{number + 1}").symlink_to("a/c/../../" * 400 + f"l{number}")
-    assert read(room, "l0") == b"inside: readme"
+    assert read(files, "l0") == b"inside: readme"
     with pytest.raises(ValidationFault, match="too many directories"):
-        read(room, "l30")
+        read(files, "l30")
 
 
 @pytest.mark.parametrize("name", ["root/etc/passwd", "cwd", "exe", "fd/0", "fd/{held}", "ns/net", "root/{held_path}"])
 def test_magic_links_are_no_door(name: str, outside: pathlib.Path) -> None:
     held = os.open(outside / "secret", os.O_RDONLY)
     try:
-        with Workspace("/proc/self") as room, pytest.raises(ToolFault):
-            read(room, name.format(held=held, held_path=outside / "secret"))
+        with Workspace("/proc/self") as files, pytest.raises(ToolFault):
+            read(files, name.format(held=held, held_path=outside / "secret"))
     finally:
         os.close(held)
 
 
-def test_special_files_are_refused_at_once(room: Workspace, root: pathlib.Path) -> None:
+def test_special_files_are_refused_at_once(files: Workspace, root: pathlib.Path) -> None:
     os.mkfifo(root / "fifo")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(root / "socket"))
         for path in ("fifo", "socket"):
             with pytest.raises(PermissionFault, match="not an ordinary file"):
-                room.open_file(path)
+                files.open_file(path)
             for append in (False, True):
                 with pytest.raises(PermissionFault, match="not an ordinary file"):
-                    room.write_file(path, b"", append=append)
+                    files.write_file(path, b"", append=append)
     with Workspace("/dev") as devices:
         for path in ("zero", "null"):
             with pytest.raises(PermissionFault, match="not an ordinary file"):
                 devices.open_file(path)
 
 
-def test_a_directory_is_opened_as_one(room: Workspace) -> None:
-    with room.open_directory("folder") as descriptor:
+def test_a_directory_is_opened_as_one(files: Workspace) -> None:
+    with files.open_directory("folder") as descriptor:
         assert sorted(os.listdir(descriptor)) == ["b", "c", "up"]
-    with room.open_directory(".") as descriptor:
+    with files.open_directory(".") as descriptor:
         assert "readme" in os.listdir(descriptor)
     for path, code in (("readme", "not_a_directory"), ("nothing", "not_found"), ("escape-folder", "outside_workspace")):
-        with pytest.raises(ToolFault) as caught, room.open_directory(path):
+        with pytest.raises(ToolFault) as caught, files.open_directory(path):
             pass
         assert caught.value.code == code
 
@@ -229,8 +229,8 @@ def attempt(act: Callable[[], object]) -> object:
 @given(data=st.data())
 def test_law_no_path_reads_outside(lasting_root: pathlib.Path, outside: pathlib.Path, data: st.DataObject) -> None:
     path = data.draw(paths(lasting_root, outside))
-    with Workspace(lasting_root) as room:
-        result = attempt(lambda: read(room, path))
+    with Workspace(lasting_root) as files:
+        result = attempt(lambda: read(files, path))
     if isinstance(result, bytes):
         assert result != CANARY
         # What is read is what the system has there, and the system has it beneath.
@@ -247,10 +247,10 @@ def test_law_no_path_writes_outside(
     path = data.draw(paths(lasting_root, outside))
     before = snapshot(outside)
     beside = sorted(os.listdir(lasting_root.parent))
-    with Workspace(lasting_root) as room:
-        result = attempt(lambda: room.write_file(path, b"written", append=append, create_directories=create))
+    with Workspace(lasting_root) as files:
+        result = attempt(lambda: files.write_file(path, b"written", append=append, create_directories=create))
     assert snapshot(outside) == before
     assert sorted(os.listdir(lasting_root.parent)) == beside
     assert not list(lasting_root.rglob(".ripieno-*"))
     if not isinstance(result, ToolFault):
-        assert (lasting_root / result.path).read_bytes().endswith(b"written")
+        assert (lasting_root / result.steps[-1].path).read_bytes().endswith(b"written")

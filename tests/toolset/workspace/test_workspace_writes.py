@@ -26,7 +26,7 @@ CONTROL_FILES = (
 
 @pytest.mark.parametrize("path", CONTROL_FILES)
 @pytest.mark.parametrize("existing", [False, True])
-def test_control_files_are_not_written(room: Workspace, root: pathlib.Path, path: str, existing: bool) -> None:
+def test_control_files_are_not_written(files: Workspace, root: pathlib.Path, path: str, existing: bool) -> None:
     if existing:
         (root / ".git").mkdir()
         target = root / path
@@ -36,7 +36,7 @@ def test_control_files_are_not_written(room: Workspace, root: pathlib.Path, path
     before = snapshot(root)
     for append in (False, True):
         with pytest.raises(PermissionFault, match="controls what programs and tools do") as caught:
-            room.write_file(path, b"[core]\nfsmonitor = evil\n", append=append)
+            files.write_file(path, b"[core]\nfsmonitor = evil\n", append=append)
         assert caught.value.code == "control_file"
     assert snapshot(root) == before
 
@@ -44,68 +44,68 @@ def test_control_files_are_not_written(room: Workspace, root: pathlib.Path, path
 @pytest.mark.parametrize(
     "path", [".gitignore", ".github/x.yml", "git/config", "sub/ensembles/x.py", "poetry.lock", "a.toml"]
 )
-def test_files_like_them_are_written(room: Workspace, root: pathlib.Path, path: str) -> None:
-    room.write_file(path, b"text")
+def test_files_like_them_are_written(files: Workspace, root: pathlib.Path, path: str) -> None:
+    files.write_file(path, b"text")
     assert (root / path).read_bytes() == b"text"
 
 
-def test_what_a_write_did_is_told(room: Workspace, root: pathlib.Path) -> None:
-    written = room.write_file("folder/x/y/z", b"text")
+def test_what_a_write_did_is_told(files: Workspace, root: pathlib.Path) -> None:
+    written = files.write_file("folder/x/y/z", b"text")
     assert [step.path for step in written.steps] == ["a/x", "a/x/y", "a/x/y/z"]
     assert (written.created, written.size) == (True, 4)
-    assert not room.write_file(f"{root}/a/x/y/z", b"").created
+    assert not files.write_file(f"{root}/a/x/y/z", b"").created
     assert (root / "a/x/y/z").read_bytes() == b""
 
 
-def test_directories_are_made_only_when_asked_for(room: Workspace, root: pathlib.Path) -> None:
+def test_directories_are_made_only_when_asked_for(files: Workspace, root: pathlib.Path) -> None:
     for path in ("x/y", "x/../y"):
         with pytest.raises(ResourceFault, match="the workspace has no 'x'"):
-            room.write_file(path, b"", create_directories=False)
+            files.write_file(path, b"", create_directories=False)
     with pytest.raises(ResourceFault, match="the workspace has no 'x'"):
-        room.write_file("x/../y", b"")
+        files.write_file("x/../y", b"")
     assert not (root / "x").exists()
 
 
-def test_a_write_that_is_refused_makes_no_directory(room: Workspace, root: pathlib.Path) -> None:
+def test_a_write_that_is_refused_makes_no_directory(files: Workspace, root: pathlib.Path) -> None:
     before = snapshot(root)
     for path in ("x/y/" + "z" * 256, "x/" + "y" * 256 + "/z", "x/.git", "x/y/pins.lock.toml"):
         with pytest.raises(ToolFault):
-            room.write_file(path, b"")
+            files.write_file(path, b"")
     assert snapshot(root) == before
 
 
-def test_append_adds_and_creates(room: Workspace, root: pathlib.Path) -> None:
-    assert room.write_file("log", b"one\n", append=True).created
-    assert not room.write_file("log", b"two\n", append=True).created
+def test_append_adds_and_creates(files: Workspace, root: pathlib.Path) -> None:
+    assert files.write_file("log", b"one\n", append=True).created
+    assert not files.write_file("log", b"two\n", append=True).created
     assert (root / "log").read_bytes() == b"one\ntwo\n"
 
 
 @pytest.mark.parametrize("name", ["link", "chain", "absolute", "escape", "dangling", "magic", "folder", "self"])
 @pytest.mark.parametrize("append", [False, True])
-def test_no_write_goes_through_a_link(room: Workspace, root: pathlib.Path, name: str, append: bool) -> None:
+def test_no_write_goes_through_a_link(files: Workspace, root: pathlib.Path, name: str, append: bool) -> None:
     before = snapshot(root)
     with pytest.raises(PermissionFault, match="is a link to"):
-        room.write_file(name, b"text", append=append)
+        files.write_file(name, b"text", append=append)
     assert snapshot(root) == before
 
 
-def test_a_file_with_another_name_is_not_written(room: Workspace, root: pathlib.Path, outside: pathlib.Path) -> None:
+def test_a_file_with_another_name_is_not_written(files: Workspace, root: pathlib.Path, outside: pathlib.Path) -> None:
     os.link(outside / "secret", root / "hard")
     before = snapshot(outside)
     for append in (False, True):
         with pytest.raises(PermissionFault, match=r"has 2 names \(hard links\)"):
-            room.write_file("hard", b"text", append=append)
+            files.write_file("hard", b"text", append=append)
     assert snapshot(outside) == before
 
 
-def test_permissions_are_kept_and_new_files_follow_the_mask(room: Workspace, root: pathlib.Path) -> None:
+def test_permissions_are_kept_and_new_files_follow_the_mask(files: Workspace, root: pathlib.Path) -> None:
     for mode in (0o600, 0o644, 0o755, 0o4755, 0o2711):
         (root / "readme").chmod(mode)
-        room.write_file("readme", b"new")
+        files.write_file("readme", b"new")
         assert stat.S_IMODE((root / "readme").stat().st_mode) == mode & 0o777
     former = os.umask(0o027)
     try:
-        room.write_file("fresh/file", b"")
+        files.write_file("fresh/file", b"")
     finally:
         os.umask(former)
     assert stat.S_IMODE((root / "fresh/file").stat().st_mode) == 0o640
@@ -127,9 +127,9 @@ import resource, sys
 from ripieno.exceptions import ResourceFault
 from ripieno.toolset.workspace.workspace import Workspace
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-with Workspace(sys.argv[1]) as room:
+with Workspace(sys.argv[1]) as files:
     try:
-        room.write_file("readme", b"x" * 5000)
+        files.write_file("readme", b"x" * 5000)
     except ResourceFault as fault:
         print(fault)
 """
@@ -145,22 +145,22 @@ AS_NOBODY = """
 import ctypes, os, sys  # as somebody else, the library may be out of reach
 from ripieno.exceptions import PermissionFault
 from ripieno.toolset.workspace.workspace import Workspace
-with Workspace(sys.argv[1]) as room:
+with Workspace(sys.argv[1]) as files:
     if os.geteuid() == 0:
         os.setgroups([]); os.setgid(65534); os.setuid(65534)
     for act in (
-        lambda: room.open_file("unreadable"),
-        lambda: room.open_file("locked/file"),
-        lambda: room.write_file("unwritable", b""),
-        lambda: room.write_file("unwritable", b"", append=True),
-        lambda: room.write_file("fixed/new", b""),
-        lambda: room.write_file("fixed/new/deeper", b""),
+        lambda: files.open_file("unreadable"),
+        lambda: files.open_file("locked/file"),
+        lambda: files.write_file("unwritable", b""),
+        lambda: files.write_file("unwritable", b"", append=True),
+        lambda: files.write_file("fixed/new", b""),
+        lambda: files.write_file("fixed/new/deeper", b""),
     ):
         try:
             act()
         except PermissionFault as fault:
             print(fault.code)
-    print(room.open_file("passed/file").read().decode())
+    print(files.open_file("passed/file").read().decode())
 """
 
 
@@ -180,16 +180,16 @@ async def test_permissions_of_the_system_are_respected(tmp_path: pathlib.Path) -
     assert (await run_python(AS_NOBODY, tmp_path)).splitlines() == ["not_permitted"] * 6 + ["reached"]
 
 
-def test_readers_see_the_old_or_the_new_file(room: Workspace, root: pathlib.Path) -> None:
+def test_readers_see_the_old_or_the_new_file(files: Workspace, root: pathlib.Path) -> None:
     size = 300_000
-    room.write_file("shared", b"0" * size)
+    files.write_file("shared", b"0" * size)
     stop = threading.Event()
     failures: list[object] = []
 
     def write(letter: bytes) -> None:
         while not stop.is_set():
             try:
-                room.write_file("shared", letter * size)
+                files.write_file("shared", letter * size)
             except BaseException as error:
                 failures.append(error)
 
@@ -216,9 +216,9 @@ def test_appenders_lose_nothing_of_each_other(root: pathlib.Path) -> None:
     lines = count(10_000, 100) // 4
 
     def append(letter: str) -> None:
-        with Workspace(root) as room:
+        with Workspace(root) as files:
             for number in range(lines):
-                room.write_file("log", f"{letter}{number}\n".encode(), append=True)
+                files.write_file("log", f"{letter}{number}\n".encode(), append=True)
 
     (root / "log").touch()
     writers = [threading.Thread(target=append, args=(letter,)) for letter in "abcd"]
@@ -235,9 +235,9 @@ def test_appenders_lose_nothing_of_each_other(root: pathlib.Path) -> None:
 WRITE_FOREVER = """
 import itertools, sys
 from ripieno.toolset.workspace.workspace import Workspace
-with Workspace(sys.argv[1]) as room:
+with Workspace(sys.argv[1]) as files:
     for number in itertools.count():
-        room.write_file("shared", bytes([65 + number % 26]) * 200_000)
+        files.write_file("shared", bytes([65 + number % 26]) * 200_000)
         print("x", flush=True)
 """
 

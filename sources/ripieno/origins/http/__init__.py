@@ -28,12 +28,7 @@ from ripieno.execution.retries import explain_status
 from ripieno.origins.http.client import METHODS, Fetcher, HostPattern, Reach, Request, Wording, check_header
 from ripieno.origins.http.client.addresses import is_local
 from ripieno.origins.http.templates import URL_TEXT, AnyJson, JsonTemplate, UrlTemplate
-from ripieno.origins.settings import (
-    add_complaints,
-    check_invocables,
-    read_invocable,
-    require_variables,
-)
+from ripieno.origins.settings import add_complaints, check_invocables, read_invocable, require_variables
 from ripieno.storage.redaction import Redactor
 
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,128}", shape="the name of a header")
@@ -42,13 +37,7 @@ REQUEST = Table(
     title="[invocable]",
     documentation="An HTTP request. {name} is replaced by an argument.",
     keys=(
-        Key(
-            name="method",
-            kind=Text(choices=METHODS),
-            documentation="The method.",
-            default="GET",
-            example="POST",
-        ),
+        Key(name="method", kind=Text(choices=METHODS), documentation="The method.", default="GET", example="POST"),
         Key(
             name="url",
             kind=URL_TEXT,

@@ -36,7 +36,12 @@ OAUTH = Table(
             documentation="The registered client ID. A sign-in needs it only if this program is already registered.",
             example="ripieno",
         ),
-        Key(name="client_secret", kind=VARIABLE_TEXT, documentation="The secret.", example="{env:CLIENT_SECRET}"),
+        Key(
+            name="client_secret",
+            kind=VARIABLE_TEXT,
+            documentation="The client secret.",
+            example="{env:CLIENT_SECRET}",
+        ),
         Key(
             name="issuer",
             kind=Url(),

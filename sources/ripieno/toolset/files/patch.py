@@ -37,8 +37,7 @@ def patch_file(context: Context, arguments: dict[str, Any]) -> Outcome:
     hunks = sum(len(patch.hunks) for patch in patches)
     files = "\n".join(_described(patch) for patch in patches)
     return Outcome(
-        content=f"Applied {several(hunks, 'hunk')} to {several(len(patches), 'file')}:\n{files}",
-        changes=changes(steps),
+        content=f"Applied {several(hunks, 'hunk')} to {several(len(patches), 'file')}:\n{files}", changes=changes(steps)
     )
 
 
@@ -91,10 +90,7 @@ def _operations(context: Context, workspace: Workspace, patch: FilePatch) -> lis
         if target is None:
             return [removal]
         mode = workspace.state(source)
-        return [
-            Replace(target, content, new=True, mode=patch.mode or (mode.mode if mode else None)),
-            removal,
-        ]
+        return [Replace(target, content, new=True, mode=patch.mode or (mode.mode if mode else None)), removal]
     if not patch.hunks and patch.mode is not None:
         return [ChangeMode(source, patch.mode)]
     return [Replace(source, check, existing=True, create_directories=False, mode=patch.mode)]

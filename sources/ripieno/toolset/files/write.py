@@ -111,9 +111,7 @@ def text_of(before: bytes | None, path: str) -> str:
         )
     if b"\0" in before[:BINARY_PROBE] or before.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ResourceFault(
-            f"{path!r} cannot be edited: it is a binary file, or not UTF-8.",
-            code="binary_file",
-            suggestion=_ONLY_UTF_8,
+            f"{path!r} cannot be edited: it is a binary file, or not UTF-8.", code="binary_file", suggestion=_ONLY_UTF_8
         )
     try:
         return before.decode()

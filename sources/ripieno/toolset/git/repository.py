@@ -254,9 +254,7 @@ async def ask(context: Context, directory: str, arguments: Sequence[str], limits
 async def open_repository(context: Context, directory: str) -> Repository:
     """The repository of a directory beneath the workspace. Errors: ``ToolFault`` if it cannot be trusted."""
     found = await ask(
-        context,
-        directory,
-        ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir"],
+        context, directory, ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir"]
     )
     places = found.stdout.text.splitlines()
     if found.exit_code != 0 or len(places) != 3:

@@ -36,10 +36,7 @@ _BRANCHING = {
     'action = "delete"': ("name", "force"),
     'action = "rename"': ("name", "new_name", "force"),
 }
-_MERGING = {
-    "revision": ("revision", "message", "fast_forward_only", "no_fast_forward"),
-    "abort = true": ("abort",),
-}
+_MERGING = {"revision": ("revision", "message", "fast_forward_only", "no_fast_forward"), "abort = true": ("abort",)}
 _STASHING = {
     'action = "push"': ("message", "include_untracked", "paths"),
     'action = "list"': (),

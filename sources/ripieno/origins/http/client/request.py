@@ -165,8 +165,7 @@ class Fetcher:
                     return
                 except TimeoutError:
                     raise TimeoutFault(
-                        f"{url.host} paused for {self._limits.between:g} s in the middle of its answer.",
-                        code="between",
+                        f"{url.host} paused for {self._limits.between:g} s in the middle of its answer.", code="between"
                     ) from None
                 yield chunk
 
