@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -90,15 +89,13 @@ class ParsedText:
 
 
 def _parse_variables(text: str) -> Template:
-    seed_form = _SEED_FORM.match(text)
-    template = Template.parse(f"{{env:{seed_form[1]}}}" if seed_form else text, variables=True)
+    template = Template.parse(text, variables=True)
     if template.placeholders:
         raise InputError(f"{{{template.placeholders[0]}}} is an argument; arguments are not allowed here")
     return template
 
 
-_SEED_FORM = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\Z")
-#: A template without arguments, or the seed's form ``env:NAME``.
+#: A template without arguments.
 VARIABLE_TEXT = ParsedText(
     expected="a string, with {env:NAME} where a variable goes",
     parse=_parse_variables,

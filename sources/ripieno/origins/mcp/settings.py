@@ -1,6 +1,7 @@
 """The keys of ``[connection]`` for an MCP server, and of ``[connection.oauth]``."""
 
 import dataclasses
+import re
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -16,6 +17,11 @@ from ripieno.ensembles.owner import OPEN_DEADLINE
 from ripieno.origins.mcp.addresses import Url
 from ripieno.origins.settings import VARIABLE_NAME, VARIABLE_TEXT, check_program
 
+_SEED_FORM = re.compile(r"\Aenv:([A-Za-z_][A-Za-z0-9_]*)\Z")
+#: A template without arguments, or the seed's form ``env:NAME``.
+_VARIABLE = dataclasses.replace(
+    VARIABLE_TEXT, parse=lambda text: VARIABLE_TEXT.parse(_SEED_FORM.sub(r"{env:\1}", text))
+)
 Grant = Literal["client_credentials", "authorization_code"]
 _AT = ("connection", "oauth")
 
@@ -38,7 +44,7 @@ OAUTH = Table(
         ),
         Key(
             name="client_secret",
-            kind=VARIABLE_TEXT,
+            kind=_VARIABLE,
             documentation="The client secret.",
             example="{env:CLIENT_SECRET}",
         ),
@@ -151,7 +157,7 @@ CONNECTION = Table(
         ),
         Key(
             name="environment",
-            kind=Named(name=VARIABLE_NAME, kind=VARIABLE_TEXT, expected="a table of variables"),
+            kind=Named(name=VARIABLE_NAME, kind=_VARIABLE, expected="a table of variables"),
             documentation="Environment variables in addition to PATH, LANG, TZ, TMPDIR and HOME.",
             example={"TOKEN": "{env:TIME_TOKEN}"},
         ),
@@ -164,7 +170,7 @@ CONNECTION = Table(
         Key(name="url", kind=Url(), documentation="The URL of the server.", example="https://example.org/mcp"),
         Key(
             name="headers",
-            kind=Named(name=_HEADER_NAME, kind=VARIABLE_TEXT, expected="a table of headers"),
+            kind=Named(name=_HEADER_NAME, kind=_VARIABLE, expected="a table of headers"),
             documentation="Headers of every request.",
             example={"Authorization": "Bearer {env:TIME_TOKEN}"},
         ),
