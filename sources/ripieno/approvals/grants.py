@@ -131,7 +131,7 @@ _WORDS: Mapping[Reason, str] = {
     "unreadable_grants": "the approvals cannot be read or written",
 }
 #: One for each field of a binding, in their order.
-_MISMATCHES = tuple(reason for reason in _WORDS if reason.startswith("other_"))
+_MISMATCHES: tuple[Reason, ...] = tuple(reason for reason in _WORDS if reason.startswith("other_"))
 
 
 def _compare(found: Held | None, binding: Binding, now: float) -> Reason | None:

@@ -18,34 +18,6 @@ from ripieno.models import Model
 from ripieno.models.tokens import TokenCount
 
 
-class Iteration(AsyncIterator[Event]):
-    """The one iteration over a run. When it is garbage-collected, as after ``break``, the run is cancelled."""
-
-    def __init__(self, run: "Run") -> None:
-        self._run = run
-        self._done = False
-
-    async def __anext__(self) -> Event:
-        run = self._run
-        task = run._begin()
-        try:
-            event = await run._channel.get()
-        except asyncio.CancelledError:
-            self._done = True
-            run._leave()
-            await settled(task)
-            raise
-        if event is not None:
-            return event
-        self._done = True
-        await run._wait()
-        raise StopAsyncIteration
-
-    def __del__(self) -> None:
-        if not self._done:
-            self._run._leave()
-
-
 async def settled(task: asyncio.Task[None]) -> None:
     """Waits for a cancelled driver, which ends within the grace period; then raises a cancellation of the waiter."""
     cancelled: asyncio.CancelledError | None = None
@@ -69,6 +41,33 @@ class Run:
     returns the ``Conversation`` or raises. Leaving the loop, or the ``async with`` block, cancels the run.
     """
 
+    class _Iteration(AsyncIterator[Event]):
+        """The one iteration over a run. When it is garbage-collected, as after ``break``, the run is cancelled."""
+
+        def __init__(self, run: "Run") -> None:
+            self._run = run
+            self._done = False
+
+        async def __anext__(self) -> Event:
+            run = self._run
+            task = run._begin()
+            try:
+                event = await run._channel.get()
+            except asyncio.CancelledError:
+                self._done = True
+                run._leave()
+                await settled(task)
+                raise
+            if event is not None:
+                return event
+            self._done = True
+            await run._wait()
+            raise StopAsyncIteration
+
+        def __del__(self) -> None:
+            if not self._done:
+                self._run._leave()
+
     def __init__(self, driver: Driver) -> None:
         self.model = driver.model
         self._driver = driver
@@ -88,7 +87,7 @@ class Run:
             raise UsageError("This run was awaited first and keeps no events. Iterate a run before you await it.")
         self._iterated = True
         self._channel.open = True
-        return Iteration(self)
+        return self._Iteration(self)
 
     def __await__(self) -> Generator[Any, None, Conversation]:
         # The waiting task takes no events meanwhile: the driver must not wait for it to do so.

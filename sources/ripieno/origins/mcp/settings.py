@@ -18,10 +18,15 @@ from ripieno.origins.mcp.addresses import Url
 from ripieno.origins.settings import VARIABLE_NAME, VARIABLE_TEXT, check_program
 
 _SEED_FORM = re.compile(r"\Aenv:([A-Za-z_][A-Za-z0-9_]*)\Z")
-#: A template without arguments, or the seed's form ``env:NAME``.
-_VARIABLE = dataclasses.replace(
-    VARIABLE_TEXT, parse=lambda text: VARIABLE_TEXT.parse(_SEED_FORM.sub(r"{env:\1}", text))
-)
+
+
+def _parse_variable(text: str) -> Template:
+    """A template without arguments, or the seed's form ``env:NAME``."""
+    template: Template = VARIABLE_TEXT.parse(_SEED_FORM.sub(r"{env:\1}", text))
+    return template
+
+
+_VARIABLE = dataclasses.replace(VARIABLE_TEXT, parse=_parse_variable)
 Grant = Literal["client_credentials", "authorization_code"]
 _AT = ("connection", "oauth")
 

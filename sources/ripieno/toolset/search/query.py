@@ -105,12 +105,15 @@ class Engine(Protocol):
     @property
     def name(self) -> str:
         """The name in results."""
+        ...
 
     async def count(self, query: Query, deadlines: SearchDeadlines) -> Tally:
         """All matches. Errors: ``ToolFault``."""
+        ...
 
     async def locate(self, query: Query, paths: Sequence[str], most: int, deadlines: SearchDeadlines) -> Located:
         """The first matching lines of each of these files, at most ``most``. Errors: ``ToolFault``."""
+        ...
 
 
 def find(context: Context, workspace: Workspace, path: str) -> tuple[str, str | None]:

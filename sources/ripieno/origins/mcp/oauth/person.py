@@ -21,9 +21,12 @@ class Person(Protocol):
     @property
     def redirect_uri(self) -> str:
         """The address to which the browser returns."""
+        ...
 
     async def visit(self, url: str) -> None:
         """Shows the page of the authorization server."""
+        ...
 
     async def answer(self) -> dict[str, str]:
         """The parameters that the browser brought. Errors: ``SignInRefused``."""
+        ...

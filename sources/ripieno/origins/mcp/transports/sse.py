@@ -38,9 +38,11 @@ class EventServer(Protocol):
 
     def give_up(self, reason: str) -> None:
         """Stops reading."""
+        ...
 
     def hide(self, text: str) -> str:
         """The text without secrets and terminal controls."""
+        ...
 
 
 class Refusal(Exception):
