@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import shlex
+import subprocess
 import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -37,7 +38,7 @@ from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from tests.documentation.code_blocks import DOCUMENTATION, blocks, texts
-from tests.support.command_line import BUNDLED, ROOT, User
+from tests.support.command_line import BUNDLED, PATIENCE, ROOT, User
 from tests.support.loopback_models import golden
 from tests.support.loopback_servers import serving
 from tests.support.obedient_server import Obedient, obeying
@@ -53,6 +54,7 @@ continues = true
 [[turns]]
 text = "Hello from the score."
 """
+EMBED = ("python", "toml", "python", "python", "", "", "python", "python")
 #: The providers that the tutorials presuppose.
 BEFORE = "".join(
     f'[providers.{name}]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/{name}"\n\n'
@@ -253,7 +255,7 @@ def talk(client: Any) -> str:
 def shell(text: str) -> list[list[str]]:
     """The arguments of each command of ours in a block; of the others only those that are known to be there."""
     commands = [shlex.split(line, comments=True) for line in text.splitlines()]
-    assert {words[0] for words in commands} <= {"ripieno", "make", "pip", "export"}
+    assert {words[0] for words in commands} <= {"ripieno", "make", "pip", "export", "python3", ".", "rm"}
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert all(words[1] in targets for words in commands if words[0] == "make")
     return [words[1:] for words in commands if words[0] == "ripieno"]
@@ -277,11 +279,19 @@ def starting(user: User, call: Call, small: str, tmp_path: pathlib.Path, monkeyp
     return user
 
 
-def test_the_readme(starting: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+def printed(user: User, program: str) -> str:
+    """What a file with the program prints."""
+    (user.workspace / "program.py").write_text(program)
+    with user.python("program.py", ANTHROPIC_API_KEY="k") as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    return out
+
+
+def test_the_readme(starting: User, call: Call) -> None:
     first, chosen, program, install, terminal, _ = texts("../README", "", "", "python", "", "", "")
     assert shell(first) == shell(install) == []
-    run_program(program)
-    assert capsys.readouterr().out.count("one two three four") == 1
+    assert printed(starting, program).count("one two three four") == 1
     commands = shell(terminal)
     assert [words[0] for words in commands] == ["tools", "check", "invoke", "new", "ask", "import", "serve"]
     assert starting.run(*commands.pop()).returncode == 0
@@ -290,11 +300,9 @@ def test_the_readme(starting: User, call: Call, capsys: pytest.CaptureFixture[st
         assert done.code == 0, done.err
 
 
-def test_the_quickstart(
-    starting: User, call: Call, small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    demo, install, by_hand, asking, new, own, ask, house, rehearse, program = texts(
-        "quickstart", *[""] * 7, "toml", "", "python"
+def test_the_quickstart(starting: User, call: Call, small: str) -> None:
+    demo, install, by_hand, asking, new, own, ask, house, rehearse, program, clean = texts(
+        "quickstart", *[""] * 7, "toml", "", "python", ""
     )
     assert shell(demo) == []
     for text in (install, by_hand, new, own, ask):
@@ -310,6 +318,14 @@ def test_the_quickstart(
         assert urls
     table = PORT.sub(small.removesuffix("/v1"), house)
     assert merged(starting, table).configuration.model == "house/small-1"
-    (starting.workspace / "ripieno.toml").write_text(table)
-    run_program(program)
-    assert "one two three four" in capsys.readouterr().out
+    assert "one two three four" in printed(starting, program)
+    assert "greetings__greet_person" in call("tools").out
+    assert shell(clean) == []
+    subprocess.run(["sh", "-ec", clean.replace("~/.config/ripieno", str(starting.configuration))], check=True)
+    assert "greetings__greet_person" not in call("tools").out
+
+
+def test_embedding(starting: User, small: str) -> None:
+    program, table, *_ = texts("tutorials/embed", *EMBED)
+    starting.configure(PORT.sub(small.removesuffix("/v1"), table))
+    assert printed(starting, program) == "one two three four\n"

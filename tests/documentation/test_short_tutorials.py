@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+import textwrap
 import tomllib
 
 import pytest
 
+import ripieno.testing
 from ripieno.assembly.configuration import load_configuration
 from ripieno.descriptors import RetryPolicy
 from ripieno.descriptors.configuration import read_configuration
@@ -17,6 +19,8 @@ from tests.support.command_line import PATIENCE, User
 pytest_plugins = ["pytester"]
 
 CONVERSATIONS = "tutorials/long-conversations"
+#: Options of pytest inside of pytest.
+PYTEST = ("-p", "no:cacheprovider", "-p", "no:xdist")
 REPLAY = ("console", "python", "text", "", "python", "python")
 
 
@@ -88,6 +92,11 @@ def test_the_test_passes_when_it_is_recorded_and_ever_after(pytester: pytest.Pyt
     *_, conftest, test = texts("tutorials/replay", *REPLAY)
     pytester.makeconftest(conftest)
     pytester.makepyfile(test_shouting=test)
-    options = ("-p", "no:cacheprovider", "-p", "no:xdist")
-    pytester.runpytest_subprocess(*options, "--ripieno-record").assert_outcomes(passed=1)
-    pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*PYTEST, "--ripieno-record").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*PYTEST).assert_outcomes(passed=1)
+
+
+def test_the_example_of_the_testing_package(pytester: pytest.Pytester) -> None:
+    text = textwrap.dedent(str(ripieno.testing.__doc__).partition("::\n")[2].partition("\nThe model follows")[0])
+    pytester.makepyfile(test_reading=text)
+    pytester.runpytest_subprocess(*PYTEST, "-p", "no:asyncio").assert_outcomes(passed=1)

@@ -2,21 +2,26 @@
 
 ::
 
+    import asyncio
+
     import ripieno
-    from ripieno.testing import call, turn
-    from ripieno.testing.wires import model_of
+    from ripieno.testing import call, model_of, turn
 
 
-    async def test_the_file_is_read():
-        model = model_of(
-            [
-                turn("I look.", calls=[call("read_file", "readme", path="README.rst")]),
-                turn("It begins with {readme.line:1}"),
-            ]
-        )
-        async with ripieno.prepare_ensembles() as ensembles:
-            conversation = await ripieno.conduct(model, "What is in it?", ensembles=ensembles)
-        assert conversation.text == "It begins with Ripieno"
+    def test_the_file_is_read(tmp_path):
+        (tmp_path / "README.rst").write_text("Ripieno\\n")
+
+        async def converse():
+            model = model_of(
+                [
+                    turn("I look.", calls=[call("read_file", "readme", path="README.rst")]),
+                    turn("It begins with {readme.line:1}"),
+                ]
+            )
+            async with ripieno.assemble({"ensembles": {"enabled": ["io"]}}, workspace=tmp_path) as assembly:
+                return await assembly.conduct("What is in it?", model=model)
+
+        assert asyncio.run(converse()).text == "It begins with Ripieno"
 
 The model follows its score; tools, rules, limits and the wire format are real, in one process.
 ``ripieno.testing.scores`` documents scores. ``ripieno.testing.fixtures`` has pytest fixtures for scores, and for

@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def score() -> Scoring:
-    """``ripieno.testing.wires.model_of``: makes the model of a score or of turns."""
+    """``ripieno.testing.model_of``: makes the model of a score or of turns."""
     return model_of
 
 

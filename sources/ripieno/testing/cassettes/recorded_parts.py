@@ -126,7 +126,7 @@ def _recording_link(model: Model, tape: RunRecorder) -> Model:
     if type(model) is not Model:
         raise UsageError(
             f"{model.identity} ({type(model).__name__}) has no wire, so it cannot be recorded. "
-            "Record a model of a provider, or one of ripieno.testing.wires.model_of."
+            "Record a model of a provider, or one of ripieno.testing.model_of."
         )
     transport = RecordingTransport(model.provider.transport, tape, model.identity)
     return dataclasses.replace(model, provider=dataclasses.replace(model.provider, transport=transport))

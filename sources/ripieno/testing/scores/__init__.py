@@ -53,10 +53,10 @@ have the preconditions, and the expectations at the end::
 Each expectation is one text, or a list of texts that must all be present. The command reports each difference, and its
 exit code is 1.
 
-Texts, reasoning, strings in arguments, and expectations quote results: ``{label}`` is the whole text,
-``{label.line:2}`` one line, ``{label.lines:3}`` the first lines, ``{label.json:/a/0}`` the value at a JSON Pointer,
-``{label.error}`` the first line of an error; ``{{`` and ``}}`` are braces. A missing quotation becomes a note in
-brackets.
+Texts, reasoning, strings in arguments, and expectations quote results: ``{label}`` is the whole text, which for a
+command includes the newline at its end, ``{label.line:2}`` one line, ``{label.lines:3}`` the first lines,
+``{label.json:/a/0}`` the value at a JSON Pointer, ``{label.error}`` the first line of an error; ``{{`` and ``}}`` are
+braces. A missing quotation becomes a note in brackets.
 
 A player keeps no state: the canisters of a request alone determine the next turn, by the number of assistant messages
 after the last user canister. After its end, and in a turn that calls a tool that is not offered, a score answers with
