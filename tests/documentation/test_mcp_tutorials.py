@@ -35,27 +35,34 @@ def written(user: User) -> User:
     return user
 
 
-def test_there_is_nothing_to_warn_of(call: Call, written: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in re.findall(r"\{env:(\w+)\}", TUTORIAL):
-        monkeypatch.setenv(name, "set")
+def test_there_is_nothing_to_warn_of(call: Call, written: User) -> None:
     done = call("check", "--strict")
     assert (done.code, done.out) == (0, f"Checked {BUNDLED + 3} ensembles: 0 errors, 0 warnings.\n")
 
 
 def test_the_tools_work(call: Call, written: User) -> None:
     (written.workspace / "README.rst").write_text("four words of text\n")
-    # The server of the third example is one to be installed.
-    (written.configuration / "ensembles" / "time.toml").unlink()
+    # The server of the third example is not installed: it is not required.
     measured = call("invoke", "words.measure_text", "path=README.rst")
     assert (measured.code, measured.out.split()) == (0, ["4", "README.rst"])
     assert call("invoke", "dates.add_days", "date=2026-02-27", "days=2").out == "2026-03-01\n"
+    assert "use fewer days" in call("invoke", "dates.add_days", "date=2026-02-27", "days=99999999").err
+    listed = call("tools")
+    assert (listed.code, "measure_text" in listed.out) == (0, True), listed.err
+
+
+def test_the_project_folder_needs_trust(call: Call, user: User) -> None:
+    user.ensemble("words", next(blocks("toml")), folder=user.workspace / "ensembles")
+    assert "ripieno trust" in call("tools").err
+    assert call("trust").code == 0
+    assert "measure_text" in call("tools").out
 
 
 def test_the_mistake_that_is_shown_is_said_so(call: Call, written: User) -> None:
     file = written.configuration / "ensembles" / "words.toml"
     file.write_text(file.read_text().replace("effect", "efect"))
     (shown,) = (block for block in blocks("text") if "efect" in block)
-    assert shown.replace("ensembles/words.toml", str(file)) in call("check").out
+    assert shown.replace("/home/ada/.config/ripieno/ensembles/words.toml", str(file)) in call("check").out
 
 
 def test_the_first_server_needs_nothing_but_its_package(call: Call, user: User) -> None:

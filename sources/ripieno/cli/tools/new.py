@@ -50,8 +50,7 @@ default = "Hello"
 _MODULE = '''\
 """The functions of the ensemble {name}. This file is imported at the first call."""
 
-from ripieno.ensembles import Context
-from ripieno.plugin import ValidationFault
+from ripieno.plugin import Context, ValidationFault
 
 
 def greet_person(context: Context, arguments: dict) -> str:

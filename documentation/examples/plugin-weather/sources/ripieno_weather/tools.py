@@ -4,8 +4,7 @@ import asyncio
 import hashlib
 from typing import Any
 
-from ripieno.ensembles import Context
-from ripieno.exceptions import ResourceFault
+from ripieno.plugin import Context, ResourceFault
 
 _CONDITIONS = ("clear", "partly cloudy", "overcast", "rain", "snow")
 
