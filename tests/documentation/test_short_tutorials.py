@@ -13,7 +13,7 @@ from ripieno.descriptors import RetryPolicy
 from ripieno.descriptors.configuration import read_configuration
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.history import HISTORY
-from tests.documentation.code_blocks import DOCUMENTATION, texts
+from tests.documentation.code_blocks import DOCUMENTATION, blocks, texts
 from tests.support.command_line import PATIENCE, User
 
 pytest_plugins = ["pytester"]
@@ -21,7 +21,7 @@ pytest_plugins = ["pytester"]
 CONVERSATIONS = "tutorials/long-conversations"
 #: Options of pytest inside of pytest.
 PYTEST = ("-p", "no:cacheprovider", "-p", "no:xdist")
-REPLAY = ("console", "python", "text", "", "python", "python")
+REPLAY = ("console", "python", "text", "", "console", "python", "python")
 
 
 def test_retry_and_reuse(user: User) -> None:
@@ -89,11 +89,38 @@ def test_the_program_prints_what_the_page_says(user: User) -> None:
 
 
 def test_the_test_passes_when_it_is_recorded_and_ever_after(pytester: pytest.Pytester) -> None:
-    *_, conftest, test = texts("tutorials/replay", *REPLAY)
+    *_, commands, conftest, test = texts("tutorials/replay", *REPLAY)
     pytester.makeconftest(conftest)
-    pytester.makepyfile(test_shouting=test)
-    pytester.runpytest_subprocess(*PYTEST, "--ripieno-record").assert_outcomes(passed=1)
+    (pytester.path / "test_shouting.py").write_text(test)
+    for line in commands.splitlines():
+        pytester.runpytest_subprocess(*PYTEST, *line.split()[2:]).assert_outcomes(passed=1)
+    # The function does not run again, as the page says.
+    (pytester.path / "test_shouting.py").write_text(test.replace("text.upper()", "1 / 0"))
     pytester.runpytest_subprocess(*PYTEST).assert_outcomes(passed=1)
+
+
+def test_testing_a_tool(pytester: pytest.Pytester) -> None:
+    function, descriptor, conftest, conversation = texts("tutorials/test-a-tool", *["python"] * 4)
+    words, *_ = (block.text for block in blocks("tutorials/write-a-tool") if block.kind == "toml")
+    (pytester.path / "ensembles").mkdir()
+    (pytester.path / "ensembles" / "words.toml").write_text(words)
+    pytester.makeconftest(conftest)
+    for name, text in (("functions", function), ("words", descriptor), ("conversation", conversation)):
+        assert name in text.splitlines()[0]
+        (pytester.path / f"test_{name}.py").write_text(text)
+    pytester.runpytest_subprocess(*PYTEST, "-p", "no:asyncio").assert_outcomes(passed=5)
+    # What the text names: a function that reads, and no configuration of the user.
+    reading = function.replace("[count_words])", '[count_words], policy=Policy(effect="read"))')
+    reading = reading.replace("import asyncio", "import asyncio\nfrom ripieno.descriptors import Policy")
+    (pytester.path / "test_functions.py").write_text(reading)
+    places = "places=Places(configuration=tmp_path, state=tmp_path)"
+    alone = descriptor.replace("workspace=tmp_path", f"workspace=tmp_path, {places}")
+    alone = alone.replace("import asyncio", "import asyncio\nfrom ripieno.assembly.configuration import Places")
+    (pytester.path / "test_words.py").write_text(alone)
+    broken = conversation.replace("len(text.split())", "len(text)")
+    (pytester.path / "test_conversation.py").write_text(broken)
+    # The function with a bug fails, and the call that needs no approval is not denied.
+    pytester.runpytest_subprocess(*PYTEST, "-p", "no:asyncio").assert_outcomes(passed=3, failed=2)
 
 
 def test_the_example_of_the_testing_package(pytester: pytest.Pytester) -> None:

@@ -29,7 +29,7 @@ class Recorder:
     ::
 
         recording = Recorder("talk.jsonl")
-        async with recording.assemble("ripieno.toml") as assembly:
+        async with recording.assemble() as assembly:
             conversation = await assembly.conduct("What is in README.rst?")
         recording.close()
 
