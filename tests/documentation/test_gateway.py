@@ -31,10 +31,13 @@ CODEX = (
     *("text", "console", "toml", "toml", "console", *["toml"] * 3, "console", "toml", "text", "toml"),
     *("console", "console", ""),
 )
-TOOLS = ("console", "python", "text", "toml", "toml", "console", "toml", *["console"] * 2, *["python"] * 4)
+TOOLS = (
+    *("console", "console", "python", "text", "console", "toml", "toml", "console", "toml"),
+    *("console", "console", *["python"] * 4),
+)
 DEPLOYING = ("toml", "console", "ini", "dockerfile", "nginx", "text", "toml", "json")
 #: The score that the page prints.
-LOOKING = texts("tutorials/your-tools-behind-an-api", *TOOLS)[3]
+LOOKING = texts("tutorials/your-tools-behind-an-api", *TOOLS)[5]
 
 
 def mixed(tool: str, **arguments: Any) -> list[Turn]:
@@ -235,6 +238,13 @@ def noted_words(console: str, user: User) -> list[str]:
     return [word.replace("/notes", "") for word in command_in(console, user.workspace)]
 
 
+def typed_in_shell(console: str, user: User) -> str:
+    """What the command of a block prints, with the workspace as the home."""
+    command = ["sh", "-ec", console.removeprefix("$ ")]
+    environment = user.environment(HOME=str(user.workspace))
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+
+
 def ported(text: str, port: int) -> str:
     return re.sub(r"127\.0\.0\.1:8080", f"127.0.0.1:{port}", text)
 
@@ -251,13 +261,17 @@ HOUSE = '[providers.house]\nprotocol = "openai-chat"\nbase_url = "{url}"\n'
 
 @pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)
 def test_your_tools(noted: User, rehearsed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command, asking, printed, _, _, _, table, approving, _, _, again, _, _ = texts(
+    making, command, asking, printed, curling, _, _, _, table, approving, _, _, again, _, _ = texts(
         "tutorials/your-tools-behind-an-api", *TOOLS
     )
+    typed_in_shell(making, noted)
+    assert (noted.workspace / "notes" / "notes.txt").read_text() == (noted.workspace / "notes.txt").read_text()
     noted.configure(HOUSE.format(url=rehearsed))
     words = noted_words(command, noted)
     with serving(noted, *words) as (_, port, names):
         assert f"Serving {names} at" in command
+        said = typed_in_shell(ported(curling, port), noted)
+        assert json.loads(said)["output"][-1]["content"][0]["text"] == "The first note says: Buy strings."
         room: dict[str, Any] = {}
         exec(compile(ported(asking, port), "page", "exec"), room)
         assert capsys.readouterr().out == printed
@@ -274,7 +288,7 @@ def test_your_tools(noted: User, rehearsed: str, capsys: pytest.CaptureFixture[s
 
 
 def test_your_tools_without_a_model(noted: User) -> None:
-    _, _, _, score, provider, both, *_ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
+    *_, score, provider, both, _, _, _, _, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
     (noted.workspace / "looking.toml").write_text(score)
     rehearse, serve = both.splitlines()
     words = noted_words(serve, noted)
@@ -292,7 +306,7 @@ def test_your_tools_without_a_model(noted: User) -> None:
 
 @pytest.mark.parametrize("rehearsed", [WEATHER], indirect=True)
 def test_tools_of_the_client(noted: User, rehearsed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command, asking, *_, mixing, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
+    _, command, asking, *_, mixing, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
     noted.configure(HOUSE.format(url=rehearsed))
     words = noted_words(command, noted)
     with serving(noted, *words) as (_, port, _):

@@ -1,13 +1,15 @@
 """What the tutorials tell people to write: ``ripieno check`` has nothing to say of it, and it works."""
 
+import json
 import re
+import shlex
 import textwrap
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from ripieno.origins.mcp.settings import CONNECTION
-from tests.support.command_line import BUNDLED, ROOT, User
+from tests.support.command_line import BUNDLED, COMMAND, ROOT, User
 from tests.support.users import Done
 
 Call = Callable[..., Done]
@@ -73,6 +75,20 @@ def test_the_first_server_needs_nothing_but_its_package(call: Call, user: User) 
     assert (done.code, done.out) == (0, f"Checked {BUNDLED + 1} ensembles: 0 errors, 0 warnings.\n")
     assert "~/.config/ripieno/ensembles/time.toml" in CONNECTING
     assert "ripieno invoke time.get_current_time timezone=Europe/Vienna" in CONNECTING
+
+
+def test_what_is_served_can_be_listed(call: Call, user: User) -> None:
+    found = [textwrap.dedent(match[2]) for match in BLOCK.finditer((TUTORIALS / "serve-mcp.rst").read_text())]
+    (text,) = [block for block in found if 'name = "served"' in block]
+    (commands,) = [block for block in found if "--ensemble served" in block]
+    places = {name: value for name, value in user.environment().items() if re.match("RIPIENO_|PYTHONPATH", name)}
+    table = ", ".join(f"{name} = {json.dumps(value)}" for name, value in places.items())
+    text = text.replace('"ripieno"', ", ".join(map(json.dumps, COMMAND)))
+    user.ensemble("served", f"{text}environment = {{ {table} }}\n")
+    (user.workspace / "README.rst").write_text("A title\n")
+    listing, reading = (shlex.split(line)[2:] for line in commands.strip().splitlines())
+    assert "served__read_file" in call(*listing).out
+    assert call(*reading, "--yes").out.startswith("A title")
 
 
 def test_every_key_of_a_connection_is_in_the_tutorial() -> None:
