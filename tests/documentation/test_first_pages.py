@@ -321,7 +321,10 @@ def test_the_quickstart(starting: User, call: Call, small: str) -> None:
     assert "one two three four" in printed(starting, program)
     assert "greetings__greet_person" in call("tools").out
     assert shell(clean) == []
-    subprocess.run(["sh", "-ec", clean.replace("~/.config/ripieno", str(starting.configuration))], check=True)
+    home = starting.configuration.parent
+    (home / ".venvs" / "ripieno").mkdir(parents=True)
+    removal = clean.replace("~/.config/ripieno", str(starting.configuration)).replace("~", str(home))
+    subprocess.run(["sh", "-ec", removal], check=True)
     assert "greetings__greet_person" not in call("tools").out
 
 
