@@ -7,6 +7,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +21,7 @@ from google import genai
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+import ripieno
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.canisters import (
@@ -329,6 +331,11 @@ def test_the_quickstart(starting: User, call: Call, small: str) -> None:
 
 
 def test_embedding(starting: User, small: str) -> None:
-    program, table, *_ = texts("tutorials/embed", *EMBED)
+    program, table, first, second, *_, confirmer, _ = texts("tutorials/embed", *EMBED)
     starting.configure(PORT.sub(small.removesuffix("/v1"), table))
     assert printed(starting, program) == "one two three four\n"
+    start, conducting, end = program.partition("        conversation =")
+    # Of three answers, the first is printed as events, and the last as text.
+    longer = start + textwrap.indent(first + second, " " * 8) + conducting + end
+    assert printed(starting, longer).count("one two three four") == 2
+    exec(compile(confirmer, "page", "exec"), {"ripieno": ripieno})
