@@ -62,13 +62,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> GrantStore:
     return MemoryStore() if request.param == "memory" else FileStore(tmp_path)
 
 
-def test_a_grant_is_good_once(store: GrantStore) -> None:
-    grants = Grants(store)
-    grant = grants.issue(binding())
-    grants.redeem(grant.token, binding())
-    assert refused(lambda: grants.redeem(grant.token, binding())) == "used_grant"
-
-
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from frozendict import frozendict
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ripieno.approvals import (
     Answer,
@@ -26,11 +24,9 @@ from ripieno.approvals.requests import ask
 from ripieno.approvals.rules import Verdict
 from ripieno.approvals.rules import judge as judge_call
 from ripieno.canisters.controls import Rules
-from ripieno.canisters.faults import Effect
 from ripieno.descriptors import Policy
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import owner
-from tests.counts import count
 from tests.support.scripted_models import settle_down
 
 
@@ -99,20 +95,6 @@ def test_the_reason_names_the_rule() -> None:
     assert "confirm = true" in judge("io.move", Policy(confirm=True), Rules()).reason
 
 
-STRICTNESS = {"run": 0, "ask": 1, "deny": 2}
-patterns = st.lists(st.sampled_from(["io.*", "io.move", "*", "io", "git.*", "*.move"]), max_size=3).map(tuple)
-effects = st.sampled_from(["none", "read", "write", "destructive"])
-
-
-@given(st.builds(Rules, approve=patterns, ask=patterns, deny=patterns), patterns, effects, st.booleans())
-@settings(max_examples=count(4000, 60), deadline=None)
-def test_denying_or_asking_more_is_never_looser(rules: Rules, more: Any, effect: Effect, confirm: bool) -> None:
-    policy = Policy(effect=effect, confirm=confirm)
-    before = STRICTNESS[judge("io.move", policy, rules).action]
-    for stricter in ({"deny": rules.deny + more}, {"ask": rules.ask + more}, {"approve": ()}):
-        assert STRICTNESS[judge("io.move", policy, dataclasses.replace(rules, **stricter)).action] >= before
-
-
 # Asking.
 
 
@@ -132,11 +114,6 @@ def raising(error: BaseException) -> Callable[[], Any]:
         raise error
 
     return fail
-
-
-@pytest.mark.parametrize("answer", [Approve(), Deny("Rather not."), Edit({"path": "y"})])
-async def test_an_answer_is_passed_on(answer: Answer) -> None:
-    assert await ask(Saying(lambda: answer), request()) == answer
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), TimeoutError(), asyncio.CancelledError()])

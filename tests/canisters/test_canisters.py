@@ -24,6 +24,7 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.canisters.contents import legible
+from ripieno.canisters.controls import Format
 from ripieno.canisters.faults import CATEGORY_NAMES, Change, Fault, Report
 from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import ExecutionFault, FatalFault, ToolFault
@@ -95,6 +96,14 @@ def test_a_document_has_data_or_a_url() -> None:
             DocumentContent(mime_type="text/plain", **given_parts)  # type: ignore[arg-type]
 
 
+def test_a_format_has_a_schema_where_it_is_one() -> None:
+    assert Format(kind="json_schema", schema=frozendict(type="object")) != Format(kind="json_object")
+    with pytest.raises(ValueError, match="has a schema if its kind is json_schema"):
+        Format(kind="json_schema")
+    with pytest.raises(ValueError, match="and no schema otherwise"):
+        Format(kind="json_object", schema=frozendict(type="object"))
+
+
 # The forms of seed 000, section 6. The examples there are its examples.
 
 STAMP = datetime.datetime(2025, 2, 4, 10, 30, tzinfo=datetime.UTC)
@@ -116,11 +125,6 @@ def test_a_request_has_the_form_of_section_6_1() -> None:
         "context": {"step_number": 5, "task_id": "task_xyz789", "working_directory": "/workspace/project"},
     }
     assert list(mapping) == ["tool_call_id", "name", "arguments", "timestamp", "context"]
-
-
-def test_a_request_is_plain_json() -> None:
-    invocation = InvocationCanister(identifier="a", name="b", arguments=freeze({"paths": ["a", {"b": []}]}))
-    assert invocation.request_mapping()["arguments"] == {"paths": ["a", {"b": []}]}
 
 
 def test_a_response_has_the_form_of_section_6_2() -> None:

@@ -92,11 +92,6 @@ def test_playing_what_was_collected_seals_the_same_in_order(streamed: list[Event
     assert [dataclasses.replace(one, index=0) if isinstance(one, InvocationSealed) else one for one in again] == sealed
 
 
-def test_an_assistant_that_only_invokes_says_nothing_first() -> None:
-    assert collect([InvocationSealed(index=0, invocation=INVOCATION)]) == (AssistantCanister(), INVOCATION)
-    assert collect([]) == (AssistantCanister(),)
-
-
 def test_there_is_an_example_of_every_event() -> None:
     assert {type(event) for event in ONE_OF_EACH} == set(typing.get_args(Event))
 

@@ -14,12 +14,10 @@ from ripieno.canisters import (
     Conversation,
     DocumentContent,
     ImageContent,
-    InvocationCanister,
     ResultCanister,
     TextualContent,
     UserCanister,
 )
-from ripieno.canisters.conversation import Usage
 from ripieno.canisters.faults import Fault
 from ripieno.canisters.serialization import deserialize_canister, deserialize_conversation, serialize
 from ripieno.exceptions import SerializationInvalidity
@@ -64,23 +62,6 @@ def test_the_form_is_small_and_says_its_version() -> None:
     }
 
 
-def test_where_a_conversation_stands_is_kept() -> None:
-    invocation = InvocationCanister(identifier="a", name="ask")
-    conversation = Conversation(
-        identifier="one",
-        canisters=(UserCanister.of("Hi."), invocation),
-        open=(invocation,),
-        submission=invocation,
-        usage=Usage(input_tokens=3),
-        finish="open",
-    )
-    stored = through_json(conversation)
-    assert stored["finish"] == "open"
-    assert stored["usage"] == {"input_tokens": 3}
-    assert [one["identifier"] for one in stored["open"]] == ["a"]
-    assert deserialize_conversation(stored) == conversation
-
-
 def stored_result() -> dict[str, Any]:
     return through_json(
         ResultCanister(
@@ -109,18 +90,12 @@ def replaced(path: str, value: Any) -> dict[str, Any]:
     ("path", "value", "message"),
     [
         ("version", 2, "stored data: its version is 2; this is version 1."),
-        ("version", True, "its version is True"),
         ("version", ..., "its version is None"),
         ("type", "oracle", "canister: there is no type 'oracle'; known are user, assistant"),
-        ("type", ["user"], "there is no type"),
-        ("type", ..., "canister: there is no type None"),
         ("colour", "red", "canister: there is no field 'colour'; known are invocation_id, content"),
-        ("encoding", "red", "there is no field 'encoding'"),
         ("invocation_id", ..., "canister: the field 'invocation_id' is missing"),
         ("invocation_id", 5, "canister.invocation_id: expected str, not int"),
-        ("timestamp", ..., "the field 'timestamp' is missing"),
         ("timestamp", "yesterday", "canister.timestamp: 'yesterday' is not an ISO 8601 time"),
-        ("timestamp", 5, "canister.timestamp: 5 is not an ISO 8601 time"),
         ("timestamp", "2026-01-01T00:00:00", "has no time zone"),
         ("content", "text", "canister.content: expected an array, not str"),
         ("content.0", "text", "canister.content[0]: expected an object, not str"),
@@ -133,7 +108,6 @@ def replaced(path: str, value: Any) -> dict[str, Any]:
         ("error.details", [], "canister.error.details: expected an object, not list"),
         ("error.details", {"a": float("nan")}, "canister.error.details: At "),
         ("report", {"duration_ms": "3"}, "canister.report.duration_ms: expected a number, not '3'"),
-        ("report", {"duration_ms": float("inf")}, "expected a number, not inf"),
         ("report", {"attempts": 1.0}, "canister.report.attempts: expected int, not float"),
     ],
 )
@@ -150,17 +124,14 @@ def test_a_conversation_is_no_canister_and_the_other_way_round() -> None:
         deserialize_canister(conversation)
     with pytest.raises(SerializationInvalidity, match="its type is 'user', not 'conversation'"):
         deserialize_conversation(serialize(UserCanister.of("Hi.")))
+    for stored in (None, [], "user", 5):
+        with pytest.raises(SerializationInvalidity, match=r"stored data: expected an object, not \w+"):
+            deserialize_canister(stored)  # type: ignore[arg-type]
     conversation["canisters"][0]["content"][0]["text"] = None
     with pytest.raises(
         SerializationInvalidity, match=r"conversation\.canisters\[0\]\.content\[0\]\.text: expected str, not NoneType"
     ):
         deserialize_conversation(conversation)
-
-
-@pytest.mark.parametrize("stored", [None, [], "user", 5])
-def test_what_is_no_object_is_refused(stored: Any) -> None:
-    with pytest.raises(SerializationInvalidity, match=r"stored data: expected an object, not \w+"):
-        deserialize_canister(stored)
 
 
 def test_a_time_without_a_zone_is_not_written() -> None:

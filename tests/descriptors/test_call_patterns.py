@@ -105,13 +105,6 @@ def test_values_that_are_no_text(written: str, same: object, doubtful: list[obje
     assert not any(covers(pattern, path=value) for value in others)
 
 
-@pytest.mark.parametrize("tool", ["io", "io.*", "*", "io.write_fil?", "*.write_file"])
-def test_what_destroys_is_approved_by_its_full_name_alone(tool: str) -> None:
-    assert not fits(f"{tool}(path=docs/**)", "destructive", path="docs/a")
-    assert fits(f"{tool}(path=docs/**)", "write", path="docs/a")
-    assert fits("io.write_file(path=docs/**)", "destructive", path="docs/a")
-
-
 def test_a_tool_cannot_be_named_like_the_pattern_that_approves_some_calls() -> None:
     name = "srv.a(path=docs/**)"
     assert not Pattern.parse(name).fits(name, "write", {"path": "docs/a"})
@@ -280,17 +273,3 @@ def test_what_fits_is_covered(pattern: str, arguments: dict[str, Any]) -> None:
     read_once = Pattern.parse(pattern)
     if read_once.fits("io.move", "write", arguments):
         assert read_once.covers("io.move", arguments)
-
-
-def test_a_decision_names_its_pattern() -> None:
-    rules = CallRules.of(Rules(approve=("io.move",), ask=("io.move(path=docs/**)",), deny=("io.move(force=true)",)))
-    assert rules.decide("io.move", "write", {"path": "a", "force": False}) == Decision(
-        action="approve", pattern="io.move"
-    )
-    assert rules.decide("io.move", "write", {"path": "docs/a", "force": False}) == Decision(
-        action="ask", pattern="io.move(path=docs/**)"
-    )
-    assert rules.decide("io.move", "write", {"path": "docs/a"}) == Decision(
-        action="deny", pattern="io.move(force=true)"
-    )
-    assert rules.decide("git.push", "write", {}) is None

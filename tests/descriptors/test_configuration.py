@@ -7,7 +7,7 @@ import pytest
 
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Limits, Rules
-from ripieno.descriptors import ConfigurationDescriptor
+from ripieno.descriptors import ConfigurationDescriptor, HistoryDescriptor
 from ripieno.descriptors.configuration import combine, read_configuration, read_parts
 from ripieno.descriptors.reader.problems import Source
 from ripieno.descriptors.sandbox import SandboxDescriptor, tighten
@@ -64,11 +64,6 @@ def test_nothing_is_the_defaults() -> None:
     assert good("[environment]\nallow = []").environment == ()
 
 
-def test_homes_stay_for_whoever_opens_them() -> None:
-    assert good('[ensembles]\npaths = ["~/x"]', folder="/y").paths == ("~/x",)
-    assert good('[ensembles]\npaths = ["x"]').paths == ("x",)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -110,6 +105,8 @@ def test_problems_of_inline_ensembles() -> None:
         ("temperature = 0.2", "temperature = 3", 17, "temperature must be a number from 0 to 2"),
         ('["HOUSE_KEY"]', '["HOUSE KEY"]', 35, "allow[0] must be the name of a variable"),
         ("{ temperature = 0 }", "{ temprature = 0 }", 22, "controls has no key temprature"),
+        ("tier = 1", "tier = 3", 42, "tier must be a whole number from 1 to 2"),
+        ('"containers"', '"A B"', 43, "provider must be the name of a plugin's sandbox"),
         ('["ripieno-weather"]', '"ripieno-weather"', 7, "allow must be a list of names of distributions"),
     ],
 )
@@ -170,23 +167,6 @@ def test_several_files_are_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('level = "none"', 'level must be one of "required", "auto", "off"'),
-        ("tier = 0", "tier must be a whole number from 1 to 2"),
-        ('network = "no"', "network must be true or false"),
-        ('readable = "x"', "readable must be a list of paths"),
-        ('provider = "A B"', "provider must be the name of a plugin's sandbox"),
-        ("levels = 1", "[sandbox] has no key levels"),
-    ],
-)
-def test_problems_of_the_sandbox(text: str, message: str) -> None:
-    descriptor, problems = read(f"[sandbox]\n{text}\n")
-    assert descriptor is None
-    assert message in problems[0].message
-
-
-@pytest.mark.parametrize(
     ("outer", "inner", "kept"),
     [
         ({}, {"level": "required"}, {"level": "required"}),
@@ -206,3 +186,58 @@ def test_problems_of_the_sandbox(text: str, message: str) -> None:
 )
 def test_a_project_only_tightens(outer: dict[str, Any], inner: dict[str, Any], kept: dict[str, Any]) -> None:
     assert tighten(inner, outer) == kept
+
+
+def history_of(**history: Any) -> HistoryDescriptor:
+    descriptor, problems = read_configuration({"history": history})
+    assert not problems
+    assert descriptor is not None
+    return descriptor.history
+
+
+def test_what_is_read() -> None:
+    assert history_of() == HistoryDescriptor()
+    assert history_of(strategy="none").strategy == ()
+    assert history_of(strategy="summarize", model="house/small-1", tokens=9000) == HistoryDescriptor(
+        strategy=("summarize",), model="house/small-1", tokens=9000
+    )
+    assert history_of(
+        strategy=["sliding-window", "drop-oldest"], exchanges=3, tokens=9000, keep=0, supersession=False
+    ) == (
+        HistoryDescriptor(
+            strategy=("sliding-window", "drop-oldest"), exchanges=3, tokens=9000, keep=0, supersession=False
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("history", "key", "hint"),
+    [
+        ({"strategy": "forget"}, "history.strategy", ""),
+        ({"strategy": ["none"]}, "history.strategy", ""),
+        ({"strategy": ["drop-oldest", "drop-oldest"]}, "history.strategy", ""),
+        ({"tokens": 0}, "history.tokens", ""),
+        ({"keep": 1}, "history.keep", ""),
+        ({"model": "small"}, "history.model", ""),
+        ({"strategy": "drop-oldest", "exchanges": 5}, "history.exchanges", "sliding-window"),
+        ({"strategy": "drop-oldest", "model": "house/small"}, "history.model", "summarize"),
+        ({"strategy": "none", "tokens": 5}, "history.tokens", "drop-oldest"),
+        ({"strategy": "sliding-window", "tokens": 5, "exchanges": 5}, "history.tokens", "Delete one of them"),
+        ({"tokns": 5}, "history.tokns", "tokens"),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_to_do(history: Any, key: str, hint: str) -> None:
+    for prefix, table in (("", {"history": history}), ("agents.x.", {"agents": {"x": {"history": history}}})):
+        _, problems = read_configuration(table)
+        (problem,) = problems
+        assert (problem.key or "").startswith(f"{prefix}{key}")
+        assert hint in (problem.hint or "")
+
+
+def test_an_agent_and_a_later_file_say_otherwise_key_by_key() -> None:
+    first, _ = read_parts({"history": {"strategy": "summarize", "tokens": 9000, "keep": 0.2}})
+    later, _ = read_parts({"history": {"tokens": 7000}, "agents": {"x": {"history": {"strategy": "none"}}, "y": {}}})
+    whole = combine([first, later])
+    assert whole.history == HistoryDescriptor(strategy=("summarize",), tokens=7000, keep=0.2)
+    assert whole.agents["x"].history == HistoryDescriptor(strategy=(), tokens=7000, keep=0.2)
+    assert whole.agents["y"].history == whole.history

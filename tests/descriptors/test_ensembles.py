@@ -156,35 +156,6 @@ def test_invocable(table: str, origin: str, settings: dict[str, str]) -> None:
     assert (invocable.origin, invocable.settings) == (origin, settings)
 
 
-def test_an_empty_list_means_none() -> None:
-    assert good('invokers = []\n[ensemble]\nname = "x"\n').invokers == ()
-
-
-@pytest.mark.parametrize(
-    ("line", "value"),
-    [
-        ('pin = "required"', "required"),
-        ('pin = "off"', "off"),
-        ('prefix = ""', ""),
-        ('prefix = "p"', "p"),
-        ('scope = "conversation"', "conversation"),
-        ('category = "files"', "files"),
-        ("required = false", False),
-        ("enabled = false", False),
-    ],
-)
-def test_header(line: str, value: object) -> None:
-    descriptor = good(f'invokers = []\n[ensemble]\nname = "x"\n{line}\n')
-    assert getattr(descriptor, line.split(maxsplit=1)[0]) == value
-
-
-@pytest.mark.parametrize(
-    ("size", "count"), [("1", 1), ('"1 B"', 1), ('"64 KiB"', 65536), ('"0.5KiB"', 512), ('" 2 MiB "', 2**21)]
-)
-def test_sizes(size: str, count: int) -> None:
-    assert good(f'invokers = []\n[ensemble]\nname = "x"\n[defaults]\noutput = {size}\n').defaults["output"] == count
-
-
 def test_schemas_in_files_of_their_own() -> None:
     text = """
     [ensemble]
@@ -226,9 +197,3 @@ def test_sources_of_invokers_may_refer_to_schemas() -> None:
 def test_flat_ensembles_stand_in_a_configuration_only() -> None:
     _, problems = read_ensemble({"name": "x", "module": "m", "invokers": []})
     assert any("lacks ensemble" in problem.message for problem in problems)
-
-
-def test_layers_and_folders_are_noted() -> None:
-    descriptor, _ = read_ensemble(tomllib.loads(SEARCH), folder="/data", layer="user")
-    assert descriptor is not None
-    assert (descriptor.folder, descriptor.layer, descriptor.file) == ("/data", "user", None)

@@ -330,16 +330,6 @@ def test_without_trust_files_only_disable(tmp_path: Path) -> None:
     assert [one.name for one in load_profiles(layers).left_out] == ["minimal"]
 
 
-def test_providers_and_profiles(tmp_path: Path) -> None:
-    folder = write(tmp_path, {"providers/house.toml": PROVIDER, "profiles/minimal.toml": PROFILE})
-    providers = load_providers([Layer(name="package", folders=(folder,))])
-    assert providers.problems == ()
-    assert providers.providers["house"].layer == "package"
-    profiles = load_profiles([Layer(name="package", folders=(folder,))])
-    assert profiles.problems == ()
-    assert profiles.profiles["minimal"].ensembles == ("io",)
-
-
 def test_too_many_files(tmp_path: Path) -> None:
     folder = write(tmp_path, {f"ensembles/e{index}.toml": "" for index in range(2_001)})
     loaded = load_ensembles([Layer(name="user", folders=(folder,))])

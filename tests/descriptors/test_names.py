@@ -22,25 +22,13 @@ def test_every_exposed_name_is_legal_and_stays(tool: str, prefix: str) -> None:
     assert all(re.fullmatch(pattern, name) for pattern in PROVIDERS)
     assert expose(tool, prefix) == name
     assert expose(name) == name
+    assert prefix or name == tool or not EXPOSED_NAME.match(tool)
 
 
 @given(st.lists(tools, min_size=2, max_size=30, unique=True), ensembles)
 def test_two_tools_of_an_ensemble_have_two_names(names: list[str], prefix: str) -> None:
     for before in ("", prefix):
         assert len({expose(name, before) for name in names}) == len(names)
-
-
-@pytest.mark.parametrize(
-    ("tool", "prefix", "exposed"),
-    [
-        ("read_file", "", "read_file"),
-        ("read_file", "git", "git__read_file"),
-        ("a" * 64, "", "a" * 64),
-        ("_x-1", "", "_x-1"),
-    ],
-)
-def test_a_legal_name_stays_as_it_is(tool: str, prefix: str, exposed: str) -> None:
-    assert expose(tool, prefix) == exposed
 
 
 @pytest.mark.parametrize("tool", ["get.user", "1st", "a" * 65, "naïve", "read file", "read_file\n", "-x", "\ud800"])
@@ -60,23 +48,6 @@ def test_an_identity_splits_at_the_first_dot() -> None:
     assert split("io") == ("io", "")
 
 
-@pytest.mark.parametrize(
-    ("identity", "fitting", "others"),
-    [
-        ("io.read_file", ["io.read_file", "io.*", "io", "*", "*.read_*", "i*"], ["io.write_*", "i", "IO.*", "io."]),
-        ("iot.read_file", [], ["io.*"]),
-        ("io.read.file", [], ["*.file"]),
-        ("io.get.user", ["io.*"], []),
-        ("crm.a[1]", ["crm.a[1]"], []),
-        ("crm.a1", ["crm.a[1]"], []),
-        ("crm.what?", ["crm.what?"], []),
-    ],
-)
-def test_a_pattern_fits_each_half_on_its_own(identity: str, fitting: list[str], others: list[str]) -> None:
-    for pattern in (*fitting, *others):
-        assert matches(pattern, identity) is (pattern in fitting)
-
-
 @given(ensembles, tools)
 def test_an_identity_fits_itself_and_its_ensemble(ensemble: str, tool: str) -> None:
     identity = f"{ensemble}.{tool}"
@@ -86,7 +57,7 @@ def test_an_identity_fits_itself_and_its_ensemble(ensemble: str, tool: str) -> N
     assert not matches(f"{ensemble}x.*", identity)
 
 
-@given(st.text("ab.*?", max_size=6), st.text("ab", min_size=1, max_size=3), st.text("ab.", max_size=4))
+@given(st.text("aAb.*?[]", max_size=6), st.text("aAb", min_size=1, max_size=3), st.text("ab.[]", max_size=4))
 def test_a_star_never_crosses_the_first_dot(pattern: str, ensemble: str, tool: str) -> None:
     first, dot, second = pattern.partition(".")
     fits = fnmatch.fnmatchcase(ensemble, first) and (not dot or fnmatch.fnmatchcase(tool, second))

@@ -66,11 +66,3 @@ def test_defaults_are_for_all_and_need_not_fit_each() -> None:
     assert descriptor is not None
     assert descriptor.invokers[0].policy.writes == ("file:{directory}",)
     assert descriptor.invokers[0].policy.max_parallel == 2
-
-
-def test_an_ensemble_has_a_number_of_places_of_its_own() -> None:
-    descriptor, problems = read(ensemble={"max_parallel": 3})
-    assert problems == []
-    assert descriptor is not None
-    assert (descriptor.max_parallel, descriptor.invokers[0].policy.max_parallel) == (3, None)
-    assert descriptor.mapping()["ensemble"]["max_parallel"] == 3

@@ -11,7 +11,7 @@ import tomli_w
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ripieno.descriptors.reader.positions import Path, Positions, ScanFailure
+from ripieno.descriptors.reader.positions import Path, Positions
 
 NASTY = (pathlib.Path(__file__).parent / "unusual_layout.toml").read_text(encoding="utf-8")
 
@@ -134,17 +134,6 @@ def test_whatever_the_library_reads_is_scanned(text: str) -> None:
     assert positions.failure is None
     for path, _ in leaves(value):
         assert not path or path in positions
-
-
-def test_bounds() -> None:
-    Positions(".".join(["a"] * 64) + " = 1", parts=64, strict=True)
-    with pytest.raises(ScanFailure, match="more than 64 parts") as failure:
-        Positions("x = 1\n[" + ".".join(["a"] * 65) + "]", parts=64, strict=True)
-    assert failure.value.line == 2
-    Positions("a = " + "[" * 32 + "]" * 32, depth=32, strict=True)
-    with pytest.raises(ScanFailure, match="nested more than 32 deep") as failure:
-        Positions("a = [\n" + "[" * 32, depth=32, strict=True)
-    assert failure.value.line == 2
 
 
 @pytest.mark.parametrize(

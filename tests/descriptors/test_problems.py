@@ -243,13 +243,6 @@ def test_schemas_of_sources_that_cannot_be_read() -> None:
     assert [(problem.message, problem.line) for problem in problems] == [("a.json is away", 8)]
 
 
-def test_calls_of_schemas_with_parts_are_not_guessed_at() -> None:
-    arguments = {"type": "object", "allOf": [{"properties": {"a": {"type": "string"}}}]}
-    invoker = {"name": "x", "description": "X", "arguments": arguments, "invocable": {"presets": {"a": "b"}}}
-    _, problems = read_ensemble({"ensemble": {"name": "x", "module": "m"}, "invokers": [invoker]})
-    assert problems == ()
-
-
 def test_deep_tables_of_a_program() -> None:
     value: Any = 1
     for _ in range(1000):

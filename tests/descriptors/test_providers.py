@@ -42,22 +42,6 @@ def test_capabilities_first_match_wins() -> None:
     assert house.capabilities_for("SMALL-2") == house.capabilities_for("large")
 
 
-def test_every_capability_has_a_default() -> None:
-    assert set(CAPABILITIES) >= {
-        "function_calling",
-        "parallel_calls",
-        "streaming",
-        "stream_calls",
-        "json_mode",
-        "tool_choice",
-        "strict",
-        "images_in_results",
-        "reasoning_replay",
-        "text_calls",
-        "output_tokens",
-    }
-
-
 KEY = '"{env:HOUSE_KEY}"'
 
 

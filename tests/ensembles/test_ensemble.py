@@ -1,6 +1,7 @@
-"""Ensembles: their life cycle, what they offer, and what an invoker does when it is called directly."""
+"""Ensembles: their life cycle, lost connections, who watches, and what an invoker does when it is called directly."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.exceptions import ConnectionFailure, NameAbsence, ValidationFault
 from ripieno.schemas import Schema
-from tests.ensembles.fragile_connections import Town
-from tests.support.scripted_models import ensemble, tool
+from tests.ensembles.fragile_connections import Town, in_virtual_time
+from tests.support.scripted_models import Listening, ensemble, tool
 
 
 def context_of(found: Ensemble) -> Context:
@@ -65,30 +66,6 @@ async def test_an_opener_that_fails_leaves_nothing_and_may_be_tried_again() -> N
     await connected.connect()
     assert connected.connection == "connection 1"
     await connected.disconnect()
-
-
-async def test_a_failure_that_is_ours_already_stays_as_it_is() -> None:
-    failure = ConnectionFailure("mine", "no such command.", hint="Install it.")
-
-    async def opening() -> None:
-        raise failure
-
-    with pytest.raises(ConnectionFailure) as caught:
-        await Ensemble("mine", opener=Town(opening=opening)).connect()
-    assert caught.value is failure
-
-
-async def test_a_cancelled_connect_leaves_nothing() -> None:
-    town = Town(opening=asyncio.Event().wait)
-    connected = Ensemble("mine", opener=town)
-    task = asyncio.create_task(connected.connect())
-    await town.began.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await connected.disconnect()
-    assert (connected.state, town.opened, town.closed) == ("disconnected", 0, 0)
-    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_invokers_are_ordered_and_named() -> None:
@@ -174,3 +151,160 @@ async def test_it_connects_after_a_cancelled_attempt_and_once_for_two_at_a_time(
     await both
     assert (connected.state, town.opened) == ("connected", 1)
     await connected.disconnect()
+
+
+@in_virtual_time
+async def test_what_is_lost_is_connected_again_and_offers_what_it_has_then() -> None:
+    town, listening = Town(), Listening()
+    mine = Ensemble("mine", opener=town, surroundings=listening.surroundings)
+    await mine.connect()
+    looked = mine.invokers["look"]
+    town.offers, town.descriptions = ("look", "keep"), {"look": "Now it looks away."}
+    town.shatter()
+    await asyncio.sleep(0.1)
+    assert mine.state == "reconnecting"
+    assert mine.invokers["look"] is looked
+    await asyncio.sleep(1)
+    assert (mine.state, mine.connection, mine.revision) == ("connected", "connection 2", 2)
+    assert list(mine.invokers) == ["keep", "look"]
+    assert mine.invokers["look"] is not looked
+    await mine.disconnect()
+    assert town.opened == town.closed == 2
+    lost, regained = listening.messages
+    # What was wrong may end with lines of somebody else's: ours come before.
+    assert lost == "Ensemble 'mine' lost its connection, and reconnects in 0.5 s: it fell over"
+    assert regained == "Ensemble 'mine' has reconnected. New: keep. Gone: find. Changed: look."
+
+
+@in_virtual_time
+async def test_connecting_while_it_waits_is_an_attempt_at_once() -> None:
+    town = Town()
+    mine = Ensemble("mine", opener=town)
+    await mine.connect()
+    town.refusals = 99
+    town.shatter()
+    await asyncio.sleep(20)
+    assert mine.state == "reconnecting"
+    town.refusals = 0
+    began = asyncio.get_running_loop().time()
+    await mine.connect()
+    assert asyncio.get_running_loop().time() == began
+    assert (mine.state, mine.connection) == ("connected", "connection 2")
+    await asyncio.sleep(1000)
+    await mine.disconnect()
+    assert town.opened == town.closed == 2
+
+
+@in_virtual_time
+async def test_a_changed_list_is_the_next_snapshot() -> None:
+    town, listening = Town(), Listening()
+    mine = Ensemble("mine", opener=town, surroundings=listening.surroundings)
+    await mine.connect()
+    assert town.changed is not None
+    town.changed(town.definitions(["look", "added", "find"]))
+    assert (list(mine.invokers), mine.revision, mine.state) == (["added", "find", "look"], 2, "connected")
+    town.changed(town.definitions(["find", "look", "added"]))
+    await mine.disconnect()
+    assert listening.messages == ["Ensemble 'mine' has changed its tools. New: added."]
+
+
+def seen(ensemble: Ensemble) -> tuple[list[tuple[str, int]], Callable[[], None]]:
+    """State and revision whenever the ensemble tells of a change; and what ends that."""
+    kept: list[tuple[str, int]] = []
+    return kept, ensemble.watch(lambda: kept.append((ensemble.state, ensemble.revision)))
+
+
+@in_virtual_time
+async def test_each_change_is_told_when_it_has_happened() -> None:
+    town = Town()
+    mine = Ensemble("mine", opener=town)
+    kept, leave = seen(mine)
+    await mine.connect()
+    assert kept == [("connecting", 0), ("connected", 1)]
+    await mine.connect()
+    assert town.changed is not None
+    town.changed(town.definitions(["look"]))
+    assert kept[2:] == [("connected", 2)]
+    assert list(mine.invokers) == ["look"]
+    town.shatter()
+    await asyncio.sleep(0.1)
+    assert kept[3:] == [("reconnecting", 2)]
+    await asyncio.sleep(1)
+    assert kept[4:] == [("connected", 3)]
+    await mine.disconnect()
+    await mine.disconnect()
+    assert kept[5:] == [("disconnected", 3)]
+    leave()
+    leave()
+    await mine.connect()
+    await mine.disconnect()
+    assert len(kept) == 6
+
+
+async def test_failures_are_told() -> None:
+    town = Town()
+    town.refusals = 1
+    mine = Ensemble("mine", opener=town)
+    kept, _ = seen(mine)
+    with pytest.raises(ConnectionFailure):
+        await mine.connect()
+    await mine.disconnect()
+    assert kept == [("connecting", 0), ("failed", 0)]
+
+
+async def test_a_cancelled_attempt_is_told() -> None:
+    mine = Ensemble("mine", opener=Town(opening=asyncio.Event().wait))
+    kept, _ = seen(mine)
+    begun = asyncio.Event()
+    mine.watch(begun.set)
+    connecting = asyncio.create_task(mine.connect())
+    await begun.wait()
+    connecting.cancel()
+    await asyncio.wait((connecting,))
+    assert kept == [("connecting", 0), ("disconnected", 0)]
+
+
+async def test_an_ensemble_without_a_connection_tells_of_its_state() -> None:
+    mine = Ensemble.of("mine", [tool("look")])
+    kept, _ = seen(mine)
+    await mine.connect()
+    await mine.disconnect()
+    await mine.connect()
+    assert kept == [("disconnected", 1), ("connected", 1)]
+
+
+async def test_one_that_fails_is_logged_and_the_others_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> None:
+        raise ValueError("I never look")
+
+    mine = Ensemble("mine")
+    mine.watch(fail)
+    kept, _ = seen(mine)
+    async with mine:
+        assert kept == [("connected", 0)]
+    (record, _) = caplog.records
+    assert record.getMessage() == "A function that watches ensemble 'mine' failed."
+    assert record.exc_info is not None
+    assert "I never look" in str(record.exc_info[1])
+
+
+async def test_a_function_may_watch_twice_and_leave_or_come_while_it_is_told() -> None:
+    mine = Ensemble("mine")
+    told: list[str] = []
+
+    def first() -> None:
+        told.append("first")
+        leave_second()
+        mine.watch(lambda: told.append("late"))
+
+    def second() -> None:
+        told.append("second")
+
+    mine.watch(first)
+    leave_second = mine.watch(second)
+    mine.watch(second)
+    await mine.connect()
+    assert told == ["first", "second"]
+    told.clear()
+    await mine.disconnect()
+    assert told == ["first", "second", "late"]

@@ -150,7 +150,7 @@ async def test_an_origin_that_nobody_provides() -> None:
 async def test_when_one_origin_fails_the_others_are_closed() -> None:
     log: list[str] = []
     ensemble = make(TEXT, [], Recording("local", log, fails=True), Recording("network", log))
-    with pytest.raises(ConnectionFailure, match="no luck"):
+    with pytest.raises(ConnectionFailure, match=r"^Ensemble 'it': no luck\.$"):
         await ensemble.connect()
     assert (log, ensemble.state) == (["open network", "close network"], "failed")
 

@@ -145,13 +145,6 @@ def test_a_program_of_the_project_counts_for_tools_that_run_it_confined(tmp_path
     assert find_unmet(ensemble(requires=requires, origin=None), here) is not None
 
 
-def test_two_that_need_each_other_play_together_or_not_at_all() -> None:
-    pair = [ensemble("one", ("ensemble:two",)), ensemble("two", ("ensemble:one",))]
-    assert find_absent(pair, [], around()) == {"one": None, "two": None}
-    pair[1] = ensemble("two", ("ensemble:one", "command:no-such-program"))
-    assert None not in find_absent(pair, [], around()).values()
-
-
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=3), max_size=6), st.sets(st.sampled_from("abcdef")))
 def test_what_plays_has_what_it_requires(needs: list[list[str]], broken: set[str]) -> None:
     """What plays is closed: each needs nothing that does not play; and nobody else could join."""

@@ -151,11 +151,6 @@ async def test_the_list_of_tools_is_the_same_bytes_while_tools_are_found_and_cal
     assert protocol.request(request(protocol, other, Controls())) == again[0]
 
 
-async def test_a_request_does_not_grow_with_the_searchable_tools() -> None:
-    sizes = [len(CHAT.request(request(CHAT, Offer.of([many(number)]), Controls()))) for number in (10, 1_000)]
-    assert sizes[0] == sizes[1]
-
-
 # How they are found.
 
 
@@ -243,12 +238,6 @@ def many(number: int) -> Ensemble:
         ),
         name="many",
     )
-
-
-def test_one_of_a_thousand_tools_is_found() -> None:
-    catalogue = Catalogue(Offer.of([many(1_000)]).searchable)
-    for at in range(20):
-        assert catalogue.search(f"tool_{at * 31} account{at}", 5)[0].exposed == f"tool_{at * 31}"
 
 
 # A call of one is a call of that.

@@ -285,15 +285,6 @@ async def test_why_git_cannot_begin_a_repository(tool: Callable[..., Any], tmp_p
 
 
 @WITH_MOUNTS
-async def test_why_git_cannot_change_its_settings(name: str, tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
-    repository(tmp_path)
-    code, said = await tool(name, "git config alias.x '!evil'")
-    assert code != 0
-    assert "[The sandbox protects the settings and hooks in .git from changes" in said
-    assert "removed" not in said
-
-
-@WITH_MOUNTS
 @pytest.mark.parametrize("end", ["", "; true"])
 async def test_what_was_kept_of_a_repository_is_said_and_what_was_not(
     name: str, tool: Callable[..., Any], tmp_path: pathlib.Path, end: str

@@ -1,8 +1,9 @@
-"""Starting processes: what they are given, what they are not, and what is said when it fails."""
+"""Starting processes: what they are given, what is said when it fails, and what is kept of their output."""
 
 import asyncio
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from ripieno.exceptions import ResourceFault, ToolFault, UsageError, ValidationFault
 from ripieno.sandbox import ProcessLimits, Spawner
+from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
 from tests.counts import count
 
@@ -31,23 +33,11 @@ async def test_streams_and_exit_code_are_told_apart() -> None:
     assert (completed.flooded, completed.stopped) == (False, 0)
 
 
-async def test_a_signal_is_a_negative_exit_code() -> None:
-    assert (await run("sh", "-c", "kill -9 $$")).exit_code == -9
-
-
 @settings(max_examples=count(400), deadline=None)
 @given(argument=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40))
 def test_law_an_argument_arrives_as_it_is(argument: str) -> None:
     completed = asyncio.run(run("printf", "%s", argument))
     assert completed.stdout.head == argument.encode()
-
-
-@pytest.mark.parametrize(
-    "text", ["; touch marker", "$(touch marker)", "`touch marker`", "| touch marker", "\ntouch marker"]
-)
-async def test_no_shell_reads_an_argument(text: str, tmp_path: Path) -> None:
-    assert (await run("echo", text, directory=tmp_path)).stdout.text == f"{text}\n"
-    assert os.listdir(tmp_path) == []
 
 
 async def test_the_environment_is_exactly_the_one_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,17 +78,6 @@ async def test_a_process_gets_its_directory_a_session_and_no_descriptor_of_ours(
 
 async def test_there_is_nothing_to_read_unless_it_is_asked_for() -> None:
     assert (await run("cat")).stdout.total_bytes == 0
-
-
-async def test_a_process_can_be_talked_to() -> None:
-    async with await SPAWNER.start(["cat"], clean_environment(), "/", ProcessLimits(), pipe_stdin=True) as process:
-        assert process.stdin is not None
-        for line in (b"one\n", b"two\n"):
-            await process.stdin.write(line)
-            assert await process.stdout.read() == line
-        process.stdin.close()
-        assert await process.stdout.read() == b""
-        assert await process.wait() == 0
 
 
 async def test_more_than_a_pipe_holds_passes_both_ways_in_order() -> None:
@@ -201,3 +180,78 @@ async def test_a_failed_start_leaves_nothing_open() -> None:
         with pytest.raises(ToolFault):
             await SPAWNER.start(argv, {}, "/", ProcessLimits())
     assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+MARKER = "[... {} bytes left out ...]\n"
+
+pieces = st.lists(st.binary(max_size=40), max_size=30)
+
+
+def capture(limit: int, parts: list[bytes]) -> Captured:
+    capturing = Capture(limit)
+    for part in parts:
+        capturing.feed(part)
+    return capturing.captured()
+
+
+def test_a_long_stream_keeps_head_and_tail_and_says_how_much_is_missing() -> None:
+    captured = capture(8, [b"abcdefgh", b"ijklmnop"])
+    assert (captured.head, captured.tail, captured.total_bytes) == (b"abcd", b"mnop", 16)
+    assert captured.text == "abcd\n" + MARKER.format(8) + "mnop"
+
+
+def test_the_marker_has_a_line_of_its_own_and_adds_no_empty_one() -> None:
+    assert capture(4, [b"a\nbcde\nf"]).text == "a\n" + MARKER.format(4) + "\nf"
+
+
+def test_no_character_is_split_and_its_rest_is_counted() -> None:
+    text = "aé€😀" * 50
+    data = text.encode()
+    for limit in range(1, 60):
+        shown = capture(limit, [data]).text
+        head, rest = shown.split("[... ")
+        left_out, tail = rest.split(" bytes left out ...]\n")
+        head = head.removesuffix("\n")
+        assert "\ufffd" not in shown
+        assert text.startswith(head)
+        assert text.endswith(tail)
+        assert len(head.encode()) + int(left_out) + len(tail.encode()) == len(data)
+
+
+def test_what_is_no_utf_8_is_replaced() -> None:
+    assert capture(64, [b"a\xff\xfeb"]).text == "a\ufffd\ufffdb"
+    assert capture(6, [b"\x80" * 100]).text.count("\ufffd") == 3  # of the head; the tail may belong to a character
+
+
+@given(limit=st.integers(0, 50), parts=pieces)
+def test_law_kept_bytes_are_the_head_and_the_tail_of_the_stream(limit: int, parts: list[bytes]) -> None:
+    data = b"".join(parts)
+    captured = capture(limit, parts)
+    assert captured.total_bytes == len(data)
+    assert len(captured.head) + len(captured.tail) == min(limit, len(data))
+    assert data.startswith(captured.head)
+    assert data.endswith(captured.tail)
+    assert captured.truncated == (len(data) > limit)
+
+
+@given(limit=st.integers(0, 50), parts=pieces, together=pieces)
+def test_law_how_a_stream_is_cut_up_changes_nothing(limit: int, parts: list[bytes], together: list[bytes]) -> None:
+    whole = [b"".join(parts) + b"".join(together)]
+    assert capture(limit, [*parts, *together]) == capture(limit, whole)
+
+
+@pytest.mark.parametrize("size", [1, 4096, 1 << 20])
+def test_memory_stays_within_half_of_the_limit_above_it(size: int) -> None:
+    limit = 64 * 1024
+    capturing = Capture(limit)
+    piece = b"x" * size
+    for _ in range(max(4, 4 * limit // size)):
+        capturing.feed(piece)
+        # A bytearray asks for an eighth more than it holds.
+        held = sys.getsizeof(capturing._head) + sys.getsizeof(capturing._tail)
+        assert held <= (limit + limit // 2) * 9 // 8 + size + 1024
+
+
+def test_a_negative_limit_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 bytes or more"):
+        Capture(-1)

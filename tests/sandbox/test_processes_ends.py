@@ -43,18 +43,6 @@ async def start(script: str, alive: Living, limits: ProcessLimits = QUICK) -> Lo
     return process
 
 
-def test_adversaries_are_seen_alive(alive: Living) -> None:
-    """The instrument itself: without an end, somebody is there."""
-
-    async def scenario() -> None:
-        async with await start("ready; sleep 60 & sleep 60", alive):
-            assert alive.anybody
-            assert not alive.all_gone(0.05)
-
-    asyncio.run(scenario())
-    assert alive.all_gone(30)
-
-
 async def test_the_grace_is_two_seconds_and_is_given(alive: Living) -> None:
     assert ProcessLimits().grace == 2
     process = await start(ADVERSARIES["deaf"], alive, ProcessLimits(grace=0.3))
@@ -180,14 +168,6 @@ async def test_a_result_does_not_wait_for_who_holds_the_pipe_and_nothing_is_lost
 
     for _ in range(0, count(1000, 100), len(MIXES)):
         await asyncio.gather(*(once(mix) for mix in MIXES))
-
-
-async def test_what_was_left_running_is_stopped_and_counted() -> None:
-    script = "sleep 60 & sleep 60 >/dev/null & echo done"
-    async with await LocalSpawner().start(["sh", "-c", script], clean_environment(), "/", QUICK) as process:
-        completed = await collect(process)
-    assert (completed.exit_code, completed.stopped) == (0, 2)
-    assert completed.stdout.text == "done\n"
 
 
 def memory(field: str) -> int:

@@ -82,17 +82,6 @@ def test_what_cannot_be_meant_stays_as_it_is(schema: Any, value: Any) -> None:
     assert of(schema, ("p",)).coerce(sent) is sent
 
 
-def test_all_or_nothing() -> None:
-    sent = {"p": "5", "q": "six"}
-    whole = Schema.of({"type": "object", "properties": {"p": {"type": "integer"}, "q": {"type": "integer"}}})
-    assert whole.coerce(sent) is sent
-
-
-def test_null_for_a_required_property_is_no_absence() -> None:
-    sent = {"p": None}
-    assert of({"type": "integer"}, ("p",)).coerce(sent) is sent
-
-
 @pytest.mark.parametrize(
     "text", ["[" * 60 + "1" * 100_000 + "]" * 60, "x" * 1_000_000, "1" * 1_000_000, "{" * 1_000_000]
 )

@@ -315,15 +315,6 @@ def test_values_become_enumerations_dataclasses_and_tuples_all_the_way_down() ->
         signature.invocable(None, {**arguments, "either": {"value": -1}})
 
 
-def test_arguments_are_not_changed_by_the_call() -> None:
-    def paint(colour: Colour) -> Colour:
-        return colour
-
-    arguments = {"colour": "red"}
-    assert define_function(paint).invocable(None, arguments) is Colour.RED
-    assert arguments == {"colour": "red"}
-
-
 def test_defaults_that_json_cannot_say_only_make_a_parameter_optional() -> None:
     def function(
         a: int = object(),  # type: ignore[assignment]

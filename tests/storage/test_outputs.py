@@ -44,15 +44,6 @@ def pages(found: Outputs, handle: str, limit: int, offset: int = 0) -> list[str]
 
 
 @settings(max_examples=count(4_000, 80), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(text=st.text(alphabet="a\né漢🎻", max_size=60), limit=st.integers(1, 20))
-def test_page_by_page_it_is_what_it_was(tmp_path: Path, text: str, limit: int) -> None:
-    found = outputs(tmp_path)
-    handle = handle_of(found.keep(text, "c", LIMIT))
-    assert "".join(pages(found, handle, limit)) == text
-    assert found.load(handle, "c") == text.encode()
-
-
-@settings(max_examples=count(4_000, 80), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(text=st.text(alphabet="a\né漢🎻", min_size=1, max_size=200), room=st.integers(0, 100), limit=st.integers(1, 20))
 def test_what_is_shown_and_what_is_read_on_are_the_whole(tmp_path: Path, text: str, room: int, limit: int) -> None:
     found = outputs(tmp_path)
@@ -60,6 +51,7 @@ def test_what_is_shown_and_what_is_read_on_are_the_whole(tmp_path: Path, text: s
 
     def keep(whole: str, offset: int) -> str:
         told.append((handle_of(found.keep(whole, "c", LIMIT)), offset))
+        assert found.load(told[-1][0], "c") == whole.encode()
         return "Read on."
 
     (shown,), total, cut = bound((TextualContent(text=text),), room, keep)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.ensembles.origin import pin_programs
-from ripieno.exceptions import InputError, JsonInvalidity
+from ripieno.exceptions import InputError
 from ripieno.jsonvalues import canonical, freeze
 from ripieno.origins.mcp import ORIGIN as MCP
 from ripieno.storage.pins import (
@@ -115,11 +115,6 @@ def test_what_the_operator_knows_better_changes_nothing() -> None:
     pins = [pin_tools(one, [one.discovered("tell", description="Tells")]) for one in (plain, over)]
     assert pins[0] == pins[1]
     assert "Better" not in pins[1]["tell"].text
-
-
-def test_half_a_character_cannot_be_pinned() -> None:
-    with pytest.raises(JsonInvalidity, match="surrogate"):
-        Pin.of({"description": "\ud800"})
 
 
 def command(text: str, name: str = "it") -> Pin | None:

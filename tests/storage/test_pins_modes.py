@@ -100,15 +100,6 @@ def test_many_names_are_not_all_listed(tmp_path: Path) -> None:
     assert "t6, t7 and 2 more." in alerts[0].message
 
 
-def test_an_approval_counts_at_the_next_check(tmp_path: Path) -> None:
-    pins = pins_of(tmp_path)
-    descriptor = ensemble("required")
-    found = [descriptor.discovered(name, description=text) for name, text in OFFERED.items()]
-    now = PinRecord(tools=pin_tools(descriptor, found), command=pin_programs(MCP, descriptor))
-    PinStore(tmp_path).replace(pins.own.read(), {"it": now})
-    assert admitted(descriptor, pins) == (list(OFFERED), [])
-
-
 def test_a_changed_command_is_refused_or_told(tmp_path: Path) -> None:
     pins = pins_of(tmp_path)
     alerts: list[Alert] = []

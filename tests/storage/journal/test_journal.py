@@ -257,18 +257,6 @@ def test_each_call_is_finished_never_started_or_unknown(events: list[tuple[int, 
     assert all(one.invocation is not None and one.tool == "mine.look" for one in states)
 
 
-def test_what_is_said_tells_of_calls_that_nobody_started_and_of_results_that_somebody_gave(tmp_path: Path) -> None:
-    asked = InvocationCanister(identifier="a", name="look")
-    answer = ResultCanister(invocation_id="a")
-    with Journal(tmp_path / "j") as journal:
-        journal.record([Record(stage="said", conversation="c", turn=1, canister=asked)])
-        (state,) = journal.state_of("c")
-        assert (state.status, state.invocation) == ("never_started", asked)
-        journal.record([Record(stage="said", conversation="c", turn=1, canister=answer)])
-        (state,) = journal.state_of("c")
-        assert (state.status, state.result, state.invocation) == ("finished", answer, asked)
-
-
 # Deleting.
 
 
