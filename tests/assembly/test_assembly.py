@@ -106,23 +106,6 @@ async def test_an_optional_one_is_left_out_with_its_reason(user: User, events: l
     assert events[-1] == "closed"
 
 
-async def test_cancelled_start_leaves_nothing_open(user: User, events: list[str]) -> None:
-    slow = database("open", "slow")
-    entered = asyncio.Event()
-
-    async def start() -> None:
-        async with assemble({"ensembles": [slow]}, places=user.places):
-            entered.set()
-            await asyncio.Event().wait()
-
-    task = asyncio.create_task(start())
-    await entered.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert events == ["opened", "closed"]
-
-
 async def test_prepare_ensembles_both_ways(user: User, events: list[str]) -> None:
     ensembles = await prepare_ensembles({"ensembles": [database("open")]}, places=user.places)
     assert [one.name for one in ensembles] == ["io", "database"]
@@ -203,16 +186,6 @@ async def test_an_agent_sees_exactly_its_tools(user: User) -> None:
     assert "content of a" in result.text
     assert "write_file" in refused.text
     assert not (user.workspace / "b").exists()
-
-
-async def test_deny_in_the_configuration_is_obeyed(user: User) -> None:
-    (user.workspace / "a.txt").write_text("secret\n")
-    model = model_of([turn(calls=[call("read_file", "it", path="a.txt")]), turn("Said: {it.error}")])
-    rules = {"confirmation": {"deny": ["io.read_file"]}}
-    async with assemble(rules, places=user.places, workspace=user.workspace) as assembly:
-        conversation = await assembly.conduct("Go.", model=model)
-    assert "denied" in conversation.text
-    assert "secret" not in str(conversation.canisters)
 
 
 def watched(name: str, events: list[str], fault: BaseException | None = None) -> Ensemble:

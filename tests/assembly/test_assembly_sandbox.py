@@ -41,7 +41,8 @@ async def test_what_was_read_for_it_is_not_the_programs_to_write(user: User, gre
     async with assemble(configured(user, level="auto"), workspace=above, places=user.places) as assembly:
         assert assembly.surroundings.sandbox is not None
         protected = assembly.surroundings.sandbox.confinement(writable=[above]).protected
-    assert {str(user.places.configuration / "config.toml"), f"{user.places.configuration}/"} <= set(protected)
+    own = {str(user.places.configuration / "config.toml"), f"{user.places.configuration}/", f"{user.places.state}/"}
+    assert own <= set(protected)
 
 
 async def test_a_provider_that_nobody_brings_ends_the_start(user: User, greeting: str) -> None:

@@ -1,12 +1,9 @@
 """Layers of configuration: precedence, narrowing by untrusted projects, and problems."""
 
-import pytest
-
-from ripieno.assembly import assemble
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.assembly.trust import TrustStore
 from ripieno.canisters.controls import Rules
-from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, NameAbsence, Problem
+from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem
 from tests.assembly.test_trust import project_in
 from tests.support.command_line import User
 
@@ -19,28 +16,11 @@ def test_nothing_selected_is_the_starter_profile(user: User) -> None:
     assert loaded.failures == ()
 
 
-def test_a_file_in_the_users_folder_plays(user: User, greeting: str) -> None:
-    user.ensemble("greeting", greeting)
-    assert [one.name for one in load_configuration(places=user.places).ensembles] == ["io", "greeting"]
-
-
 def test_enabled_names_exactly(user: User, greeting: str) -> None:
     user.ensemble("greeting", greeting)
     loaded = load_configuration({"ensembles": {"enabled": ["greeting"]}}, places=user.places)
     assert [one.name for one in loaded.ensembles] == ["greeting"]
     assert load_configuration({"ensembles": {"enabled": []}}, places=user.places).ensembles == ()
-
-
-def test_an_unknown_ensemble_fails_with_the_nearest(user: User, greeting: str) -> None:
-    user.ensemble("greeting", greeting)
-    (failure,) = load_configuration({"ensembles": {"enabled": ["greetings"]}}, places=user.places).failures
-    assert isinstance(failure, NameAbsence)
-    assert failure.nearest[0] == "greeting"
-
-
-def test_inline_ensembles_play(user: User) -> None:
-    inline = {"ensembles": [{"name": "mine", "module": "some.module", "invokers": []}]}
-    assert [one.name for one in load_configuration(inline, places=user.places).ensembles] == ["io", "mine"]
 
 
 def test_caller_wins_over_user_but_denials_are_joined(user: User) -> None:
@@ -187,13 +167,6 @@ def test_a_provider_that_cannot_be_read_is_not_missed_as_well(user: User) -> Non
     assert "protocl" in problem.message
 
 
-async def test_a_fallback_of_nobody_fails_at_the_start(user: User) -> None:
-    with pytest.raises(AssemblyFailure) as caught:
-        async with assemble({"model": {"default": "openai/m", "fallback": ["opnai/m"]}}, places=user.places):
-            pytest.fail("it started")
-    assert "Did you mean 'openai'?" in caught.value.text
-
-
 # ``[configuration.NAME]``, settings over those of an ensemble.
 
 MORE = '[configuration]\nfolder = "a"\nplaces = { one = 1, two = 2 }\n[[invokers]]\n'
@@ -217,16 +190,3 @@ def test_settings_of_nobody_are_an_error(user: User, greeting: str) -> None:
     assert isinstance(failure, NameAbsence)
     assert failure.nearest[0] == "greeting"
     assert "under [configuration]" in str(failure)
-
-
-def test_a_project_sets_none_of_them_trusted_or_not(user: User) -> None:
-    (user.workspace / "ripieno.toml").write_text('[configuration.network]\nhosts = ["evil.example"]\nlocal = true\n')
-    project = project_in(user.workspace)
-    for trusted in (False, True):
-        if trusted:
-            TrustStore(user.places.state).add(project)
-        loaded = load_configuration(
-            {"configuration": {"network": {"hosts": ["a.example"]}}}, places=user.places, project=project
-        )
-        assert loaded.known["network"].configuration == {"hosts": ("a.example",)}
-        assert "[configuration]" in {one.name for one in loaded.left_out}

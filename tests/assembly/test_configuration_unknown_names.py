@@ -7,7 +7,7 @@ import pytest
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.canisters.events import Alert
-from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, Problem
+from ripieno.exceptions import ConfigurationInvalidity, Problem
 from ripieno.models.fallback import FallbackModel
 from tests.support.command_line import User
 
@@ -115,14 +115,6 @@ def test_what_cannot_be_asked(  # noqa: PLR0917  a case has as many
     assert hint in (problem.hint or "")
     assert (problem.key, problem.line) == (key, line)
     assert problem.file == str(user.places.configuration / "config.toml")
-
-
-async def test_the_start_fails_at_once(user: User) -> None:
-    tables = {"providers": {"house": {"protocol": "openai-caht", "base_url": "http://127.0.0.1:9/v1"}}}
-    with pytest.raises(AssemblyFailure) as caught:
-        async with assemble(tables, places=user.places):
-            pytest.fail("it started")
-    assert "which does not exist" in caught.value.text
 
 
 def test_a_providers_own_file_is_blamed(user: User) -> None:

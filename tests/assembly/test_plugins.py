@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ripieno.assembly.plugins import BUILT_IN, discover, normalize
+from ripieno.assembly.plugins import BUILT_IN, discover
 from ripieno.exceptions import NameAbsence, PluginFailure
 
 GOOD = """
@@ -116,8 +116,3 @@ def test_a_path_that_leads_nowhere_is_a_plugin_failure(site: pathlib.Path) -> No
     install(site, "pigeon-post", "good_plugin", GOOD.replace("good_plugin:ORIGIN", "good_plugin:NOTHING"))
     with pytest.raises(PluginFailure, match="NOTHING"):
         discover(["pigeon-post"]).resolve("origins", "carrier-pigeon")
-
-
-@pytest.mark.parametrize(("name", "normal"), [("A.b_C", "a-b-c"), ("x--y", "x-y"), ("plain", "plain")])
-def test_normalize(name: str, normal: str) -> None:
-    assert normalize(name) == normal

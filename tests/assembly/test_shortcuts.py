@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import pathlib
 import sys
 import textwrap
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -19,7 +18,6 @@ from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.exceptions import (
     AssemblyFailure,
-    ConfigurationInvalidity,
     ConnectionFailure,
     InputError,
     NameAbsence,
@@ -248,21 +246,7 @@ async def test_one_that_cannot_connect_leaves_nothing_connected(
     assert application.asked == []
 
 
-async def test_two_tools_of_one_name_are_refused(tables: Mapping[str, Any], application: Listening) -> None:
-    with pytest.raises(ConfigurationInvalidity, match=r"second\.tell and first\.tell"):
-        await run("Go.", configuration=tables, ensembles=[Instrument("first").ensemble, Instrument("second").ensemble])
-    assert sorted(EVENTS) == ["first closes", "first opens", "second closes", "second opens"]
-    assert application.asked == []
-
-
 # What is handed on.
-
-
-async def test_the_configuration_may_be_a_file(tables: Mapping[str, Any], tmp_path: pathlib.Path) -> None:
-    file = tmp_path / "ripieno.toml"
-    file.write_text(tomli_w.dumps(tables))
-    for named in (file, str(file)):
-        assert (await run("Go.", configuration=named, ensembles=[Instrument().ensemble])).text == "It says: it, told"
 
 
 async def test_without_a_configuration_it_is_the_users_own(tables: Mapping[str, Any], user: User) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
-from ripieno.assembly.protection import sandbox_of
 from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.controls import Rules
 from ripieno.descriptors.sandbox import LEVELS, SandboxDescriptor, tighten
@@ -254,14 +253,3 @@ def test_a_project_may_ask_for_no_level(user: User) -> None:
     (user.workspace / "ripieno.toml").write_text("[sandbox]\nnetwork = false\n")
     loaded = load_configuration({"sandbox": {"level": "off"}}, places=user.places, project=find_project(user.workspace))
     assert loaded.configuration.sandbox == SandboxDescriptor(level="off", network=False)
-
-
-def test_programs_do_not_write_what_is_trusted(user: User, tmp_path: pathlib.Path) -> None:
-    """A workspace may be so wide that the user's own files lie in it."""
-    loaded = load_configuration({"sandbox": {"level": "off"}}, places=user.places, workspace=tmp_path)
-    sandbox = sandbox_of(loaded)
-    try:
-        protected = sandbox.confinement(writable=[tmp_path]).protected
-    finally:
-        sandbox.close()
-    assert {f"{user.places.state}/", f"{user.places.configuration}/"} <= set(protected)

@@ -27,25 +27,6 @@ def deltas(number: int) -> list[Event]:
     return [TextDelta(str(index)) for index in range(number)]
 
 
-async def test_events_come_in_order_and_then_none() -> None:
-    channel = opened(5)
-    channel.close()
-    assert await drain(channel) == deltas(5)
-    assert await channel.get() is None
-
-
-async def test_whoever_waits_is_woken() -> None:
-    channel = opened()
-    task = asyncio.create_task(drain(channel))
-    await settle_down()
-    channel.put(TextDelta("a"))
-    await settle_down()
-    channel.put(TextDelta("b"))
-    await settle_down()
-    channel.close()
-    assert await task == [TextDelta("a"), TextDelta("b")]
-
-
 async def test_without_a_listener_nothing_is_kept() -> None:
     channel = Channel()
     for event in deltas(BOUND * 2):

@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import json
 import pathlib
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 from ripieno.approvals import Answer, Approve, Defer, DeferredConfirmer, Deny, Edit, Given
 from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
-from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.conducting import conduct
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import Context
@@ -21,7 +19,7 @@ from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
-from tests.support.scripted_models import Person, ensemble, fault_of, results_of, tool
+from tests.support.scripted_models import Person, ensemble, tool
 
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 
@@ -99,34 +97,6 @@ async def test_an_approval_is_good_once_even_for_a_copy_of_the_state(tmp_path: p
     first, second = await asyncio.gather(*(go_on(store, book, approved, "one") for _ in range(2)))
     assert book.words == ["one"]
     assert sorted(str(*results(one)) for one in (first, second)) == ["None", "used_grant"]
-
-
-async def test_a_denial_is_read_by_the_model(tmp_path: pathlib.Path) -> None:
-    store, book = PausedStore(tmp_path), Book()
-    ended = await go_on(store, book, await answered(store, book, Deny("Only in docs/.")), "one")
-    fault = fault_of(*results_of(ended.canisters))
-    assert (book.words, fault.category, fault.suggestion) == ([], "denied", "Only in docs/.")
-
-
-async def test_an_edited_call_runs_with_other_arguments(tmp_path: pathlib.Path) -> None:
-    store, book = PausedStore(tmp_path), Book()
-    ended = await go_on(store, book, await answered(store, book, Edit({"word": "other"})), "one")
-    assert (book.words, ended.finish) == (["other"], "stop")
-
-
-async def test_an_approval_of_another_definition_does_not_count(tmp_path: pathlib.Path) -> None:
-    store, changed = PausedStore(tmp_path), Book("Writes a word down, and publishes it.")
-    conversation = await go_on(store, changed, await answered(store, Book(), Approve()), "one")
-    assert (changed.words, conversation.finish) == ([], "open")
-
-
-async def test_the_state_is_json_that_another_program_reads(tmp_path: pathlib.Path) -> None:
-    book = Book()
-    conversation = await paused(book, "one")
-    read = deserialize_conversation(json.loads(json.dumps(serialize(conversation))))
-    assert read == conversation
-    (waits,) = read.waiting
-    assert waits.request["presentation"]["arguments"] == '{"word":"one"}'  # type: ignore[index]
 
 
 async def test_whoever_is_there_answers_when_it_is_conducted_again() -> None:

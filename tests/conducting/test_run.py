@@ -10,7 +10,7 @@ from ripieno.canisters import AssistantCanister, Conversation, SupervisorCaniste
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import ConductEnded, Event, ResultReady, TextDelta, TurnBegan, TurnEnded
 from ripieno.conducting import channel, conduct
-from ripieno.ensembles import Context, Ensemble
+from ripieno.ensembles import Context
 from ripieno.exceptions import UsageError
 from tests.support.runs import collected, kinds
 from tests.support.scripted_models import (
@@ -208,25 +208,6 @@ async def test_models_may_be_made_of_any_events() -> None:
     least = Least(provider=scripted().provider, name="least", turns=())
     conversation = await conduct(least, "Go.")
     assert conversation.canisters == (UserCanister.of("Go."), AssistantCanister())
-
-
-async def test_runs_side_by_side_share_nothing() -> None:
-    seen: dict[str, list[str]] = {}
-
-    async def look(context: Context, arguments: dict[str, Any]) -> str:
-        context.namespace.setdefault("keys", []).append(arguments["key"])
-        await asyncio.sleep(0)
-        seen[arguments["key"]] = context.namespace["keys"]
-        return str(arguments["key"])
-
-    found: list[Ensemble] = [ensemble(tool("look", look))]
-
-    async def one(key: str) -> Conversation:
-        return await conduct(scripted(invokes(invoke("look", key=key)), says(key)), "Go.", ensembles=found)
-
-    conversations = await asyncio.gather(*(one(f"k{number}") for number in range(20)))
-    assert [conversation.text for conversation in conversations] == [f"k{number}" for number in range(20)]
-    assert all(keys == [key] for key, keys in seen.items())
 
 
 async def test_who_continues_gives_one_of_three_things() -> None:

@@ -10,9 +10,6 @@ import pytest
 
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import (
-    ConductEnded,
-    Event,
-    ExecutionBegan,
     InvocationSealed,
     TextDelta,
     TurnBegan,
@@ -21,10 +18,9 @@ from ripieno.canisters.events import (
 from ripieno.conducting import Run, conduct
 from ripieno.ensembles import owner
 from ripieno.execution import Execution
-from tests.support.runs import collected, kinds, running
+from tests.support.runs import collected, running
 from tests.support.scripted_models import (
     Blocking,
-    Hesitating,
     Recording,
     ensemble,
     fates,
@@ -74,23 +70,6 @@ async def test_breaking_out_cancels_every_running_tool(kept: bool) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_an_exception_in_the_loops_body_cancels_too() -> None:
-    blocking = Blocking()
-    run = conduct(scripted(invokes(invoke("look")), says()), "Go.", ensembles=[ensemble(tool("look", blocking))])
-
-    async def body() -> None:
-        async for event in run:
-            if isinstance(event, ExecutionBegan):
-                await blocking.began.wait()
-                raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        await body()
-    await ended(blocking)
-    assert blocking.cancellations == 1
-    assert (await run).finish == "cancelled"
-
-
 @pytest.mark.parametrize("iterated", [True, False])
 async def test_a_cancelled_listener_waits_for_the_results(iterated: bool) -> None:
     blocking = Blocking()
@@ -102,17 +81,6 @@ async def test_a_cancelled_listener_waits_for_the_results(iterated: bool) -> Non
     with pytest.raises(asyncio.CancelledError):
         await task
     assert (blocking.running, blocking.cancellations) == (0, 1)
-    assert run.conversation.finish == "cancelled"
-    assert fates(run.conversation.canisters) == [("look", "!cancelled")]
-
-
-async def test_leaving_the_block_cancels_and_waits() -> None:
-    blocking = Blocking()
-    model = scripted(invokes(invoke("look")), says())
-    async with conduct(model, "Go.", ensembles=[ensemble(tool("look", blocking))]) as run:
-        await blocking.began.wait()
-        await settle_down()
-    assert blocking.running == 0
     assert run.conversation.finish == "cancelled"
     assert fates(run.conversation.canisters) == [("look", "!cancelled")]
 
@@ -139,20 +107,6 @@ async def test_leaving_at_once_leaves_nothing() -> None:
         pass
     assert (await run).finish == "cancelled"
     assert model.asked == []
-
-
-async def test_cancelling_from_elsewhere_still_tells_how_it_ended() -> None:
-    blocking = Blocking()
-    run = conduct(scripted(invokes(invoke("look")), says()), "Go.", ensembles=[ensemble(tool("look", blocking))])
-    events: list[Event] = []
-    async for event in run:
-        events.append(event)
-        if isinstance(event, TurnEnded):
-            await blocking.began.wait()
-            run.cancel()
-    assert kinds(events)[-2:] == ["ResultReady", "ConductEnded"]
-    assert events[-1] == ConductEnded(finish="cancelled", turns=1, calls=1)
-    assert (await run).finish == "cancelled"
 
 
 async def test_a_run_that_was_cancelled_before_it_began_asks_nothing() -> None:
@@ -203,21 +157,6 @@ async def test_cancelling_while_the_model_speaks_keeps_nothing_of_the_turn() -> 
     assert [stage for stage, tool in recording.stages if tool] == ["started", "finished", "discarded"]
     assert blocking.running == 0
     assert model.closed == [0]
-
-
-async def test_cancelling_while_somebody_is_asked() -> None:
-    person = Hesitating()
-    run = conduct(
-        scripted(invokes(invoke("act")), says()),
-        "Go.",
-        ensembles=[ensemble(tool("act", effect="write"))],
-        execution=Execution(confirmer=person),
-    )
-    task = asyncio.create_task(collected(run))
-    await person.began.wait()
-    run.cancel()
-    await task
-    assert fates(run.conversation.canisters) == [("act", "!cancelled")]
 
 
 async def test_a_model_that_swallows_its_cancellation_is_stopped_after_its_answer() -> None:

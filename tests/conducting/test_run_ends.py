@@ -9,7 +9,6 @@ import pytest
 
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
 from ripieno.canisters.controls import Limits
-from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Alert, ConductEnded, Event, ResultReady, TextDelta, TurnBegan
 from ripieno.conducting import conduct
 from ripieno.ensembles import Context
@@ -71,14 +70,6 @@ async def test_a_loop_is_stopped_when_it_gets_nowhere() -> None:
     conversation = await conduct(model, "Go.", ensembles=[ensemble(tool("look"))])
     assert [fate for _, fate in fates(conversation.canisters)] == ["look", "look", "look", "!limit"]
     assert conversation.finish == "limit"
-
-
-async def test_tokens_are_a_limit() -> None:
-    model = scripted(invokes(invoke("look"), usage=Usage(input_tokens=60)))
-    conversation = await conduct(
-        model, "Go.", ensembles=[ensemble(tool("look", repeats=99))], limits=Limits(tokens=100)
-    )
-    assert (conversation.finish, len(model.asked)) == ("limit", 2)
 
 
 async def in_time(conversation: Awaitable[Conversation]) -> Conversation:

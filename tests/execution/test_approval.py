@@ -19,9 +19,7 @@ from ripieno.approvals import (
     Deny,
     Edit,
     Given,
-    Grants,
 )
-from ripieno.approvals.grant_stores import FileStore
 from ripieno.approvals.grants import Binding
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
@@ -254,20 +252,6 @@ async def test_an_answer_given_later_counts_for_just_that_call() -> None:
         assert "No one can approve it now" in result.text
     assert "No." in (await resume(again, found, Deny("No."))).text
     assert len(seeing.arguments) == 2
-
-
-async def test_a_stored_grant_is_used_up_whoever_holds_a_copy(tmp_path: Any) -> None:
-    seeing, around = Seeing(), Circumstances(conversation="c")
-    found = ensemble(writer(seeing))
-    binding = (await defer(Execution(confirmer=DeferredConfirmer()), found, around)).binding
-    grant = Grants(FileStore(tmp_path)).issue(binding)
-    given = Given(answer=Approve(), binding=binding, token=grant.token)
-    results = [
-        await resume(Execution(confirmer=DeferredConfirmer(), grants=Grants(FileStore(tmp_path))), found, given)
-        for _ in range(3)
-    ]
-    assert [one.error and one.error.code for one in results] == [None, "used_grant", "used_grant"]
-    assert len(seeing.arguments) == 1
 
 
 # Attacks.

@@ -80,15 +80,6 @@ def test_the_same_call_with_the_same_result_is_refused_at_last() -> None:
         assert refused(budget, call, look).details == {"limit": "3 times the same call with the same result"}
 
 
-def test_another_result_begins_the_count_again() -> None:
-    budget, look = Budget(Limits(repeats=2)), invoker()
-    call = invoke("look")
-    for text in ("a", "b", "a", "a"):
-        assert budget.refuse(call, look, budget.seconds) is None
-        budget.note(call, said(text))
-    refused(budget, call, look)
-
-
 def test_an_invoker_may_allow_more_repetitions() -> None:
     budget, poll = Budget(Limits(repeats=1)), invoker(repeats=3)
     for _ in range(3):
@@ -109,11 +100,6 @@ def test_arguments_made_by_hand_may_have_lists_in_them() -> None:
     assert budget.refuse(call, look, budget.seconds) is None
     budget.note(call, said("x"))
     refused(budget, invoke("look", paths=["a"]), look)
-
-
-def test_limits_of_zero_admit_no_turn() -> None:
-    for limits in (Limits(turns=0), Limits(wall=0), Limits(tokens=0)):
-        assert not Budget(limits).admits_turn()
 
 
 # Loops.
@@ -148,11 +134,6 @@ def test_a_call_that_goes_to_and_fro_is_refused() -> None:
         "this run is limited to 3 times the same 2 calls with the same results."
     )
     assert "Try another tool or other arguments" in refused
-
-
-def test_a_circle_that_brings_something_new_goes_on() -> None:
-    assert go_round(Budget(Limits(repeats=3)), ["look"], [str(number) for number in range(100)]) is None
-    assert go_round(Budget(Limits(repeats=3)), ["look", "find"], [str(number) for number in range(7)]) is None
 
 
 def test_a_circle_of_a_tool_for_polling_goes_on() -> None:

@@ -154,36 +154,6 @@ async def test_a_write_drops_what_it_overlaps_with(write: dict[str, Any], kept: 
     assert {path for path in ("a", "d") if await house.cached("read", path=path)} == kept
 
 
-@pytest.mark.parametrize("write", [writer(writes=None), writer(effect="destructive", writes=None)])
-async def test_a_write_of_nobody_knows_what_drops_everything(write: Any) -> None:
-    house = House(reader(), reader("look", reads=None), write)
-    await house.call("read", path="a")
-    await house.call("look")
-    await house.call("write", path="x")
-    assert not await house.cached("read", path="a")
-    assert not await house.cached("look")
-
-
-async def test_what_reads_anything_is_dropped_by_any_write() -> None:
-    house = House(reader("look", reads=None), writer())
-    await house.call("look")
-    assert await house.cached("look")
-    await house.call("write", path="x")
-    assert not await house.cached("look")
-
-
-async def test_what_is_written_while_it_is_read_is_not_kept() -> None:
-    blocking = Blocking()
-    house = House(reader(invocable=blocking), writer())
-    call = house.start("read", path="a")
-    await blocking.began.wait()
-    await house.call("write", path="a")
-    blocking.go.set()
-    await settle((call,))
-    assert not await house.cached("read", path="a")
-    assert await house.cached("read", path="a")
-
-
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_what_is_read_while_it_is_written_is_not_kept(cancelled: bool) -> None:
     blocking = Blocking()

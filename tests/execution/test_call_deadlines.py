@@ -80,18 +80,6 @@ async def test_a_tool_that_swallows_its_cancellation_is_left_behind(
     assert (call.bug, len(listening.alerts)) == (None, 1)
 
 
-async def test_nonsense_that_comes_after_the_result_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, "GRACE", 0.01)
-    blocking, listening = Blocking(stubborn=True, value=object()), Listening()
-    call = begin(blocking, listening=listening, timeout=0.01)
-    await settle((call,))
-    blocking.go.set()
-    await settle_down()
-    assert blocking.running == 0
-    assert category(call.result.result()) == "timeout"
-    assert (call.bug, len(listening.alerts)) == (None, 1)
-
-
 async def test_a_bug_that_comes_after_the_result_is_no_bug_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, "GRACE", 0.01)
     listening, go = Listening(), asyncio.Event()
@@ -233,14 +221,6 @@ async def test_whoever_waits_may_be_cancelled_again_and_again() -> None:
         await task
     assert [category(call.result.result()) for call in begun] == ["cancelled"] * 3
     assert [one.running for one in stubborn] == [0, 0, 0]
-
-
-async def test_settled_calls_cost_no_wait_and_raise_nothing() -> None:
-    call = begin(None)
-    await settle((call,))
-    await settle((call, call))
-    await settle(())
-    assert call.result.result().text == "look"
 
 
 def test_a_loop_that_is_closed_over_a_call_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from frozendict import frozendict
 from ripieno.approvals import Approve, ConfirmationRequest, Deny, Edit
 from ripieno.approvals.presentation import present
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import ConfirmationRequested, Event, ExecutionBegan, ExecutionProgress
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Context
@@ -82,13 +82,6 @@ async def test_arguments_that_do_not_fit_name_their_parameter(arguments: dict[st
     assert seeing.arguments == []
 
 
-async def test_a_clash_of_names_is_the_callers_error() -> None:
-    with pytest.raises(InputError, match="would both be offered as 'look'"):
-        await Execution().execute(
-            invoke("look"), ensembles=[ensemble(tool("look")), ensemble(tool("look"), name="yours")]
-        )
-
-
 # Confirming.
 
 
@@ -104,15 +97,6 @@ async def test_a_bare_execution_is_the_strict_one() -> None:
         assert (fault.category, fault.message) == ("denied", "The call of 'look' was denied.")
         assert 'approve = ["mine.look"]' in str(fault.suggestion)
         assert seeing.arguments == []
-
-
-async def test_a_denied_tool_is_not_even_asked_about() -> None:
-    person = Person(Approve())
-    execution = Execution(rules=Rules(deny=("mine.look",), approve=("mine.look",)), confirmer=person)
-    result = await execution.execute(invoke("look"), ensembles=[ensemble(tool("look"))])
-    assert fault_of(result).category == "denied"
-    assert "[confirmation] deny has 'mine.look'" in result.text
-    assert person.requests == []
 
 
 async def test_whoever_is_asked_sees_all_and_decides() -> None:

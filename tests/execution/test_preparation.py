@@ -13,7 +13,7 @@ from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.ensembles.offers import Offer
-from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault, PermissionFault, ValidationFault
+from ripieno.exceptions import ExecutionFault, PermissionFault, ValidationFault
 from ripieno.execution import Circumstances, Execution
 from ripieno.execution.preparation import find_earlier
 from tests.support.scripted_models import Person, ensemble, fault_of, invoke, invokes, results_of, says, scripted, tool
@@ -203,17 +203,3 @@ async def test_a_repetition_of_what_writes_waits_for_what_stands_before_it() -> 
 async def test_without_a_conversation_there_is_nothing_to_run_again() -> None:
     fault = fault_of(await Execution().execute(invoke("retry", invocation="call_1"), ensembles=[ensemble(again())]))
     assert (fault.category, fault.suggestion) == ("validation", "There was no call before this one.")
-
-
-async def test_an_unknown_outcome_of_a_real_call_is_refused() -> None:
-    ran: list[str] = []
-
-    async def send(context: Context, arguments: dict[str, Any]) -> str:
-        ran.append(context.invocation)
-        raise OutcomeUnknownFault("The line was cut.")
-
-    mine = ensemble(tool("send", send, effect="write"), again())
-    turns = invoke("send", "call_1"), invoke("retry", "call_2", invocation="send")
-    conversation = await run(mine, Execution(rules=Rules(approve=("mine.*",))), *turns)
-    assert ran == ["call_1"]
-    assert (last(conversation).error.category, last(conversation).error.code) == ("permission", "outcome_unknown")

@@ -1,7 +1,6 @@
 """Records and alerts of the pipeline, and the execution of one invoker."""
 
 import asyncio
-import contextlib
 import dataclasses
 from typing import Any
 
@@ -9,10 +8,8 @@ import pytest
 
 from ripieno.canisters.events import Alert
 from ripieno.ensembles import Context
-from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
-from ripieno.execution import Circumstances, Execution, Prepared, execute_invoker
-from ripieno.execution.call import Call, settle
+from ripieno.execution import Circumstances, Execution, execute_invoker
 from ripieno.storage.records import Record
 from tests.support.scripted_models import Listening, Recording, ensemble, fault_of, invoke, tool
 from tests.support.single_calls import ADD, Seeing
@@ -130,16 +127,3 @@ async def test_a_bug_is_raised_unless_it_is_to_be_reported(on_error: str) -> Non
     with pytest.raises(ToolExecutionFailure, match=r"Tool 'mine\.look' failed: KeyError: 'x'") as caught:
         await running
     assert isinstance(caught.value.__cause__, KeyError)
-
-
-async def test_a_discarded_result_is_recorded() -> None:
-    recording = Recording()
-    execution, around = Execution(recorder=recording), Circumstances()
-    prepared = execution.prepare(invoke("look"), Offer.of([ensemble(tool("look"))]), around)
-    assert isinstance(prepared, Prepared)
-    call = execution.launch(prepared, around)
-    assert isinstance(call, Call)
-    with contextlib.suppress(asyncio.CancelledError):
-        await settle((call,))
-    execution.discard(call, around)
-    assert [stage for stage, _ in recording.stages] == ["started", "finished", "discarded"]

@@ -126,14 +126,6 @@ def test_structure_is_what_is_no_text_and_no_content(value: object, structure: o
 # Bounds.
 
 
-def test_what_fits_is_the_same_object() -> None:
-    contents = (text("a" * 60), IMAGE)
-    bounded, total, cut = bound(contents, 60)
-    assert bounded[0] is contents[0]
-    assert bounded[1] is IMAGE
-    assert (total, cut) == (160, False)
-
-
 def test_head_and_tail_are_kept() -> None:
     ((content,), total, cut) = bound((text("".join(f"{number:03}" for number in range(1000))),), 90)
     assert isinstance(content, TextualContent)

@@ -112,14 +112,6 @@ def test_the_next_attempt_is_told() -> None:
     assert messages == [(0.0, "attempt 2 of 4 in 0.05 s: network"), (0.0, "attempt 3 of 4 in 0.1 s: timeout")]
 
 
-def test_each_attempt_has_its_own_time() -> None:
-    blocking = Blocking()
-    found, seconds = virtually(result(blocking, timeout=5))
-    assert fault_of(found).category == "timeout"
-    assert (found.report.attempts, found.report.retried, blocking.running) == (4, ("timeout",) * 3, 0)
-    assert seconds == pytest.approx(4 * 5 + 0.7)
-
-
 def test_a_tool_that_does_not_stop_is_not_tried_again() -> None:
     blocking = Blocking(stubborn=True)
 
@@ -198,14 +190,6 @@ def test_a_cancellation_in_the_grace_of_a_timeout_counts() -> None:
 
     found, seconds = virtually(go())
     assert (found.report.attempts, seconds) == (1, pytest.approx(6))
-
-
-@pytest.mark.parametrize(
-    "error", [PermissionFault("No."), ExecutionFault("No."), FatalFault("No."), OutcomeUnknownFault("Who knows.")]
-)
-def test_what_does_not_pass_is_a_result_at_once(error: ToolFault) -> None:
-    found, seconds = virtually(result(Failing(error)))
-    assert (fault_of(found).category, found.report.attempts, seconds) == (error.category, 1, 0)
 
 
 def test_a_bug_is_not_tried_again() -> None:

@@ -57,13 +57,6 @@ async def test_everything_that_a_server_can_answer(stage: Stage, node_servers: p
         assert zlib.decompress(zipped.data, 31) == b"hello"
 
 
-async def test_a_long_operation_tells_its_progress(stage: Stage, node_servers: pathlib.Path) -> None:
-    async with stage.play("everything", [node_servers / "mcp-server-everything", "stdio"]) as played:
-        result = await played.call("trigger-long-running-operation", duration=1, steps=4)
-        assert "Steps: 4" in result.text
-        assert played.progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
-
-
 async def test_what_a_server_may_not_ask(stage: Stage, node_servers: pathlib.Path) -> None:
     async with stage.play("everything", [node_servers / "mcp-server-everything", "stdio"]) as played:
         # This server offers what asks for a model, or for folders, only to clients that say they answer.

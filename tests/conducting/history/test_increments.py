@@ -14,7 +14,6 @@ from ripieno.canisters import (
     AssistantCanister,
     Canister,
     Controls,
-    DocumentCanister,
     InvocationCanister,
     OpaqueContent,
     ResultCanister,
@@ -102,22 +101,16 @@ def sessions(draw: st.DrawFn, *, sound: bool = False) -> list[Canister]:
 
 
 @laws
-@given(kind=kinds, canisters=sessions(), data=st.data())
-def test_going_on_is_the_same_as_beginning_anew(kind: str, canisters: list[Canister], data: st.DataObject) -> None:
+@given(kind=kinds, canisters=sessions() | histories(), other=st.booleans(), data=st.data())
+def test_going_on_is_the_same_as_beginning_anew(
+    kind: str, canisters: list[Canister], other: bool, data: st.DataObject
+) -> None:
+    """Also for conversations that are broken, and where another one comes between."""
     strategy, memory = STRATEGIES[kind], dict[object, Any]()
-    ends = sorted(data.draw(st.sets(st.integers(0, len(canisters)), max_size=30)) | {len(canisters)})
-    for end in ends:
-        assert show(strategy, canisters[:end], memory=memory) == show(strategy, canisters[:end])
-
-
-@laws
-@given(kind=kinds, canisters=histories(), data=st.data())
-def test_so_it_is_for_conversations_that_are_broken(kind: str, canisters: list[Canister], data: st.DataObject) -> None:
-    strategy, memory = STRATEGIES[kind], dict[object, Any]()
-    for end in sorted(data.draw(st.sets(st.integers(0, len(canisters)), max_size=8))):
-        assert show(strategy, canisters[:end], memory=memory) == show(strategy, canisters[:end])
-        other = [UserCanister.of("Something else."), *canisters[:end]]
-        assert show(strategy, other, memory=memory) == show(strategy, other)
+    for end in sorted(data.draw(st.sets(st.integers(0, len(canisters)), max_size=30)) | {len(canisters)}):
+        for begin in ([], [UserCanister.of("Something else.")])[: 1 + other]:
+            asked: list[Canister] = [*begin, *canisters[:end]]
+            assert show(strategy, asked, memory=memory) == show(strategy, asked)
 
 
 @given(canisters=st.one_of(sessions(), histories(), turns().map(flat)), data=st.data())
@@ -220,16 +213,6 @@ async def test_what_a_provider_wants_back_is_no_note_and_other_lines_are_no_stal
     assert noted(read(1, **first), read(2, **second), read(3)) == [1, 2]
     assert noted(read(1), read(2, **first)) == []
     assert noted(read(1), read(2, start_line=None)) == [1]
-
-
-def test_a_document_and_a_supervisor_stay_in_their_order() -> None:
-    paper = DocumentCanister(content=(TextualContent(text="d" * 60),), identifier="d")
-    canisters: list[Canister] = [SupervisorCanister.of("Be brief."), paper]
-    for number in range(20):
-        canisters += [UserCanister.of("w" * 100), AssistantCanister.of(f"{number}" * 50)]
-    shown = show(drop_oldest(250), canisters)
-    assert shown.canisters[:2] == tuple(canisters[:2])
-    assert shown.cuts > 1
 
 
 LONG = {

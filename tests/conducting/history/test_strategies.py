@@ -10,15 +10,13 @@ from ripieno.canisters import (
     AssistantCanister,
     Canister,
     InvocationCanister,
-    ResultCanister,
     SupervisorCanister,
-    TextualContent,
     UserCanister,
 )
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.serialization import deserialize_canister, serialize
-from ripieno.conducting.history import LEFT_OUT, chain, drop_oldest, is_marker, sliding_window, summarize
+from ripieno.conducting.history import LEFT_OUT, drop_oldest, is_marker, sliding_window, summarize
 from ripieno.conducting.history.settings import MAKERS
 from ripieno.descriptors.history import StrategyName
 from ripieno.exceptions import InputError, ProviderFailure, ProviderUnreachable
@@ -40,18 +38,6 @@ def spoken(number: int, first: int = 0) -> list[Canister]:
     return said
 
 
-def called(number: int) -> list[Canister]:
-    """One question, and so many answers that each call."""
-    said: list[Canister] = [UserCanister.of("the task")]
-    for turn in range(number):
-        said += [
-            AssistantCanister(),
-            InvocationCanister(identifier=f"c{turn}", name=f"read{turn}"),
-            ResultCanister(invocation_id=f"c{turn}", content=(TextualContent(text=f"content {turn}".ljust(300)),)),
-        ]
-    return said
-
-
 async def test_the_oldest_exchanges_go_and_supervisors_stay() -> None:
     shown = await drop_oldest(300).show([BRIEF, *spoken(6), UserCanister.of("And now?")])
     assert words(shown.canisters) == [
@@ -65,35 +51,12 @@ async def test_the_oldest_exchanges_go_and_supervisors_stay() -> None:
     assert (shown.left_out, shown.cuts, shown.excess) == (8, 1, 0)
 
 
-async def test_the_task_stays_while_it_is_worked_on() -> None:
-    shown = await drop_oldest(300).show([BRIEF, *called(8)])
-    assert words(shown.canisters)[:3] == ["Be brief.", "the task", LEFT_OUT[:12]]
-    assert words(shown.canisters)[3:] == words(called(8)[-len(shown.canisters) + 3 :])
-    assert isinstance(shown.canisters[3], AssistantCanister)
-
-
 async def test_what_is_too_large_is_shown_and_said() -> None:
     large = UserCanister.of("x" * 4000)
     shown = await drop_oldest(300).show([*spoken(2), large])
     assert words(shown.canisters) == [LEFT_OUT[:12], "x" * 12]
     assert 700 < shown.excess < 800
     assert not (await drop_oldest(300).show(spoken(2))).excess
-
-
-async def test_a_window_moves_seldom() -> None:
-    window = sliding_window(exchanges=8, keep=0.25)
-    lengths = [len((await window.show([BRIEF, *spoken(number)])).canisters) for number in range(7, 16)]
-    # The supervisor, two canisters an exchange, and the marker after a cut.
-    assert lengths == [15, 17, 6, 8, 10, 12, 14, 16, 18]
-
-
-async def test_in_a_chain_each_goes_on_from_the_one_before() -> None:
-    both = chain(sliding_window(exchanges=8), drop_oldest(180, keep=0.5))
-    shown = await both.show([BRIEF, *spoken(9)])
-    assert [is_marker(one) for one in shown.canisters] == [False, True, *[False] * (len(shown.canisters) - 2)]
-    assert shown.left_out + len(shown.canisters) - 1 == 19
-    assert not shown.excess
-    assert (await chain().show([BRIEF])).canisters == (BRIEF,)
 
 
 @pytest.mark.parametrize(

@@ -74,12 +74,6 @@ def test_a_result_is_stale_when_a_later_call_of_its_key_succeeds() -> None:
     assert notes([*BEGIN, *call(1, "read", "x", path="a"), *call(2, "write", "ok", path="a")]) == []
 
 
-def test_the_note_says_why() -> None:
-    shown = supersede([*BEGIN, *call(1, "read", LARGE, path="a"), *call(2, "write", path="a")], FILES).canisters
-    assert isinstance(shown[3], ResultCanister)
-    assert shown[3].text == "(Left out: stale since a later call of write.)"
-
-
 def test_values_of_arguments_are_never_taken_for_two() -> None:
     pairs = Supersession.of({"get": ["get:{one}:{other}"]})
     first = call(1, "get", LARGE, one="a:b", other="c")

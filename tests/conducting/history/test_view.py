@@ -19,7 +19,7 @@ from ripieno.canisters.controls import Limits
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Alert
 from ripieno.conducting import conduct
-from ripieno.conducting.history import History, Shown, drop_oldest, is_marker, sliding_window, summarize
+from ripieno.conducting.history import History, Shown, drop_oldest, is_marker, sliding_window
 from ripieno.descriptors import HistoryDescriptor
 from ripieno.exceptions import InputError, ProviderUnreachable
 from ripieno.models import Model
@@ -258,11 +258,3 @@ def test_a_descriptor_says_the_same() -> None:
         drop_oldest(900, keep=0.2, tokenizer=made[1].tokenizer),  # type: ignore[attr-defined]
     ]
     assert not History.of(HistoryDescriptor(strategy=())).cutting(900, works(1), EstimatingTokenizer())
-
-
-async def test_a_strategy_that_is_given_as_it_is_may_ask_a_model() -> None:
-    model = works(40)
-    summaries = summarize(scripted(says("They read.")), 2000)
-    conversation, _ = await run(model, summaries)
-    assert conversation.finish == "stop"
-    assert "They read." in str(model.asked[-1][0][2])

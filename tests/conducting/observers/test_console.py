@@ -1,7 +1,6 @@
 """Events on the console: their lines, and no control sequences on a terminal."""
 
 import io
-import os
 import re
 from typing import Any
 
@@ -127,11 +126,6 @@ def test_notes_may_go_elsewhere_or_nowhere() -> None:
     assert quiet.getvalue() == "a\nb\n"
 
 
-def test_standard_output_is_where_it_goes_by_default(capsys: pytest.CaptureFixture[str]) -> None:
-    show(TextDelta("a\n"))
-    assert capsys.readouterr().out == "a\n"
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -179,11 +173,3 @@ def test_nothing_that_a_model_says_acts_on_a_terminal(text: str) -> None:
 )
 def test_what_people_write_stays_as_it_is(text: str) -> None:
     assert clean(text) == text
-
-
-def test_the_real_terminal_of_a_process_is_one() -> None:
-    leader, follower = os.openpty()
-    with os.fdopen(follower, "w") as stream:
-        show(TextDelta("a\x1b[2Jb\n"), stream)
-        assert os.read(leader, 100) == b"a\\x1b[2Jb\r\n"
-    os.close(leader)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
 from ripieno.canisters.controls import Limits, Rules
-from ripieno.canisters.events import ConfirmationRequested, ExecutionBegan
 from ripieno.ensembles import Definition
 from tests.counts import count
 from tests.execution.scheduling.test_turn import Stage
@@ -300,17 +299,3 @@ async def test_a_place_is_kept_for_a_call_that_somebody_is_asked_about() -> None
     slow.answers["w"].set_result(Approve())
     await finishing
     assert stage.fates == [("w", "write"), ("f", "!limit")]
-
-
-async def test_cancelling_ends_the_question_too() -> None:
-    stage, slow = writing("write", "free")
-    stage.turn.seal(invoke("write", "w", path="a"))
-    stage.turn.seal(invoke("read", "r", path="a"))
-    finishing = asyncio.create_task(stage.turn.finish())
-    await settle_down()
-    finishing.cancel()
-    await asyncio.wait((finishing,))
-    assert slow.answers["w"].cancelled()
-    assert stage.fates == [("w", "!cancelled"), ("r", "!cancelled")]
-    asked = [type(event) for event in stage.events if isinstance(event, ConfirmationRequested | ExecutionBegan)]
-    assert asked == [ConfirmationRequested]
