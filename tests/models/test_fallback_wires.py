@@ -130,20 +130,6 @@ async def test_a_conversation_goes_on_elsewhere(first: Protocol, second: Protoco
     assert json.loads(asked_two[0].body)["model"] == "m"
 
 
-async def test_an_endpoint_that_is_left_alone_costs_nothing() -> None:
-    """With its breaker open, each turn goes to the second at once."""
-    async with two_servers(lambda _: Response(b"{}", status_code=500)) as (one, asked_one, two, asked_two):
-        providers = {"one": table(f"{one}/v1", CHAT, retries=0), "two": table(two, ANTHROPIC)}
-        configuration = {**configured(**providers), "breaker": {"failures": 1, "cooldown": 600}}
-        async with assemble(configuration) as assembly:
-            events, conversation = await conducted(assembly)
-    assert conversation.text == "Nothing is there."
-    assert (len(asked_one), len(asked_two)) == (1, 3)
-    assert [event.message for event in events if isinstance(event, Alert)][-1].startswith(
-        "two/m is asked instead of one/m: "
-    )
-
-
 async def test_providers_at_one_address_share_its_breaker() -> None:
     async with two_servers(lambda _: Response(b"{}", status_code=500)) as (one, asked, _, _):
         providers = {

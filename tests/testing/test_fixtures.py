@@ -1,7 +1,6 @@
 """The fixtures for authors of plugins and applications, as pytest runs them in a project of their own."""
 
 import importlib
-import pathlib
 
 import pytest
 
@@ -92,8 +91,3 @@ def test_what_a_failing_test_recorded_is_set_aside(pytester: pytest.Pytester) ->
     write(pytester, expected="nothing")
     pytester.runpytest_inprocess(*OPTIONS, "--ripieno-record").assert_outcomes(failed=1)
     assert [path.name for path in (pytester.path / "cassettes").iterdir()] == ["sea.jsonl.failed"]
-
-
-def test_the_plugin_is_named_where_it_is_documented() -> None:
-    page = pathlib.Path(__file__).parents[2] / "documentation" / "tutorials" / "replay.rst"
-    assert "ripieno.testing.fixtures" in page.read_text()

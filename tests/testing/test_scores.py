@@ -20,13 +20,13 @@ from ripieno.canisters import (
     TextualContent,
     UserCanister,
 )
-from ripieno.canisters.events import ArgumentsDelta, ContentSealed, Event, ReasoningDelta, TextDelta, TurnEnded, collect
+from ripieno.canisters.events import ArgumentsDelta, ContentSealed, ReasoningDelta, TextDelta, TurnEnded, collect
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.testing import call, turn
 from ripieno.testing.scores import Score
-from ripieno.testing.scores.player import WHOLE, Answer, callable_names, events_of, perform
-from ripieno.testing.scores.turns import ScoredCall, Turn
+from ripieno.testing.scores.player import WHOLE, Answer, callable_names, events_of
+from ripieno.testing.scores.turns import Turn
 from tests.counts import count
 
 
@@ -228,15 +228,6 @@ MENDING = Score.of_turns(
 )
 
 
-def test_a_turn_for_an_error_is_played_when_there_is_one() -> None:
-    def say(invocation: InvocationCanister) -> ResultCanister:
-        return bad(invocation, "No such file.") if invocation.arguments["path"] == "a" else good(invocation, "hello")
-
-    played = play(MENDING, say, ["read"])
-    texts = [one.text for one in played if isinstance(one, AssistantCanister)]
-    assert texts == ["Reading.", "That failed: No such file.", "It says hello."]
-
-
 def test_a_turn_for_an_error_is_left_out_when_there_is_none() -> None:
     played = play(MENDING, lambda invocation: good(invocation, "x"), ["read"])
     texts = [one.text for one in played if isinstance(one, AssistantCanister)]
@@ -249,12 +240,6 @@ def test_a_wire_without_a_mark_for_errors_shows_them_in_the_text() -> None:
     last = played[-1]
     assert isinstance(last, AssistantCanister)
     assert last.text == "Turn 3 of the score expects 'right' to have succeeded, but it failed: It is gone."
-
-
-def test_a_tool_that_is_not_offered_is_named() -> None:
-    answer = MENDING.answer([UserCanister.of("Go.")], ["write", "look"])
-    assert answer.finish == "stop"
-    assert text_of(answer) == "Turn 1 of the score calls 'read', which is not offered. Offered: look, write."
 
 
 def test_past_its_end_a_score_says_so() -> None:
@@ -395,15 +380,3 @@ def test_events_collect_to_the_answer(score: Score, chunk: int) -> None:
         assert max(map(len, pieces)) <= chunk
     assert isinstance(events[-1], TurnEnded)
     assert events[-1].finish == answer.finish
-
-
-async def test_performing_gives_the_same_events() -> None:
-    answer = Score.of_turns([turn("A text of some length, cut into pieces.", pace=0.0001)]).answer([], [])
-    performed: list[Event] = [event async for event in perform(answer, chunk=5)]
-    assert performed == list(events_of(answer, chunk=5))
-    assert len(performed) > 8
-
-
-def test_calls_are_values() -> None:
-    assert call("read_file", path="x") == ScoredCall(tool="read_file", arguments=call("y", path="x").arguments)
-    assert hash(turn("x", calls=[call("a", b=[1])])) == hash(turn("x", calls=[call("a", b=[1])]))

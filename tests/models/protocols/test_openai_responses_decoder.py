@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from ripieno.canisters import (
     AssistantCanister,
-    Canister,
-    InvocationCanister,
     OpaqueContent,
     TextualContent,
 )
@@ -33,7 +31,7 @@ from ripieno.models.protocols.common.decoder import AnswerDecoder
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.decoder import Decoder
 from tests.models.protocols.listening import Listening
-from tests.models.protocols.test_openai_responses_requests import THOUGHT, kept, parse
+from tests.models.protocols.test_openai_responses_requests import THOUGHT
 from tests.models.protocols.test_wires_golden import natives_of, written
 
 NAME = PROTOCOL.name
@@ -216,41 +214,12 @@ def test_shapes_that_the_wire_does_not_allow_are_errors_with_a_name() -> None:
 # What our server half makes of identifiers.
 
 
-def test_identifiers_that_we_made_mean_nothing() -> None:
-    call = InvocationCanister(identifier="c", name="f", raw="{}")
-    canisters = (AssistantCanister(content=(kept(**THOUGHT), TextualContent(text="Yes."))), call)
-    events = [event for one in canisters for event in sealed_events(one)]
-    natives = natives_of([written(PROTOCOL, [*events, TurnEnded(finish="invocations")])])
-    (item,) = [
-        one["item"] for one in natives if one["type"] == "response.output_item.done" and "call_id" in one["item"]
-    ]
-    assert item["id"].startswith("fc_")
-    output = natives[-2]["response"]["output"]
-    assert parse(*output) == canisters
-    assert collect(
-        PROTOCOL.decode({"object": "response", "status": "completed", "output": output}, "h", Identifiers())
-    ) == (canisters)
-
-
-def sealed_events(canister: Canister) -> list[Event]:
-    if isinstance(canister, InvocationCanister):
-        return [InvocationSealed(index=0, invocation=canister)]
-    assert isinstance(canister, AssistantCanister)
-    return [ContentSealed(content) for content in canister.content]
-
-
 def test_a_phase_stands_in_the_message_from_its_beginning() -> None:
     beside = OpaqueContent(protocol=NAME, kind="message", data=frozendict(type="message", phase="final_answer"))
     events: list[Event] = [ContentSealed(beside), TextDelta("Yes."), ContentSealed(TextualContent(text="Yes."))]
     natives = natives_of([written(PROTOCOL, [*events, TurnEnded(finish="stop")])])
     items = [one["item"] for one in natives if "item" in one]
     assert [item["phase"] for item in items] == ["final_answer", "final_answer"]
-
-
-def test_a_text_whose_end_never_came_is_whole_at_the_end() -> None:
-    natives = natives_of([written(PROTOCOL, [TextDelta("On"), TextDelta("e"), TurnEnded(finish="length")])])
-    assert natives[-2]["response"]["output"][0]["content"][0]["text"] == "One"
-    assert natives[-2]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
 
 
 # The short way through the decoder.

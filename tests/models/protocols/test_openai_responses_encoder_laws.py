@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from frozendict import frozendict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import ImageContent, ResultCanister, TextualContent
@@ -311,17 +311,3 @@ def item(place: int, identifier: str, arguments: str) -> dict[str, Any]:
         "id": f"fc_ripieno_TOKEN_{place}",
         "status": "completed",
     }
-
-
-def test_the_laws_are_about_every_event() -> None:
-    """They would hold for empty answers, too."""
-    found = set[type]()
-
-    @settings(max_examples=60, database=None, derandomize=True)
-    @given(events=answers())
-    def look(events: list[Event]) -> None:
-        found.update(map(type, events))
-
-    look()
-    calls = {InvocationBegan, ArgumentsDelta, InvocationSealed, ResultReady}
-    assert found == {TurnBegan, TextDelta, ReasoningDelta, ContentSealed, *calls, TurnEnded}

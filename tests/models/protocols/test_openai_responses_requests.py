@@ -20,13 +20,11 @@ from ripieno.canisters import (
     TextualContent,
     UserCanister,
 )
-from ripieno.ensembles import Ensemble
-from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
 from ripieno.models.model import left_out
 from ripieno.models.protocols.openai_responses import PROTOCOL
-from tests.support.wire_requests import OFFER, asked, write
+from tests.support.wire_requests import write
 
 NAME = PROTOCOL.name
 HI: list[Canister] = [UserCanister.of("Hi.")]
@@ -90,15 +88,6 @@ def test_stop_sequences_are_an_error_not_a_silence() -> None:
     assert body(controls=Controls(stop=()))["model"] == "m"
 
 
-def test_controls_in_the_words_of_the_wire() -> None:
-    native = body(controls=Controls(output_tokens=99, reasoning="low", stream=False, temperature=0.5))
-    assert (native["max_output_tokens"], native["reasoning"], native["temperature"]) == (99, {"effort": "low"}, 0.5)
-    assert not {"stream", "text", "stream_options"} & native.keys()
-    for word, ours in {"none": "none", "minimal": "low", "xhigh": "high"}.items():
-        read = PROTOCOL.parse({"model": "m", "input": "Hi.", "reasoning": {"effort": word}}).controls
-        assert read.reasoning == ours
-
-
 def test_a_result_says_which_call_it_answers_wherever_that_stands() -> None:
     freeform = InvocationCanister(identifier="c", name="patch", kind="freeform", raw="x")
     result = ResultCanister(invocation_id="c", content=(TextualContent(text="done"),))
@@ -160,43 +149,6 @@ def test_the_documentation_shows_what_is_sent() -> None:
 
 # Tools.
 
-PATCH = {
-    "type": "custom",
-    "name": "apply_patch",
-    "description": "Changes files.",
-    "format": {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"},
-}
-
-
-def test_a_free_form_tool_of_a_client_is_offered_as_it_was_declared() -> None:
-    function = {"type": "function", "name": "read", "parameters": None, "strict": None}
-    tools = PROTOCOL.parse({"model": "m", "input": "Hi.", "tools": [PATCH, function]}).tools
-    assert [(tool.name, tool.description, tool.hosted) for tool in tools] == [
-        ("apply_patch", "Changes files.", "caller"),
-        ("read", "", "caller"),
-    ]
-    offer = Offer.of([Ensemble.of("client", tools)])
-    native = body(offer=offer, controls=Controls(tool_choice="apply_patch"))
-    assert native["tools"][0] == PATCH
-    assert native["tools"][1] == {"type": "function", "name": "read", "parameters": {"type": "object"}, "strict": False}
-    assert native["tool_choice"] == {"type": "custom", "name": "apply_patch"}
-    allowed = body(offer=offer, controls=Controls(allowed_tools=("apply_patch",)), allowed_tools=True)["tool_choice"]
-    assert allowed["tools"] == [{"type": "custom", "name": "apply_patch"}]
-    read = asked(PROTOCOL, json.dumps(allowed_request(allowed)).encode()).controls
-    assert (read.allowed_tools, read.tool_choice) == (("apply_patch",), "auto")
-    # Whoever knows only functions takes its input for an argument.
-    assert tools[0].schema.validate({"input": "x"}) == ()
-    assert tools[0].schema.validate({}) != ()
-
-
-def allowed_request(choice: Any) -> Any:
-    return {"model": "m", "input": "Hi.", "tools": [PATCH], "tool_choice": choice}
-
-
-def test_strict_is_what_it_is_said_to_be() -> None:
-    (invoker, *_) = OFFER.invokers
-    assert PROTOCOL.invocations.definition_of(invoker)["strict"] is False
-
 
 # Requests of clients.
 
@@ -235,6 +187,13 @@ def test_histories_of_clients() -> None:
         ResultCanister(invocation_id="c1"),
         AssistantCanister.of("Three."),
     )
+
+
+@pytest.mark.parametrize("detail", ["low", "high", "original", "auto", None])
+def test_an_image_that_stands_in_its_part_is_an_image_however_sharp(detail: str | None) -> None:
+    part = {"type": "input_image", "image_url": "data:image/png;base64,YWxwaGE=", "detail": detail}
+    image = ImageContent(data=b"alpha", mime_type="image/png")
+    assert parse({"role": "user", "content": [part]}) == (UserCanister(content=(image,)),)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Any
 
 import openai
 import pytest
-from openai.types.responses import Response as SdkResponse
 
 from ripieno.canisters import (
     AssistantCanister,
@@ -16,19 +15,12 @@ from ripieno.canisters import (
     OpaqueContent,
     TextualContent,
 )
-from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded, play
 from ripieno.jsonvalues import thaw
-from ripieno.models.protocol import Asked
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.items import is_made
-from ripieno.testing.rehearsal.server import base_url
 from tests.models.protocols import test_wires_sdk_clients as wires
-from tests.models.protocols.test_wires_golden import failed, written
 from tests.models.protocols.test_wires_sdk_clients import chat_client as client_at
-from tests.models.protocols.test_wires_sdk_clients import paces
 from tests.support.golden_wires import ANSWERS, Scenario, named, revive, usage_in
-from tests.support.loopback_models import answering as answering_with
-from tests.support.loopback_servers import serving
 
 STATUSES = {"stop": "completed", "invocations": "completed", "length": "incomplete", "filter": "incomplete"}
 REASONS = {"length": "max_output_tokens", "filter": "content_filter"}
@@ -116,40 +108,6 @@ async def test_whole(scenario: Scenario) -> None:
         check_response(await client.responses.create(**ASK), scenario)
 
 
-@scenarios
-@paces
-async def test_raw_stream(scenario: Scenario, slowly: bool) -> None:
-    """Every event has its number and its item; each item is added, and done with what it is in the end."""
-    added: dict[int, Any] = {}
-    done: dict[int, Any] = {}
-    argued: dict[int, str] = {}
-    kinds: list[str] = []
-    last: Any = None
-    async with answering(scenario, slowly=slowly) as client:
-        async for event in await client.responses.create(**ASK, stream=True):
-            assert event.sequence_number == len(kinds)
-            kinds.append(event.type)
-            last = event
-            if event.type == "response.output_item.added":
-                assert event.output_index == len(added)
-                added[event.output_index] = event.item.to_dict()
-            elif event.type == "response.output_item.done":
-                done[event.output_index] = event.item.to_dict()
-            elif event.type.endswith((".delta", ".done", ".added")):
-                where: Any = event
-                assert where.item_id == added[where.output_index].get("id", "")
-                assert where.output_index not in done
-            if event.type in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
-                argued[event.output_index] = argued.get(event.output_index, "") + event.delta
-    assert kinds[:2] == ["response.created", "response.in_progress"]
-    assert kinds[-1] == f"response.{STATUSES[scenario.expectation('served')['finish']]}"
-    check_response(last.response, scenario)
-    assert [done[place] for place in sorted(done)] == [one.to_dict() for one in last.response.output]
-    assert added.keys() == done.keys()
-    for place, text in argued.items():
-        assert text == done[place].get("arguments", done[place].get("input"))
-
-
 # The client has no class for a stranger's item.
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @scenarios
@@ -182,52 +140,4 @@ async def test_helper(scenario: Scenario) -> None:
     assert again == said
 
 
-def test_whole_answers_are_what_the_sdk_says() -> None:
-    for scenario in SERVED:
-        expected = scenario.expectation("served")
-        events = play(revive(expected["canisters"]), finish=expected["finish"], usage=usage_in(expected))
-        native = json.loads(PROTOCOL.encode(events, Asked(model="m")))
-        native["output"] = [one for one in native["output"] if not one["type"].startswith("acme:")]
-        SdkResponse.model_validate(native)
-
-
 # Reasoning of another wire is shown, and asks for nothing.
-
-
-async def test_reasoning_without_an_item_is_shown_and_not_kept() -> None:
-    foreign = OpaqueContent(protocol="elsewhere", kind="thinking", data=thaw({}))  # type: ignore[arg-type]
-    text = TextualContent(text="Yes.")
-    events = [
-        TurnBegan(),
-        ReasoningDelta("Hm. "),
-        ReasoningDelta("Well."),
-        ContentSealed(foreign),
-        TextDelta("Yes."),
-        ContentSealed(text),
-        TurnEnded(finish="stop"),
-    ]
-
-    answer = answering_with(written(PROTOCOL, events), "text/event-stream")
-    shown: list[str] = []
-    async with (
-        serving(answer) as (url, _),
-        client_at(base_url(url, PROTOCOL)) as client,
-        client.responses.stream(**ASK) as stream,
-    ):
-        async for event in stream:
-            if event.type == "response.reasoning_summary_text.delta":
-                shown.append(event.delta)
-        response = await stream.get_final_response()
-    assert shown == ["Hm. Well."]
-    assert [one.type for one in response.output] == ["reasoning", "message"]
-    returned = PROTOCOL.parse({"model": "m", "input": [one.to_dict() for one in response.output]})
-    assert returned.canisters == (AssistantCanister(content=(text,)),)
-
-
-def test_an_error_in_a_stream_is_in_its_events_too() -> None:
-    """For programs that read events by their types: the words, and the response that failed."""
-    *_, error, response = (
-        json.loads(line[6:]) for line in failed(PROTOCOL, "It is gone.").split(b"\n") if line[:5] == b"data:"
-    )
-    assert (error["type"], error["message"], error["error"]["message"]) == ("error", "It is gone.", "It is gone.")
-    assert response["response"]["error"] == {"code": "server_error", "message": "It is gone."}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
+from ripieno.canisters import Canister, Controls, InvocationCanister, OpaqueContent, ResultCanister
 from ripieno.descriptors.names import EXPOSED_NAME
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
@@ -56,19 +56,6 @@ def test_both_forms_of_a_function_are_one_tool() -> None:
     assert CHAT.parse({"model": "m", "messages": [], "tools": [READ]}).tools[0] == flat
 
 
-def test_names_that_not_every_provider_takes_are_given_back() -> None:
-    asked = parse({"type": "function", "name": "3.read"}, READ)
-    exposed = str(asked.tools[0].exposed)
-    assert EXPOSED_NAME.match(exposed)
-    assert client_form(asked)(exposed) == ClientForm(name="3.read")
-    call = {"type": "function_call", "call_id": "c", "name": "3.read", "arguments": "{}"}
-    read = parse(
-        {"type": "function", "name": "3.read"}, input=[call], tool_choice={"type": "function", "name": "3.read"}
-    )
-    assert isinstance(read.canisters[1], InvocationCanister)
-    assert (read.canisters[1].name, read.controls.tool_choice) == (exposed, exposed)
-
-
 # Namespaces.
 
 
@@ -86,7 +73,7 @@ def test_what_stands_in_a_namespace_is_seen_under_a_flat_name() -> None:
 
 
 def test_a_namespace_speaks_for_tools_that_say_nothing() -> None:
-    asked = parse({**GIT, "tools": [{"type": "function", "name": "log"}]})
+    asked = parse({**GIT, "tools": [{"type": "function", "name": "log", "parameters": None, "strict": None}]})
     assert asked.tools[0].description == "A repository."
 
 
@@ -203,6 +190,8 @@ def test_a_free_form_tool_is_a_function_for_whoever_knows_no_other() -> None:
     own = sent(RESPONSES, asked)
     assert (own["tools"], own["tool_choice"]["type"]) == ([PATCH], "custom")
     assert [item["type"] for item in own["input"][1:]] == ["custom_tool_call", "custom_tool_call_output"]
+    only = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "custom", "name": "apply_patch"}]}
+    assert sent(RESPONSES, parse(PATCH, tool_choice=only), allowed_tools=True)["tool_choice"] == only
     plain = sent(RESPONSES, asked, custom_tools=False)
     assert (plain["tools"][0]["type"], plain["tool_choice"]["type"]) == ("function", "function")
     assert plain["input"][1:] == [
@@ -298,14 +287,6 @@ def test_allowed_tools_of_any_kind(nested: bool) -> None:
 # What is remembered.
 
 
-def test_the_same_tools_are_read_once_and_others_are_others() -> None:
-    first, again, other = parse(GIT, READ), parse(GIT, READ), parse(READ)
-    assert first.tools is again.tools
-    assert [tool.name for tool in other.tools] == ["read"]
-    changed = parse({**READ, "description": "Reads more."})
-    assert changed.tools[0].description == "Reads more."
-
-
 def test_nothing_of_a_clients_keys_is_kept() -> None:
     asked = parse({"type": "mcp", "server_label": "kept_label", "headers": {"Authorization": "SECRET"}}, READ)
     assert asked.hosted == (HostedTool(kind="mcp", label="kept_label"),)
@@ -342,3 +323,49 @@ def test_what_is_wrong_in_a_conversation_is_named_with_its_place() -> None:
     with pytest.raises(RequestInvalidity, match="'narrator'") as chat:
         CHAT.parse({"model": "m", "messages": [{"role": "narrator"}]})
     assert chat.value.parameter == "messages"
+
+
+# What coding agents add to a conversation.
+
+
+def said(*items: Any, **members: Any) -> Asked:
+    return RESPONSES.parse({"model": "m", "input": [*items, {"role": "user", "content": "Go."}], **members})
+
+
+def added(*tools: Any, name: str = "functions") -> dict[str, Any]:
+    return {
+        "type": "additional_tools",
+        "role": "developer",
+        "tools": [{"type": "namespace", "name": name, "tools": tools}],
+    }
+
+
+def function(name: str, description: str = "") -> dict[str, Any]:
+    return {"type": "function", "name": name, "description": description, "parameters": {"type": "object"}}
+
+
+def test_tools_in_the_conversation_are_offered_with_the_others() -> None:
+    script = {"type": "custom", "name": "exec", "description": "Runs a script."}
+    called = {"type": "custom_tool_call", "call_id": "c", "name": "exec", "namespace": "functions", "input": "1;"}
+    output = {"type": "custom_tool_call_output", "call_id": "c", "output": "done"}
+    read = said(added(script, function("wait")), called, output, tools=[function("shell")])
+    assert [tool.exposed for tool in read.tools] == ["shell", "functions__exec", "functions__wait"]
+    # The item itself is nothing that anybody has said, and a call has the name that the model sees.
+    assert not any(
+        isinstance(one, OpaqueContent) for canister in read.canisters for one in getattr(canister, "content", ())
+    )
+    (call,) = [one for one in read.canisters if isinstance(one, InvocationCanister)]
+    assert call.name == "functions__exec"
+
+
+def test_tools_that_are_added_again_are_those_that_were_added_last() -> None:
+    read = said(added(function("wait"), function("stop")), added(function("wait", "Longer.")))
+    assert [(tool.exposed, tool.description) for tool in read.tools] == [("functions__wait", "Longer.")]
+
+
+def test_a_tool_that_is_declared_twice_is_refused() -> None:
+    item = {"type": "additional_tools", "tools": [function("shell")]}
+    with pytest.raises(RequestInvalidity, match="shell"):
+        said(item, tools=[function("shell")])
+    with pytest.raises(RequestInvalidity, match="tools is a list of objects"):
+        said({"type": "additional_tools", "tools": "shell"})

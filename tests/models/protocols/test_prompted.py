@@ -6,7 +6,6 @@ import json
 import pathlib
 import re
 import textwrap
-import tomllib
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -31,7 +30,6 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.events import Alert, Event, ExecutionBegan, TurnEnded
 from ripieno.canisters.faults import Fault
-from ripieno.descriptors.configuration import read_configuration
 from ripieno.descriptors.providers import CAPABILITY_KEYS
 from ripieno.descriptors.reader.kinds import Text
 from ripieno.exceptions import InputError, NameAbsence
@@ -131,15 +129,12 @@ def chunk(delta: Any, finish: str | None = None) -> dict[str, Any]:
     return {"model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
 
-def said(stream: bool, text: str, calls: Any = ()) -> Response:
+def said(stream: bool, text: str) -> Response:
     """One answer of a chat server, in pieces of a few characters or whole."""
-    finish = "tool_calls" if calls else "stop"
     if not stream:
-        message = {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
-        return JSONResponse({"model": "m", "choices": [{"index": 0, "message": message, "finish_reason": finish}]})
-    chunks = [chunk({"content": text[at : at + 3]}) for at in range(0, len(text), 3)]
-    chunks += [chunk({"tool_calls": list(calls)})] if calls else []
-    chunks.append(chunk({}, finish))
+        message = {"role": "assistant", "content": text}
+        return JSONResponse({"model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+    chunks = [*(chunk({"content": text[at : at + 3]}) for at in range(0, len(text), 3)), chunk({}, "stop")]
     data = "".join(f"data: {json.dumps(one)}\n\n" for one in chunks) + "data: [DONE]\n\n"
     return StreamingResponse(iter([data]), media_type="text/event-stream")
 
@@ -168,24 +163,14 @@ async def test_calls_that_a_server_leaves_in_the_text_run(tmp_path: Any, stream:
         assert json.loads(asked[1].body)["messages"][-2]["tool_calls"][0]["function"]["name"] == "read_file"
 
 
-async def test_native_calls_and_requests_without_tools_leave_the_text_alone(tmp_path: Any) -> None:
-    native = [
-        {"index": 0, "id": "c", "type": "function", "function": {"name": "read_file", "arguments": '{"path":"b.txt"}'}}
-    ]
-    answers = iter([said(True, "So.", native), said(True, "Done.")])
-
+async def test_requests_without_tools_leave_the_text_alone(tmp_path: Any) -> None:
     async def answer(_: HttpRequest) -> Response:
-        return next(answers)
+        return said(True, MARKUP)
 
     async with serving(answer) as (url, _asked):
         provider = {"protocol": "openai-chat", "base_url": url, "capabilities": {"text_calls": True}}
-        async with house(tmp_path, provider) as (assembly, controls):
-            conversation = await assembly.conduct("Go.", model="house/m", controls=controls)
-            calls = [one for one in conversation.canisters if isinstance(one, InvocationCanister)]
-            assert [one.identifier for one in calls] == ["c"]
-            answers = iter([said(True, MARKUP)])
+        async with house(tmp_path, provider) as (assembly, _):
             for none in (Controls(tool_choice="none"), Controls(allowed_tools=())):
-                answers = iter([said(True, MARKUP)])
                 conversation = await assembly.conduct("Go.", model="house/m", controls=none)
                 assert conversation.text == MARKUP
 
@@ -352,30 +337,16 @@ def test_the_processors_of_a_whole_answer() -> None:
 
 # What the documentation says.
 
-PAGE = pathlib.Path(__file__).parents[3] / "documentation" / "reference" / "protocols" / "prompted.rst"
-
-
-def blocks(kind: str) -> list[str]:
-    found = re.findall(rf"^\.\. code-block:: {kind}\n\n((?:    .*\n|\n)+)", PAGE.read_text(), re.MULTILINE)
-    return [textwrap.dedent(block).strip() for block in found]
-
 
 def test_the_examples_of_the_page_are_good() -> None:
-    for block in blocks("toml"):
-        configuration, problems = read_configuration(tomllib.loads(block))
-        assert problems == ()
-        assert configuration is not None
-        assert configuration.providers
-    called, answered = blocks("text")
-    assert calls_in(called) == [("read_file", {"path": "README.rst"})]
-    assert calls_in(answered) == []
+    page = pathlib.Path(__file__).parents[3] / "documentation" / "reference" / "protocols" / "prompted.rst"
+    called, answered = re.findall(r"^\.\. code-block:: text\n\n((?:    .*\n|\n)+)", page.read_text(), re.MULTILINE)
+    assert calls_in(textwrap.dedent(called).strip()) == [("read_file", {"path": "README.rst"})]
     result = ResultCanister(invocation_id="call_1_0", content=(TextualContent(text="Use <tool_call> to call a tool."),))
-    assert written_result(result, "read_file") == answered
+    assert written_result(result, "read_file") == textwrap.dedent(answered).strip()
 
 
-def test_every_style_can_be_named_and_is_on_the_page() -> None:
+def test_every_style_can_be_named() -> None:
     (key,) = [key for key in CAPABILITY_KEYS if key.name == "text_form"]
     assert isinstance(key.kind, Text)
     assert tuple(key.kind.choices) == tuple(STYLES)
-    page = PAGE.read_text()
-    assert all(f"* - ``{name}``" in page for name in STYLES)

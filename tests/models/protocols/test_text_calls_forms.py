@@ -42,13 +42,6 @@ def test_texts_around_calls_stay(form: str, example: str) -> None:
         assert taken_apart(chunks) == whole
 
 
-@EVERY
-def test_several_calls_with_text_between(form: str, example: str) -> None:
-    text = f"One:\n{example}\nTwo:\n{example}\n\n{example}"
-    assert calls_in(text) == ([] if form in WHOLE else [READ] * 3)
-    assert taken_apart(list(text)) == taken_apart(text)
-
-
 def test_two_forms_in_one_answer() -> None:
     for first, second in itertools.product(MARKED, MARKED):
         text = f"{first}\n{second}"

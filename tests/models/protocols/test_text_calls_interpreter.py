@@ -26,7 +26,6 @@ from ripieno.canisters.events import (
     collect,
 )
 from ripieno.models.protocol import Identifiers
-from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.text_calls.interpreter import Interpreter
 from tests.models.protocols.text_call_examples import TOOLS
 
@@ -60,12 +59,6 @@ def test_a_call_comes_out_between_its_texts(deltas: bool) -> None:
     ]
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Let me look.\n\n\nSo."
     assert call.arguments == {"path": "a.txt"}
-
-
-def test_a_call_is_sealed_as_soon_as_it_is_whole() -> None:
-    interpreter = Interpreter(TOOLS, Identifiers())
-    interpreter.hear([TurnBegan(), TextDelta(CALL[:-1])])
-    assert any(isinstance(event, InvocationSealed) for event in interpreter.hear([TextDelta(">")]))
 
 
 def test_blanks_beside_calls_are_not_said() -> None:
@@ -153,16 +146,6 @@ def test_an_echo_of_what_a_tool_or_a_document_says_is_no_call(canister: Any) -> 
     assert collect(heard(events, (canister,))) == collect(events)
     other = CALL.replace("a.txt", "b.txt")
     assert any(isinstance(one, InvocationCanister) for one in collect(heard(answer(other), (canister,))))
-
-
-def test_whole_answers_go_the_same_way() -> None:
-    native = {"choices": [{"message": {"role": "assistant", "content": f"So. {CALL}"}, "finish_reason": "stop"}]}
-    identifiers = Identifiers()
-    events = Interpreter(TOOLS, identifiers).hear(CHAT.decode(native, "house", identifiers))
-    said, call = collect(events)
-    assert said == AssistantCanister.of("So. ")
-    assert isinstance(call, InvocationCanister)
-    assert call.arguments == {"path": "a.txt"}
 
 
 def test_where_only_declared_tools_count_others_are_text() -> None:

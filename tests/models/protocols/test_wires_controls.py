@@ -3,9 +3,6 @@
 import json
 from typing import Any
 
-import anthropic.types
-import openai.types.chat
-import openai.types.responses
 import pytest
 from hypothesis import given
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
@@ -26,44 +23,6 @@ from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from tests.models.protocols import wire_strategies
 from tests.models.protocols.sdk_types import GENERATE_CONTENT, model_problems, problems
 from tests.support.wire_requests import ENSEMBLE, NO_TOOLS, OFFER, PATH, asked, both, write
-
-MARK = {"type": "ephemeral"}
-
-
-def test_tools_are_what_the_sdk_says() -> None:
-    native = json.loads(write(ANTHROPIC, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
-    assert problems(native, list[anthropic.types.ToolParam]) == []
-    assert native == [
-        {"name": "list_rooms", "input_schema": {"type": "object"}},
-        # The last one marks what a provider's cache keeps.
-        {"name": "read_file", "description": "Reads a file.", "input_schema": PATH, "cache_control": MARK},
-    ]
-    declared = json.loads(write(GEMINI, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
-    assert model_problems({"tools": declared}, GENERATE_CONTENT) == []
-    assert declared == [
-        {
-            "functionDeclarations": [
-                {"name": "list_rooms", "parametersJsonSchema": {"type": "object"}},
-                {"name": "read_file", "description": "Reads a file.", "parametersJsonSchema": PATH},
-            ]
-        }
-    ]
-    flat = json.loads(write(RESPONSES, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
-    assert problems(flat, list[openai.types.responses.ToolParam]) == []
-    assert flat == [
-        {"type": "function", "name": "list_rooms", "parameters": {"type": "object"}, "strict": False},
-        {
-            "type": "function",
-            "name": "read_file",
-            "description": "Reads a file.",
-            "parameters": PATH,
-            "strict": False,
-        },
-    ]
-    chat = json.loads(write(CHAT, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
-    assert problems(chat, list[openai.types.chat.ChatCompletionToolParam]) == []
-    assert [tool["function"]["name"] for tool in chat] == ["list_rooms", "read_file"]
-    assert chat[1]["function"]["parameters"] == PATH
 
 
 @both
@@ -201,15 +160,6 @@ def test_where_one_call_comes_at_a_time_no_wire_speaks_of_parallel_ones(protocol
             for one in (parallel, None)
         )
         assert said == unsaid
-
-
-def test_allowed_tools_are_read() -> None:
-    controls = Controls(allowed_tools=("read_file",), tool_choice="required")
-    body = write(CHAT, [UserCanister.of("Hi.")], offer=OFFER, controls=controls, allowed_tools=True)
-    read = asked(CHAT, body).controls
-    assert (read.allowed_tools, read.tool_choice) == (("read_file",), "required")
-    plain_words = json.loads(write(CHAT, [UserCanister.of("Hi.")], offer=OFFER, controls=controls))
-    assert plain_words["tool_choice"] == "required"
 
 
 @both

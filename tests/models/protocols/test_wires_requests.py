@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import anthropic.types
-import openai.types.chat
 import pytest
 from frozendict import frozendict
 from hypothesis import given
@@ -99,32 +98,16 @@ def _has_details(canister: Canister) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    ("hint", "good", "bad"),
-    [
-        (anthropic.types.MessageParam, {"role": "user", "content": "x"}, {"role": "user", "content": "x", "name": "n"}),
-        (anthropic.types.ToolParam, {"name": "f", "input_schema": {"type": "object"}}, {"name": "f"}),
-        (
-            openai.types.chat.ChatCompletionToolParam,
-            {"type": "function", "function": {"name": "f"}},
-            {"type": "function", "function": {"name": "f", "schema": {}}},
-        ),
-        (
-            openai.types.chat.ChatCompletionMessageParam,
-            {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "x"}]},
-            {"role": "tool", "tool_call_id": "1", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
-        ),
-        (
-            anthropic.types.MessageParam,
-            {"role": "user", "content": [{"type": "text", "text": "x"}]},
-            {"role": "user", "content": [{"type": "text", "text": "x", "extra": 1}]},
-        ),
-    ],
-)
-def test_the_types_of_the_sdk_are_strict(hint: Any, good: Any, bad: Any) -> None:
+def test_the_types_of_the_sdk_are_strict() -> None:
     """The check itself: it must be able to fail."""
-    assert problems(good, hint) == []
-    assert problems(bad, hint) != []
+    hint, part = anthropic.types.MessageParam, {"type": "text", "text": "x"}
+    assert problems({"role": "user", "content": [part]}, hint) == []
+    for bad in (
+        {"content": "x"},
+        {"role": "user", "content": "x", "name": "n"},
+        {"role": "user", "content": [{**part, "x": 1}]},
+    ):
+        assert problems(bad, hint) != []
 
 
 # What is not sent.
@@ -185,7 +168,6 @@ BROKEN = [
     ("changes", "words"),
     [
         ({"model": None}, "no model"),
-        ({"model": 7}, "no model"),
         ({"messages": None}, "no messages"),
         ({"messages": ["x"]}, "messages is a list of objects"),
         ({"messages": [{"role": "narrator", "content": "x"}]}, "'narrator'"),
@@ -194,13 +176,8 @@ BROKEN = [
         ({"tools": {}}, "tools is a list"),
         ({"tools": [7]}, "tools is a list of objects"),
         ({"tools": [{"type": "function", "function": {}}, {}]}, "A tool has no"),
-        ({"temperature": "hot"}, "temperature is a number"),
-        ({"max_tokens": 0}, "max_tokens is an integer"),
-        ({"max_tokens": 1.5}, "max_tokens is an integer"),
-        ({"stream": "yes"}, "stream is true or false"),
         ({"tool_choice": 7}, "tool_choice is an object"),
         ({"tool_choice": {"type": "magic"}}, "cannot be read|'magic'"),
-        ({"stop": 7, "stop_sequences": 7}, "is a text or a list of texts"),
         ({"reasoning_effort": "huge", "output_config": {"effort": "huge"}}, "'huge'"),
         ({"messages": [{"role": "user", "content": BROKEN}]}, "invalid base64|is not supported here"),
         ({"messages": [{"role": "user", "content": BROKEN[::-1]}]}, "invalid base64"),

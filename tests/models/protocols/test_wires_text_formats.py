@@ -13,7 +13,6 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 
 from ripieno.canisters import Controls, UserCanister
 from ripieno.canisters.controls import Format
-from ripieno.canisters.serialization import describe
 from ripieno.descriptors.configuration import read_configuration
 from ripieno.descriptors.control_keys import make_controls
 from ripieno.exceptions import InputError
@@ -109,12 +108,6 @@ def test_what_is_no_format_in_a_file(table: Any) -> None:
     descriptor, found = read_configuration({"model": {"format": table}})
     assert descriptor is None
     assert "format must be a table" in found[0].message
-
-
-def test_a_format_is_shown_with_the_other_controls() -> None:
-    shown = describe(Controls(format=FITTING))["format"]
-    assert shown["schema"]["required"] == ["city"]
-    assert json.loads(json.dumps(shown)) == shown
 
 
 def test_how_many_calls_may_be_run_meanwhile() -> None:

@@ -317,10 +317,3 @@ async def test_a_key_that_no_header_can_carry(fields: dict[str, Any]) -> None:
     assert "cannot" not in error.hint
     assert "character that is invalid in an HTTP header" in str(error)
     assert ("X-It" if "headers" in fields else "api_key") in str(error)
-
-
-def test_a_key_is_not_printed() -> None:
-    shown = repr(endpoint("http://127.0.0.1", headers={"X-Token": "token-value"}))
-    assert "house" in shown
-    assert KEY not in shown
-    assert "token-value" not in shown

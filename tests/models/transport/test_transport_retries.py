@@ -86,17 +86,6 @@ async def test_a_page_for_people_is_not_asked_for_again(kind: str, stream: bool)
     assert (len(asked), error.retryable, error.elsewhere) == (1, False, True)
 
 
-@every
-async def test_an_answer_that_ends_early_after_it_has_said_something_is_not(protocol: Protocol) -> None:
-    events: list[Event] = []
-    async with serving(saying(lambda: _until(protocol, b"[DONE] is only text."))) as (url, asked):
-        with pytest.raises(WireInvalidity, match="without its terminal event") as caught:
-            await listen(model_at(url, protocol), events)
-    assert caught.value.retryable
-    assert any(isinstance(event, TextDelta) for event in events)
-    assert len(asked) == 1
-
-
 def _until(protocol: Protocol, words: bytes) -> Response:
     """The events of an answer before the first one that has these words."""
     parts = golden(protocol, "sse").split(b"\n\n")

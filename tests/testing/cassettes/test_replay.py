@@ -141,11 +141,6 @@ TURNS = (
 )
 
 
-@pytest.mark.parametrize("protocol", WIRES)
-async def test_a_run_is_the_same_again(tmp_path: pathlib.Path, protocol: str) -> None:
-    await record_and_replay(tmp_path / "c", TURNS, protocol=protocol, confirmer=Answers(Approve()))
-
-
 async def test_the_cassette_is_the_owners_alone_and_has_the_lines_of_its_format(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "c"
     await record_and_replay(path, TURNS, confirmer=Answers(Approve()))

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import dataclasses
 import json
 import pathlib
 import resource
@@ -13,9 +12,7 @@ import pytest
 
 from ripieno.approvals import Approve
 from ripieno.canisters import Conversation
-from ripieno.canisters.controls import Rules
 from ripieno.exceptions import InputError
-from ripieno.execution import Execution
 from ripieno.storage.redaction import Redactor
 from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay
@@ -24,7 +21,7 @@ from ripieno.testing.cassettes.recorder import LIMIT
 from ripieno.testing.wires import model_of
 from tests.origins.mcp.test_http import at, web
 from tests.support.command_line import User
-from tests.support.toml_ensembles import make_ensemble, server, surround
+from tests.support.toml_ensembles import server
 from tests.testing.cassettes.test_replay import Answers, Records, same
 
 CANARY = "canary/q8ZkT2vPz81mNc04"
@@ -142,23 +139,6 @@ async def test_both_directions_are_recorded_and_played_without_the_server(
     assert not (tmp_path / "started").exists()
     assert same(after.kept[: len(after.kept) // 2]) == same(before.kept[: len(before.kept) // 2])
     assert replay.left == 0
-
-
-async def test_nobody_listens_unless_it_is_recorded(tmp_path: pathlib.Path) -> None:
-    surroundings = surround(tmp_path)
-    execution = Execution(rules=Rules(approve=("it.greet",)))
-    for tapped in (False, True):
-        file = tmp_path / f"c{tapped}"
-        with Recorder(file, variables={}) as recording:
-            tap = recording.tap if tapped else None
-            ensemble = make_ensemble(server("well_behaved.py"), dataclasses.replace(surroundings, tap=tap))
-            async with ensemble:
-                exposed = ensemble.access_invoker("greet").exposed
-                turns = [turn(calls=[call(exposed, "one", name="Ada")]), turn("Done.")]
-                recorded = await recording.conduct(model_of(turns), "Go.", ensembles=[ensemble], execution=execution)
-        heard = lines(file, "mcp")
-        assert bool(heard) == tapped
-        assert await Replay(file, variables={}).conduct() == recorded
 
 
 def messages(file: pathlib.Path, *said: Mapping[str, Any], secrets: Sequence[str] = ()) -> list[dict[str, Any]]:
