@@ -32,8 +32,12 @@ async def test_a_tool_of_the_application_is_open(tmp_path: pathlib.Path) -> None
 def test_settings_that_are_wrong() -> None:
     (problem,) = check(TEXT.replace('"client" }', '"client", function = "a:b" }'))
     assert (problem.key, problem.message) == ("invokers[0].invocable.function", "[invocable] has no key function")
-    (problem,) = check(f'{TEXT}\n[connection]\norigin = "client"')
-    assert problem.key == "connection.origin"
+    for origin in ("client", "command", "http"):
+        (problem,) = check(f'[ensemble]\nname = "it"\n[connection]\norigin = "{origin}"')
+        assert (problem.key, problem.message) == (
+            "connection.origin",
+            f"nothing can be connected to the origin {origin}",
+        )
 
 
 def test_origins_have_the_names_of_their_registration() -> None:

@@ -170,9 +170,3 @@ def test_settings_that_are_wrong(text: str, key: str, message: str) -> None:
     (problem,) = check(text)
     assert problem.key == key
     assert message in problem.message
-
-
-def test_a_connection_makes_no_sense() -> None:
-    connection = '[connection]\norigin = "command"\n'
-    (problem,) = check(tool(["true"]).replace("[[invokers]]", f"{connection}[[invokers]]"))
-    assert (problem.key, problem.message) == ("connection.origin", "nothing can be connected to the origin command")

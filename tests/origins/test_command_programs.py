@@ -62,12 +62,6 @@ def text_of(result: ResultCanister) -> str:
     return str(getattr(result.content[0], "text", "")) if result.error is None else result.error.text()
 
 
-async def test_both_streams_and_the_exit_code(start: Callable[..., Call]) -> None:
-    result = await result_of(start(["sh", "-c", "echo out; echo err >&2"]))
-    assert text_of(result) == "out\n--- standard error ---\nerr\n[exit code 0]"
-    assert result.report.exit_code == 0
-
-
 async def test_what_is_left_running_is_told(start: Callable[..., Call], alive: Living) -> None:
     result = await result_of(start(["sh", "-c", f"exec 9>{alive.path}; sleep 600 & sleep 600 & echo done"]))
     assert "2 processes that were left running: ended" in text_of(result)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,15 +50,18 @@ def read(files: Workspace, path: str) -> bytes:
 
 
 def snapshot(folder: pathlib.Path) -> dict[str, bytes | str]:
-    """Everything beneath a folder."""
-    return {
-        str(path.relative_to(folder)): os.readlink(path)
-        if path.is_symlink()
-        else path.read_bytes()
-        if path.is_file()
-        else ""
-        for path in sorted(folder.rglob("*"))
-    }
+    """The contents of all files beneath a folder, which may be missing, and where its links point."""
+    return {name: data for name, (*_, data) in look(folder).items()} if folder.exists() else {}
+
+
+def look(folder: pathlib.Path) -> dict[str, tuple[int, int, bytes | str]]:
+    """A folder and everything beneath it: permissions, numbers of the files, contents, and where links point."""
+    found: dict[str, tuple[int, int, bytes | str]] = {}
+    for path in (folder, *sorted(folder.rglob("*"))):
+        about = path.lstat()
+        data = os.readlink(path) if path.is_symlink() else path.read_bytes() if stat.S_ISREG(about.st_mode) else ""
+        found[str(path.relative_to(folder))] = (about.st_mode, about.st_ino, data)
+    return found
 
 
 #: Exchanges pairs of names, over and over, until its input ends.

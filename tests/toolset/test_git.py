@@ -464,13 +464,3 @@ async def test_the_refusal_names_the_setting_and_the_operator_may_accept_it(work
         assert "settings = [...] under [configuration.git]" in text_of(result)
     async with tools_of("git", workspace, {"settings": ["filter.it.*"]}) as tools:
         assert (await tools("git_status", directory="it")).error is None
-
-
-async def test_in_a_sandbox_the_same_works(workspace: pathlib.Path) -> None:
-    make_repository(workspace / "it")
-    async with tools_of("git", workspace, sandbox={"level": "auto"}) as tools:
-        await good(tools, "git_commit", message="confined", all=True)
-        await good(tools, "git_checkout", target="new", create=True)
-        await good(tools, "git_clone", source="it", directory="copy")
-        assert "confined" in await good(tools, "git_log", directory="copy")
-    assert snapshot(workspace / "copy")["file.txt"] == b"three\n"

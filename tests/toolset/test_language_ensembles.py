@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import venv
 import zipfile
@@ -16,7 +15,6 @@ from ripieno.approvals import Approve
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.jsonvalues import freeze
-from tests.skips import needs
 from tests.support.command_line import User
 from tests.support.toml_ensembles import SERVERS
 from tests.toolset.bundled_tools import write_program
@@ -139,50 +137,6 @@ async def test_containers_and_clusters_always_ask(user: User) -> None:
             result = await execute(assembly, invoker.name, command="version")
             assert result.error is not None
             assert result.error.category == "denied"
-
-
-NEEDS = {name: needs(name) for name in ("cargo", "npm")}
-
-
-def toolchain() -> str:
-    """What rustup puts into PATH finds a toolchain in the home only, and a tool has a home of its own."""
-    done = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-@NEEDS["cargo"]
-async def test_rust_for_real(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{toolchain()}/bin:/usr/bin:/bin")
-    (user.workspace / "src").mkdir()
-    (user.workspace / "Cargo.toml").write_text('[package]\nname = "tiny"\nversion = "0.1.0"\nedition = "2021"\n')
-    (user.workspace / "src" / "lib.rs").write_text(
-        "pub fn twice(x: i32) -> i32 { return x + x; }\n#[test]\nfn works() { assert_eq!(twice(2), 4); }\n"
-    )
-    async with playing(user, "rust") as assembly:
-        tools = assembly.ensembles[0].invokers
-        result = await execute(assembly, "cargo", command="test")
-        assert result.error is None, result.error
-        assert "1 passed" in result.text
-        if "rustfmt" in tools:
-            result = await execute(assembly, "rustfmt", paths=["src/lib.rs"], check=True)
-            assert result.error is not None
-            result = await execute(assembly, "rustfmt", paths=["src/lib.rs"])
-            assert result.error is None
-            assert "return x + x;\n}" in (user.workspace / "src" / "lib.rs").read_text()
-        if "clippy" in tools:
-            result = await execute(assembly, "clippy", deny_warnings=True)
-            assert result.error is not None
-            assert "needless_return" in result.error.message
-
-
-@NEEDS["npm"]
-async def test_javascript_for_real(user: User) -> None:
-    script = {"name": "tiny", "version": "1.0.0", "scripts": {"say": "echo said"}}
-    (user.workspace / "package.json").write_text(json.dumps(script))
-    async with playing(user, "javascript") as assembly:
-        result = await execute(assembly, "npm", command="run", arguments=["say", "loudly"])
-        assert result.error is None, result.error
-        assert "said loudly" in result.text
 
 
 def wheel(folder: pathlib.Path) -> str:

@@ -30,28 +30,6 @@ def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "words"),
-    [
-        ("file_write.write_file", {"path": "new", "content": "x"}, "Wrote 1 byte to new"),
-        ("file_write.append_file", {"path": "one", "content": "x"}, "Appended 1 byte to one"),
-        ("directory.list_dir", {}, "one (1 byte)"),
-        ("directory.tree", {"path": "folder"}, "one (1 byte)"),
-        ("directory.delete_directory", {"path": "folder", "recursive": True}, "with 1 entry in it."),
-        ("search.glob", {"pattern": "one"}, "one (1 byte)"),
-        ("search.search", {"pattern": "x", "path": "folder"}, "1 line in 1 file"),
-    ],
-)
-async def test_one_thing_is_no_several(
-    workspace: pathlib.Path, tool: str, arguments: dict[str, Any], words: str
-) -> None:
-    ensemble, name = tool.split(".")
-    async with tools_of(ensemble, workspace) as tools:
-        result = await tools(name, **arguments)
-    assert result.error is None
-    assert words in text_of(result)
-
-
 #: A call that is refused, the code of its fault, and words of its message.
 REFUSALS: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
     ("file_read.read_file", {"path": "nothing"}, "not_found", ("'nothing'", "List the directory")),

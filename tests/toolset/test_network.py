@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import hashlib
-import json
 import os
 import pathlib
 import tomllib
@@ -61,22 +60,6 @@ async def network(
     )
     async with ensemble:
         yield ensemble
-
-
-async def test_the_tools_and_their_effects(surroundings: Surroundings) -> None:
-    async with network(surroundings) as ensemble:
-        effects = {one.name: one.policy.effect for one in ensemble.invokers.values()}
-        methods = {one.name: "method" in one.arguments_schema["properties"] for one in ensemble.invokers.values()}
-    assert effects == {
-        "http_request": "write",
-        "http_get": "read",
-        "http_post": "write",
-        "curl": "write",
-        "wget": "write",
-        "download": "write",
-        "upload": "write",
-    }
-    assert (methods["http_request"], methods["http_get"], methods["http_post"]) == (True, False, False)
 
 
 async def test_nothing_is_reached_before_somebody_lists_it(surroundings: Surroundings) -> None:
@@ -293,11 +276,3 @@ def test_what_is_wrong_with_a_grant(configuration: Mapping[str, Any], message: s
     with pytest.raises(ConfigurationInvalidity, match=message) as raised:
         read_grants(configuration, {"BROKEN": "secret\r\nvalue"})
     assert "secret" not in str(raised.value)
-
-
-def test_every_schema_is_narrow() -> None:
-    for file in sorted((DATA / "network" / "invokers").glob("*.toml")):
-        table = tomllib.loads(file.read_text())
-        assert table["arguments"]["additionalProperties"] is False
-        assert table["arguments"]["properties"]["url"]["maxLength"] == 8192
-        assert json.dumps(table["arguments"])

@@ -76,33 +76,6 @@ def page_of(result: ResultCanister) -> tuple[str, int | None]:
     return text + "\n", int(more[1]) if more else None
 
 
-async def test_what_is_shown_says_how_to_read_on_to_the_end(tmp_path: pathlib.Path) -> None:
-    house = House(tmp_path)
-    said = await house.call("say")
-    assert len(said.text) < 2_500
-    assert said.text.startswith("line 0 of it")
-    assert said.text.endswith("line 39999 of it, é\n")
-    handle, offset = handle_in(said)
-    text = said.text.partition("\n[… ")[0]
-    assert TEXT.startswith(text)
-    whole, at = text.encode(), offset
-    assert len(whole) == offset
-    while True:
-        result = await house.call("read_output", handle=handle, offset=at, limit=49_152)
-        assert result.error is None
-        page, _, trailer = result.text.rpartition("[bytes ")
-        following = re.match(r"(\d+) to (\d+) of (\d+); ", trailer)
-        assert following is not None
-        first, last, total = map(int, following.groups())
-        assert first == at
-        whole += page.encode()[: last - first]
-        at = last
-        if last == total:
-            assert trailer.endswith("this is its end]")
-            break
-    assert whole.decode() == TEXT
-
-
 async def test_lines_that_fit_a_pattern_are_shown_with_their_offsets(tmp_path: pathlib.Path) -> None:
     house = House(tmp_path)
     handle, _ = handle_in(await house.call("say"))

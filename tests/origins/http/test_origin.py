@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import InvocationCanister
-from ripieno.canisters.controls import Rules
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import (
     ConnectionFailure,
@@ -21,8 +19,6 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
-from ripieno.execution import Execution
-from ripieno.jsonvalues import freeze
 from tests.counts import count
 from tests.support.raw_http_servers import Web, answer, canaries, redirect, web
 from tests.support.toml_ensembles import call, check, make_ensemble, surround
@@ -108,11 +104,6 @@ async def test_a_body_is_text(surroundings: Surroundings) -> None:
     assert b"Content-Type: text/plain; charset=utf-8" in one.heads[0]
 
 
-async def test_what_is_no_text_is_described(surroundings: Surroundings) -> None:
-    async with web(lambda *_: answer(b"\x89PNG", "Content-Type: image/png")) as one:
-        assert (await ask(tool(place(one)), surroundings, a="")).startswith("[image/png: 4 bytes, sha256:")
-
-
 async def test_a_status_that_is_no_success_is_a_failure(surroundings: Surroundings) -> None:
     async with web(lambda *_: answer(b"no such city", status="404 Not Found")) as one:
         with pytest.raises(ExecutionFault) as raised:
@@ -130,24 +121,6 @@ async def test_a_status_that_is_no_success_is_a_failure(surroundings: Surroundin
             with pytest.raises(NetworkFault) as away:
                 await ask(tool(place(one)), surroundings, a="")
         assert away.value.details == details
-
-
-@pytest.mark.parametrize(("effect", "attempts"), [("read", 2), ("write", 1)])
-async def test_a_server_that_is_away_is_asked_again(surroundings: Surroundings, effect: str, attempts: int) -> None:
-    """Through the whole pipeline: once, where asking changes something."""
-    answers = [answer(b"", "Retry-After: 0.01", status="503 Away"), answer(b"here")]
-    async with web(lambda *_: answers.pop(0)) as one:
-        text = tool(place(one)).replace('description = "Asks"', f'description = "Asks"\neffect = "{effect}"')
-        async with make_ensemble(text, surroundings) as ensemble:
-            execution = Execution(rules=Rules(approve=("it.ask",)))
-            invocation = InvocationCanister(identifier="1", name="ask", arguments=freeze({"a": "x"}))
-            result = await execution.execute(invocation, ensembles=[ensemble])
-    assert (len(one.heads), result.report.attempts) == (attempts, attempts)
-    if effect == "read":
-        assert (result.text, result.report.retried) == ("here", ("network/http_status",))
-    else:
-        assert result.error is not None
-        assert (result.error.category, result.report.retried) == ("network", ())
 
 
 async def test_a_redirect_stays_with_the_host(surroundings: Surroundings) -> None:
@@ -308,11 +281,6 @@ def test_what_is_wrong_with_a_descriptor(url: str, more: str, message: str) -> N
     assert len(problems) == 1
     assert message in problems[0].message + (problems[0].hint or "")
     assert (problems[0].key or "").startswith("invokers[0].invocable")
-
-
-def test_nothing_is_connected_to_this_origin() -> None:
-    text = '[ensemble]\nname = "it"\n[connection]\norigin = "http"\n'
-    assert [problem.message for problem in check(text)] == ["nothing can be connected to the origin http"]
 
 
 def test_the_example_of_the_guide_is_right() -> None:

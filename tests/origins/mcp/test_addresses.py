@@ -3,7 +3,6 @@
 import pytest
 
 from ripieno.origins.mcp.addresses import refuse_address, refuse_page
-from ripieno.origins.mcp.oauth.tokens import resource_of
 from tests.support.toml_ensembles import check
 
 PUBLIC, OURS, INNER = "https://tools.example.org/mcp", "http://127.0.0.1:8000/mcp", "http://10.1.2.3/mcp"
@@ -61,10 +60,6 @@ def test_what_no_browser_is_given(url: str) -> None:
 @pytest.mark.parametrize("url", ["https://a.example/x?y=z", "http://127.0.0.1:1/x", "http://localhost/", "HTTPS://A/"])
 def test_what_a_browser_is_given(url: str) -> None:
     assert refuse_page(url) is None
-
-
-def test_a_resource_has_one_name() -> None:
-    assert resource_of("HTTPS://A.example:443/Mcp?x#y") == "https://a.example:443/Mcp?x"
 
 
 @pytest.mark.parametrize(

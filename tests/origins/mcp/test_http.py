@@ -223,22 +223,6 @@ async def test_nobody_answers(surroundings: Surroundings) -> None:
     assert message.endswith("Its URL: http://127.0.0.1:9/mcp")
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        # Other statuses are those of the hostile servers.
-        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "answered 404 Not Found"),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>", "Unexpected content type"),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]", "Failed to parse"),
-    ],
-)
-async def test_something_else_answers(answer: bytes, says: str, surroundings: Surroundings) -> None:
-    async with answering(answer) as (url, _):
-        message = await refused(url, surroundings)
-    assert says in message
-    assert f"Its URL: {url}" in message.splitlines()
-
-
 async def test_headers_are_sent_and_never_shown(surroundings: Surroundings, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     headers = '[connection.headers]\nAuthorization = "Bearer {env:TOKEN}"\n'

@@ -14,7 +14,7 @@ import pytest
 from ripieno.canisters import TextualContent
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Surroundings
-from ripieno.exceptions import ConnectionFailure, InputError, PermissionFault
+from ripieno.exceptions import ConnectionFailure, PermissionFault
 from ripieno.origins.mcp.oauth.sign_in import SignedIn, SignInFailure, sign_in, sign_out
 from ripieno.origins.mcp.oauth.tokens import TokenStore, resource_of
 from ripieno.sandbox.processes import LocalSpawner
@@ -169,15 +169,6 @@ async def test_an_authority_that_is_down_is_no_reason_to_sign_in(home: Home) -> 
     assert "login" not in str(raised.value)
     home.authority.renews = 200
     assert await home.ask() == ALICE
-
-
-async def test_many_renew_once(home: Home) -> None:
-    await home.sign_in()
-    home.change(expires_at=time.time() - 1)
-    answers = await asyncio.gather(*(home.ask() for _ in range(4)))
-    assert answers == [ALICE] * 4
-    assert home.authority.count("/token") == 2
-    assert len(home.files()) == 1
 
 
 async def test_a_renewal_replaces_no_sign_in_that_came_meanwhile(home: Home) -> None:
@@ -453,22 +444,6 @@ async def test_what_cannot_be_revoked_is_forgotten_all_the_same(home: Home, revo
     assert out.revoked == 0
     assert says in out.problems[0]
     assert home.files() == []
-
-
-async def test_nobody_signs_in_where_nobody_can(home: Home) -> None:
-    for text in (
-        '[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\nurl = "https://a.example"\n',
-        '[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\ncommand = ["x"]\n',
-    ):
-        with pytest.raises(InputError, match="authorization_code"):
-            await sign_in(describe(text), home.surroundings, home.browser)
-
-
-async def test_a_server_that_wants_a_token_says_what_would_help(home: Home) -> None:
-    text = f'[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\nurl = "{home.resource.url}"\n'
-    with pytest.raises(ConnectionFailure, match=r"(?s)answered 401 Unauthorized.*authorization_code") as raised:
-        await make_ensemble(text, home.surroundings).connect()
-    assert str(raised.value).endswith("run: ripieno login it")
 
 
 async def test_a_taken_port_is_said(home: Home) -> None:

@@ -127,19 +127,6 @@ async def test_what_has_changed_when_it_is_connected_again_is_disabled(
         assert set(ensemble.invokers) == {"keep"}
 
 
-async def test_pins_that_break_later_disable_everything(
-    tools: pathlib.Path, surroundings: Surroundings, alerts: Alerts
-) -> None:
-    await pin(text(tools), surroundings)
-    assert surroundings.pins is not None
-    async with make_ensemble(text(tools), surroundings) as ensemble:
-        surroundings.pins.own.file.write_text("nonsense")
-        await call(ensemble, "keep", a="")
-        await alerts.wait_for("Gone: keep, tell.")
-        assert not ensemble.invokers
-    assert any("No tool of 'it' is offered" in alert.message for alert in alerts)
-
-
 async def test_a_changed_command_never_starts(
     tools: pathlib.Path, surroundings: Surroundings, alerts: Alerts, tmp_path: pathlib.Path
 ) -> None:

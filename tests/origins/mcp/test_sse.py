@@ -12,7 +12,7 @@ import pytest
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ExecutionFault, NetworkFault, OutcomeUnknownFault, ToolFault
 from ripieno.origins.mcp.transports import sse
-from tests.origins.mcp.test_http import answering, at, connected, refused, said, until
+from tests.origins.mcp.test_http import answering, at, refused, said, until
 from tests.support.toml_ensembles import Alerts, call, make_ensemble
 
 HEADERS = '[connection.headers]\nAuthorization = "Bearer {env:TOKEN}"\n'
@@ -26,24 +26,6 @@ async def tidy() -> AsyncGenerator[None, None]:
     yield
     await until(lambda: len(asyncio.all_tasks()) == 1)
     await until(lambda: len(os.listdir("/dev/fd")) <= before)
-
-
-async def test_a_server_that_dies_in_mid_call_is_connected_again(surroundings: Surroundings, alerts: Alerts) -> None:
-    async with connected("2026-07-28", surroundings, kind="sse") as (ensemble, server):
-        waiting = asyncio.create_task(call(ensemble, "wait"))
-        assert await call(ensemble, "echo") == said("echo {}")
-        server.kill()
-        with pytest.raises(OutcomeUnknownFault, match="The answer of 'wait' from the server of 'it' was lost"):
-            await waiting
-        with pytest.raises(NetworkFault, match="is not connected; nothing was sent"):
-            await call(ensemble, "echo")
-        server.start()
-        await alerts.wait_for("Ensemble 'it' has reconnected.")
-        assert await call(ensemble, "echo") == said("echo {}")
-    assert [alert.message.partition(":")[0].partition(",")[0] for alert in alerts] == [
-        "Ensemble 'it' lost its connection",
-        "Ensemble 'it' has reconnected.",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""Servers of the Model Context Protocol as real processes: good ones, and every kind of bad one."""
+"""Servers of the Model Context Protocol as real processes: good ones, bad ones, and those that are killed."""
 
 import asyncio
+import os
 import pathlib
+import signal
 import sys
 from typing import Any
 
@@ -19,9 +21,10 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
-from tests.support.live_processes import Living, Outputs
+from tests.counts import count
+from tests.origins.mcp.test_http import until
+from tests.support.live_processes import Living
 from tests.support.toml_ensembles import SERVERS, Alerts, call, held, make_ensemble, server, surround
-from tests.support.virtual_time import MovableClock
 
 
 async def fail_to_connect(ensemble: Ensemble) -> str:
@@ -143,53 +146,11 @@ async def test_a_server_that_ends_at_once_is_explained(surroundings: Surrounding
     assert alive.all_gone(30)
 
 
-@pytest.mark.parametrize(
-    ("mode", "reason"),
-    [
-        (
-            "noise",
-            "wrote 100 lines that are not messages to its standard output; the last was 'Listening on port 1234'.\n",
-        ),
-        ("flood", "sent 1000 requests and read no answers.\n"),
-        ("orphans", "ended with exit code 0.\n"),
-        ("toolless", "could not be understood: ValidationError: "),
-    ],
-)
-async def test_a_server_that_never_becomes_ready(
-    mode: str, reason: str, surroundings: Surroundings, alive: Living
-) -> None:
-    text = server("misbehaving.py", mode, alive=alive, connection="timeout = 20")
-    message = await fail_to_connect(make_ensemble(text, surroundings))
-    assert f"the MCP server {reason}" in message
-    assert "thinking" not in message
-    assert alive.all_gone(30)
-
-
-async def test_a_server_that_never_answers(
-    surroundings: Surroundings, alive: Living, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = server("misbehaving.py", "mute", alive=alive, connection="timeout = 20")
-    clock, outputs = MovableClock(), Outputs(monkeypatch)
-    connecting = asyncio.create_task(fail_to_connect(make_ensemble(text, surroundings)))
-    await outputs.have(b"thinking")
-    await clock.move(20)
-    message = await connecting
-    assert "the MCP server was not ready within 20 s.\n" in message
-    assert "\n  thinking ..." in message
-    assert alive.all_gone(30)
-
-
 async def test_a_command_that_is_not_there(surroundings: Surroundings) -> None:
     text = '[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\ncommand = ["no-such-program"]'
     message = await fail_to_connect(make_ensemble(text, surroundings))
     assert "could not be started: There is no program 'no-such-program' in any folder of PATH" in message
     assert "Install it" in message
-
-
-async def test_a_missing_variable_is_named_before_anything_starts(surroundings: Surroundings, alive: Living) -> None:
-    text = server("misbehaving.py", alive=alive, more='A = "{env:TOKEN}{env:FIRST}"\nB = "env:SECOND"')
-    message = await fail_to_connect(make_ensemble(text, surroundings))
-    assert message.startswith("Ensemble 'it': the variables FIRST, SECOND are not set.")
 
 
 async def test_lines_that_are_no_messages_are_counted(surroundings: Surroundings, alerts: Alerts) -> None:
@@ -227,20 +188,6 @@ async def test_structured_results(surroundings: Surroundings) -> None:
         assert raised.value.code == "result_invalid"
         with pytest.raises(ExecutionFault, match="The structured result is not JSON"):
             await call(ensemble, "nan")
-
-
-@pytest.mark.parametrize(
-    ("tool", "reason"), [("kill", "was ended by signal 9"), ("leave", "closed its standard output")]
-)
-async def test_other_ways_to_go(tool: str, reason: str, surroundings: Surroundings, alive: Living) -> None:
-    ensemble = make_ensemble(server("misbehaving.py", alive=alive), surroundings)
-    await ensemble.connect()
-    assert isinstance(ensemble.connection.peer.pid, int)
-    with pytest.raises(OutcomeUnknownFault, match=reason):
-        await call(ensemble, tool)
-    assert alive.all_gone(30) if tool == "kill" else True
-    await ensemble.disconnect()
-    assert alive.all_gone(30)
 
 
 async def test_settings_that_nobody_checked_are_refused_when_opening(surroundings: Surroundings) -> None:
@@ -291,22 +238,6 @@ async def test_a_list_without_end_is_cut(
     assert [what in alert.message for alert in alerts] == [True]
 
 
-async def test_three_servers_at_once_with_one_dead(surroundings: Surroundings, alive: Living) -> None:
-    ensembles = [
-        make_ensemble(server("misbehaving.py", name="first", alive=alive), surroundings),
-        make_ensemble(server("misbehaving.py", "dead", name="second", alive=alive), surroundings),
-        make_ensemble(server("misbehaving.py", name="third", alive=alive), surroundings),
-    ]
-    outcomes = await asyncio.gather(*(one.connect() for one in ensembles), return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [type(None), ConnectionFailure, type(None)]
-    for one in (ensembles[0], ensembles[2]):
-        assert await call(one, "echo") == [TextualContent(text="{}")]
-    assert alive.anybody
-    await asyncio.gather(*(one.disconnect() for one in ensembles))
-    assert [one.state for one in ensembles] == ["disconnected", "failed", "disconnected"]
-    assert alive.all_gone(30)
-
-
 async def test_cancelling_while_it_connects_leaves_nothing(surroundings: Surroundings, alive: Living) -> None:
     ensemble = make_ensemble(server("misbehaving.py", "mute", alive=alive), surroundings)
     task = asyncio.create_task(ensemble.connect())
@@ -349,3 +280,57 @@ async def test_a_relative_command_begins_at_the_descriptor(tmp_path: pathlib.Pat
     text = '[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\ncommand = ["./serve.sh"]'
     async with make_ensemble(text, surround(workspace, alerts), folder) as ensemble:
         assert await call(ensemble, "echo") == [TextualContent(text="{}")]
+
+
+def children() -> list[str]:
+    """The processes that this one has started and not waited for."""
+    return pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+async def test_a_server_that_is_killed_is_started_again(
+    surroundings: Surroundings, alerts: Alerts, alive: Living
+) -> None:
+    ensemble = make_ensemble(server("misbehaving.py", alive=alive), surroundings)
+    async with ensemble:
+        for _ in range(2):
+            killed = ensemble.connection.peer.pid
+            waiting = asyncio.create_task(call(ensemble, "deaf"))
+            await call(ensemble, "echo")
+            os.kill(killed, signal.SIGKILL)
+            with pytest.raises(OutcomeUnknownFault, match="was ended by signal 9"):
+                await waiting
+            with pytest.raises(NetworkFault, match="nothing was sent"):
+                await call(ensemble, "echo")
+            await until(lambda: ensemble.state == "connected" and ensemble.connection.peer.pid != killed)  # noqa: B023
+            assert await call(ensemble, "echo") == [TextualContent(text="{}")]
+    assert alive.all_gone(30)
+    assert sum("lost its connection, and reconnects in" in alert.message for alert in alerts) == 2
+    assert sum(alert.message == "Ensemble 'it' has reconnected." for alert in alerts) == 2
+
+
+async def test_disconnecting_while_it_starts_again_leaves_nothing(surroundings: Surroundings, alive: Living) -> None:
+    ensemble = make_ensemble(server("misbehaving.py", alive=alive), surroundings)
+    await ensemble.connect()
+    os.kill(ensemble.connection.peer.pid, signal.SIGKILL)
+    await until(lambda: ensemble.state == "reconnecting")
+    await ensemble.disconnect()
+    assert ensemble.state == "disconnected"
+    assert alive.all_gone(30)
+
+
+async def test_cycles_leave_nothing(surroundings: Surroundings) -> None:
+    """Descriptors, tasks and processes are as many after connecting, calling and disconnecting as before."""
+
+    def open_now() -> tuple[int, int]:
+        return len(os.listdir("/dev/fd")), len(asyncio.all_tasks())
+
+    async def cycle() -> None:
+        async with make_ensemble(server("misbehaving.py"), surroundings) as ensemble:
+            await call(ensemble, "echo")
+
+    await cycle()
+    before, processes = open_now(), children()
+    for _ in range(count(1000, 100)):
+        await cycle()
+    assert open_now() == before
+    assert children() == processes

@@ -60,14 +60,6 @@ async def test_problems_of_a_linter_are_a_result(tools: Tools) -> None:
     assert json_of(await tools("lint", paths=["good.py"]))["clean"] is True
 
 
-async def test_problems_of_a_type_checker_are_a_result(tools: Tools) -> None:
-    have(tools, "mypy")
-    found = json_of(await tools("typecheck", paths=["bad.py"]))
-    assert (found["tool"], found["clean"]) == ("mypy", False)
-    wrong = next(one for one in found["problems"] if one["code"] == "assignment")
-    assert (wrong["file"], wrong["line"], wrong["severity"]) == ("bad.py", 2, "error")
-
-
 async def test_formatting_tells_what_changed_with_hashes(tools: Tools) -> None:
     have(tools, "ruff")
     path = tools.workspace / "bad.py"

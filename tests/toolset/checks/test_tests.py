@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.toolset.checks.test_reports import MAX_FAILURES, read_cargo, read_go, read_jest, read_junit
-from tests.skips import lacking, needs
-from tests.toolset.bundled_tools import Tools, code_of, install_pytest, json_of, text_of, tools_of, write_program
+from tests.skips import lacking
+from tests.toolset.bundled_tools import Tools, code_of, install_pytest, json_of, tools_of, write_program
 
 TESTS = """
 import pytest
@@ -127,32 +126,6 @@ async def test_jest_of_the_project(tools: Tools) -> None:
     assert [found[one] for one in ("passed", "failed", "errors", "skipped")] == [1, 1, 1, 1]
     assert found["failures"][0] == {"name": "b c", "file": "/w/a.test.js", "message": "expected"}
     assert "--testNamePattern=b" in found["command"]
-
-
-@needs("go")
-async def test_go_for_real(tools: Tools) -> None:
-    folder = tools.workspace / "gone"
-    folder.mkdir()
-    (folder / "go.mod").write_text("module it\n\ngo 1.20\n")
-    (folder / "it_test.go").write_text('package it\nimport "testing"\nfunc TestBad(t *testing.T) { t.Fatal("no") }\n')
-    assert json_of(await tools("go_test", directory="gone"))["failed"] == 1
-
-
-def _cargo_works() -> bool:
-    cargo = shutil.which("cargo")
-    return cargo is not None and subprocess.run([cargo, "--version"], capture_output=True, check=False).returncode == 0
-
-
-@needs("cargo", there=_cargo_works())
-async def test_cargo_for_real(tools: Tools) -> None:
-    folder = tools.workspace / "crate"
-    (folder / "src").mkdir(parents=True)
-    (folder / "Cargo.toml").write_text('[package]\nname = "it"\nversion = "0.1.0"\nedition = "2021"\n')
-    (folder / "src" / "lib.rs").write_text("#[test] fn good() {}\n#[test] fn bad() { assert_eq!(1, 2); }\n")
-    found = await tools("cargo_test", directory="crate")
-    if code_of(found) is not None:
-        lacking(f"cargo does not work in a clean environment: {text_of(found)[:200]}")
-    assert (json_of(found)["passed"], json_of(found)["failed"]) == (1, 1)
 
 
 def test_what_cargo_writes() -> None:

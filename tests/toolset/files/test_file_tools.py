@@ -3,7 +3,7 @@
 import os
 import pathlib
 import stat
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,9 +11,9 @@ import pytest
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import Places
 from ripieno.canisters.faults import Change
-from ripieno.exceptions import AssemblyFailure, PermissionFault, ResourceFault, ToolFault, ValidationFault
+from ripieno.exceptions import AssemblyFailure, PermissionFault, ResourceFault, ToolFault
 from ripieno.storage.undo import digest
-from tests.toolset.file_tools import ENSEMBLES, NAMES, Tools, file_tools
+from tests.toolset.file_tools import NAMES, Tools, file_tools
 
 
 @pytest.fixture
@@ -29,65 +29,6 @@ async def refused(tools: Tools, name: str, code: str, **arguments: Any) -> ToolF
         await tools.call(name, **arguments)
     assert caught.value.code == code, caught.value
     return caught.value
-
-
-def test_all_names_are_there_with_honest_effects(tools: Tools) -> None:
-    for ensemble in tools.assembly.ensembles:
-        assert set(ensemble.invokers) == NAMES[ensemble.name]
-        for invoker in ensemble.invokers.values():
-            assert invoker.exposed == invoker.name
-            properties: Mapping[str, Any] = invoker.arguments_schema["properties"]
-            assert not set(invoker.presets) & set(properties)
-            for text in (invoker.description, *(one["description"] for one in properties.values())):
-                assert text.endswith((".", "lines."))
-    effects = {name: tools.invoker(name).policy.effect for names in NAMES.values() for name in names}
-    reading = NAMES["file_read"] | {"list_files", "list_dir", "tree"}
-    destructive = {"delete_file", "delete_directory", "rmdir", "patch_file"}
-    assert {name for name, effect in effects.items() if effect == "read"} == reading
-    assert {name for name, effect in effects.items() if effect == "destructive"} == destructive
-    assert set(effects.values()) == {"read", "write", "destructive"}
-
-
-#: Seed 000, section 3.2: types, defaults, enumerations and bounds, without the descriptions.
-SEED: dict[str, dict[str, dict[str, object]]] = {
-    "read_file": {
-        "path": {"type": "string"},
-        "start_line": {"type": "integer", "minimum": 1},
-        "end_line": {"type": "integer", "minimum": 1},
-        "encoding": {"type": "string", "default": "utf-8", "enum": ("utf-8", "ascii", "latin-1", "utf-16")},
-    },
-    "write_file": {
-        "path": {"type": "string"},
-        "content": {"type": "string"},
-        "create_directories": {"type": "boolean", "default": True},
-        "mode": {"type": "string", "default": "overwrite", "enum": ("overwrite", "append")},
-    },
-    "edit_file": {  # The default of occurrence is left out: decision 023.
-        "path": {"type": "string"},
-        "old_content": {"type": "string"},
-        "new_content": {"type": "string"},
-        "occurrence": {"type": "string", "enum": ("first", "last", "all")},
-    },
-    "list_files": {
-        "path": {"type": "string", "default": "."},
-        "recursive": {"type": "boolean", "default": False},
-        "include_hidden": {"type": "boolean", "default": False},
-        "pattern": {"type": "string"},
-        "max_depth": {"type": "integer", "default": 10, "minimum": 1},
-    },
-}
-
-
-@pytest.mark.parametrize("name", SEED)
-def test_schemas_are_the_seeds(tools: Tools, name: str) -> None:
-    schema = tools.invoker(name).arguments_schema
-    found = {
-        key: {word: value for word, value in one.items() if word not in ("description", "maxLength")}
-        for key, one in schema["properties"].items()
-    }
-    assert found == SEED[name]
-    required = {"read_file": 1, "write_file": 2, "edit_file": 3, "list_files": 0}[name]
-    assert tuple(schema["required"]) == tuple(SEED[name])[:required]
 
 
 async def test_the_starter_selection_clashes_with_what_it_is_selected_from(tmp_path: pathlib.Path) -> None:
@@ -520,19 +461,3 @@ async def test_what_is_special_is_refused_and_what_is_large_answered(tools: Tool
     said = await tools.said("delete_file", path="sparse")
     assert said == "Deleted sparse. It cannot be undone: the former content is too large to be kept."
     assert sorted(os.listdir(root)) == ["fifo", "folder", "other", "plain"]
-
-
-def test_every_descriptor_is_taken(tools: Tools) -> None:
-    """Nothing lies about that no ensemble uses."""
-    data = pathlib.Path(__file__).parents[3] / "data" / "ensembles"
-    used = {one.name for ensemble in tools.assembly.ensembles for one in ensemble.invokers.values()}
-    for name in ENSEMBLES:
-        for file in (data / name / "invokers").iterdir():
-            assert file.stem in used | {"list_directory"}
-
-
-async def test_mistakes_are_said_in_words_of_the_schema(tools: Tools) -> None:
-    with pytest.raises(ValidationFault):
-        await tools.call("chmod", path="x", mode="rwx")
-    with pytest.raises(ValidationFault):
-        await tools.call("delete_file", path="x", kind="directory")

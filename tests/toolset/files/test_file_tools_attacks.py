@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import stat
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from ripieno.exceptions import PermissionFault, ToolFault
 from tests.counts import ATTACK, count
 from tests.toolset.file_tools import NAMES, Tools, file_tools
-from tests.toolset.furnished_workspace import CANARY, furnish
+from tests.toolset.furnished_workspace import CANARY, furnish, look
 from tests.toolset.workspace.test_workspace_writes import CONTROL_FILES
 
 ALL = sorted(name for names in NAMES.values() for name in names)
@@ -43,16 +42,6 @@ def calls(name: str, path: str, fresh: str) -> list[dict[str, Any]]:
         source = "a" if name in ("move", "copy") else "readme"
         return [{"source": path, "destination": fresh, **settings}, {"source": source, "destination": path, **settings}]
     return [{"path": path, **MORE.get(name, {})}]
-
-
-def look(folder: pathlib.Path) -> dict[str, object]:
-    """Everything of a folder that a tool could change: contents, permissions, numbers of names."""
-    found: dict[str, object] = {}
-    for path in sorted((folder, *folder.rglob("*"))):
-        about = path.lstat()
-        data = path.read_bytes() if stat.S_ISREG(about.st_mode) else b""
-        found[str(path)] = (about.st_mode, about.st_nlink if data else 0, about.st_ino, data)
-    return found
 
 
 def holds_canary(root: pathlib.Path) -> bool:

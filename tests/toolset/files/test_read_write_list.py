@@ -6,39 +6,23 @@ import socket
 from typing import Any
 
 import pytest
-from frozendict import frozendict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.ensembles import Context, Definition, Ensemble, Surroundings
+from ripieno.ensembles import Context
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.sandbox.processes import LocalSpawner
-from ripieno.schemas import Schema
 from ripieno.toolset.files.listing import list_files
 from ripieno.toolset.files.read import read_file
 from ripieno.toolset.files.session import READ_CAP
 from ripieno.toolset.files.write import write_file
-
-DEFINITION = Definition(name="read_file", schema=Schema.of({"type": "object"}), invocable=read_file)
+from tests.support import toml_ensembles
+from tests.support.scripted_models import ensemble, tool
+from tests.support.toml_ensembles import surround
 
 
 def make_context(workspace: pathlib.Path | None) -> Context:
-    surroundings = None
-    if workspace is not None:
-        surroundings = Surroundings(workspace=workspace, spawner=LocalSpawner(), secrets={}, alert=print)
-    return Context(
-        invoker=Ensemble.of("io", [DEFINITION]).access_invoker("read_file"),
-        invocation="call_1",
-        conversation="conversation",
-        turn=1,
-        auxdata=None,
-        namespace={},
-        connection=None,
-        configuration=frozendict(),
-        surroundings=surroundings,
-        deadline=None,
-        progress=lambda *_: None,
-    )
+    around = None if workspace is None else surround(workspace)
+    return toml_ensembles.make_context(ensemble(tool("read_file", read_file), surroundings=around), "read_file")
 
 
 @pytest.fixture
@@ -48,14 +32,6 @@ def context(tmp_path: pathlib.Path) -> Context:
 
 def read(context: Context, path: str, **arguments: Any) -> str:
     return read_file(context, {"path": path, **arguments})
-
-
-def test_a_file_is_read_as_it_is(context: Context, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "text").write_bytes("one\r\ntwo\r thrée\n\n".encode())
-    assert read(context, "text") == "one\r\ntwo\r thrée\n\n"
-    assert read(context, f"{tmp_path}/text") == "one\r\ntwo\r thrée\n\n"
-    (tmp_path / "empty").touch()
-    assert read(context, "empty") == ""
 
 
 @pytest.mark.parametrize(
@@ -95,13 +71,6 @@ def test_a_text_in_utf_16_is_not_called_binary(context: Context, tmp_path: pathl
     with pytest.raises(ValidationFault) as caught:
         read(context, "text")
     assert caught.value.suggestion == 'Try encoding "utf-16".'
-
-
-def test_a_binary_file_is_refused(context: Context, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "image").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
-    for encoding in ("utf-8", "latin-1", "ascii"):
-        with pytest.raises(ResourceFault, match="'image' is a binary file of 16 bytes, not text"):
-            read(context, "image", encoding=encoding)
 
 
 @given(

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
-from tests.skips import lacking
 from tests.toolset.bundled_tools import Tools, code_of, text_of, write_program
-from tests.toolset.search.search_tools import ENGINES, RIPGREP, make, needs_ripgrep, places, searching
+from tests.toolset.search.search_tools import ENGINES, make, needs_ripgrep, places, searching
 
 TREE = {
     "readme.md": b"one\ntwo needle\nthree\nfour\nfive\nsix needle end\nseven\n",
@@ -54,35 +53,6 @@ async def refused(tools: Tools, tool: str, **arguments: Any) -> Any:
     result = await tools(tool, **arguments)
     assert result.error is not None, text_of(result)
     return result.error
-
-
-async def test_the_names_are_there_and_only_read(tools: Tools) -> None:
-    assert set(tools.ensemble.invokers) == {"search", "grep", "ripgrep", "find", "find_files", "glob"}
-    for invoker in tools.ensemble.invokers.values():
-        assert invoker.policy.effect == "read"
-        assert invoker.exposed == invoker.name
-        assert not set(invoker.presets) & set(invoker.arguments_schema["properties"])
-
-
-async def test_the_schema_is_the_seeds(tools: Tools) -> None:
-    """Seed 000, section 3.2.5, without the descriptions."""
-    schema = tools.ensemble.invokers["search"].arguments_schema
-    found = {
-        name: {word: value for word, value in one.items() if word != "description"}
-        for name, one in schema["properties"].items()
-    }
-    assert found == {
-        "pattern": {"type": "string"},
-        "path": {"type": "string", "default": "."},
-        "type": {"type": "string", "default": "literal", "enum": ("regex", "literal")},
-        "case_sensitive": {"type": "boolean", "default": True},
-        "include_pattern": {"type": "string"},
-        "exclude_pattern": {"type": "string"},
-        "max_results": {"type": "integer", "default": 50, "minimum": 1, "maximum": 1000},
-        "context_lines": {"type": "integer", "default": 2, "minimum": 0, "maximum": 10},
-    }
-    assert schema["required"] == ("pattern",)
-    assert schema["additionalProperties"] is False
 
 
 @BOTH
@@ -236,18 +206,6 @@ async def test_no_configuration_of_ripgrep_counts(
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tmp_path / "config"))
     make(tools.workspace, {".ignore": b"*\n", ".rgignore": b"*\n", ".git/info/exclude": b"*\n"})
     assert (await said(tools, "search", pattern="needle")).startswith("9 lines in 8 files")
-
-
-async def test_it_is_confined_where_there_is_a_sandbox(tmp_path: pathlib.Path) -> None:
-    make(tmp_path / "workspace", TREE)
-    if RIPGREP is None:
-        lacking("ripgrep (rg) is not installed")
-    async with searching(tmp_path / "workspace", "ripgrep", sandbox={"level": "auto"}) as tools:
-        result = await tools("search", pattern="needle", path="src")
-        assert places(text_of(result)) == [("src/a.py", 1), ("src/b.txt", 1), ("src/deep/c.py", 1)]
-        assert result.report is not None
-        assert str(result.report.sandbox).startswith("tier")
-        assert "ripgrep" in text_of(result).partition("\n")[0]
 
 
 async def test_a_search_that_takes_too_long_is_ended(tmp_path: pathlib.Path) -> None:

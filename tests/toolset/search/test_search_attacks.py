@@ -15,8 +15,8 @@ from ripieno.toolset.search.gitignore import Rules
 from ripieno.toolset.search.globs import matcher
 from tests.counts import count
 from tests.toolset.bundled_tools import code_of, text_of
-from tests.toolset.files.test_file_tools_attacks import look, shape_links
-from tests.toolset.furnished_workspace import CANARY
+from tests.toolset.files.test_file_tools_attacks import shape_links
+from tests.toolset.furnished_workspace import CANARY, look
 from tests.toolset.search.search_tools import ENGINES, make, places, searching
 from tests.toolset.workspace.test_operations_races import fill, swapped
 
@@ -61,18 +61,6 @@ async def test_no_argument_is_an_option_or_a_command(
             assert "root:x:0" not in said
             assert "unrecognized" not in said
     assert (look(outside), look(root)) == (before, here)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-async def test_what_looks_like_an_option_is_found(tmp_path: pathlib.Path, engine: str) -> None:
-    make(tmp_path / "workspace", {"--pre": b"--pre=x\n", "-e": b"-e\n", "--": b"--\n"})
-    async with searching(tmp_path / "workspace", engine) as tools:
-        for text, name in (("--pre=x", "--pre"), ("-e", "-e")):
-            assert places(text_of(await tools("search", pattern=text, context_lines=0))) == [(name, 1)]
-            assert places(text_of(await tools("search", pattern=text, path=name, context_lines=0))) == [(name, 1)]
-        assert places(text_of(await tools("search", pattern="--", include_pattern="--", context_lines=0))) == [
-            ("--", 1)
-        ]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

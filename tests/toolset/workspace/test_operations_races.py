@@ -4,7 +4,6 @@ import contextlib
 import os
 import pathlib
 import random
-import stat
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from ripieno.exceptions import ToolFault
 from ripieno.toolset.workspace.workspace import Workspace
 from tests.counts import count
-from tests.toolset.furnished_workspace import CANARY, read, swapping
+from tests.toolset.furnished_workspace import CANARY, look, read, swapping
 
 PAIRS = (("swapped", "trap"), ("file", "file-trap"), ("plain", "hard"), ("other", "fifo"))
 PATHS = ("swapped/secret", "swapped/a/b", "swapped/a", "file", "plain", "other", "swapped/new", "swapped/a/../secret")
@@ -33,15 +32,6 @@ def fill(root: pathlib.Path, outside: pathlib.Path) -> None:
 def swapped(root: pathlib.Path) -> contextlib.AbstractContextManager[None]:
     """All four pairs are exchanged all the while."""
     return swapping(*(root / name for pair in PAIRS for name in pair))
-
-
-def look(folder: pathlib.Path) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for path in sorted(folder.rglob("*")):
-        about = path.lstat()
-        data = path.read_bytes() if stat.S_ISREG(about.st_mode) else b""
-        found[str(path)] = (about.st_mode, about.st_ino, data)
-    return found
 
 
 def list_one(files: Workspace, path: str) -> bytes:

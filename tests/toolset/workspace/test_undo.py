@@ -19,6 +19,7 @@ from ripieno.toolset.files.read import read_file
 from ripieno.toolset.files.write import edit_file
 from ripieno.toolset.workspace.undo import Undone, choose, mark, undo
 from tests.counts import count
+from tests.toolset import furnished_workspace
 from tests.toolset.file_tools import Tools, file_tools
 
 
@@ -42,14 +43,7 @@ def furnish(workspace: pathlib.Path) -> None:
 
 def look(workspace: pathlib.Path) -> dict[str, object]:
     """All that is there: contents, permissions, links."""
-    return {
-        str(path.relative_to(workspace)): (
-            os.readlink(path)
-            if path.is_symlink()
-            else (path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
-        )
-        for path in sorted(workspace.rglob("*"))
-    }
+    return {name: (mode, data) for name, (mode, _, data) in furnished_workspace.look(workspace).items()}
 
 
 def take_back(tools: Tools, number: int = 1, to: str | None = None) -> list[Undone]:
@@ -161,14 +155,6 @@ async def test_many_are_taken_back_up_to_a_mark_and_no_further_than_a_refusal(to
     (one,) = take_back(tools, 2)
     assert one.refused
     assert (tools.workspace / "new").exists()
-
-
-async def test_what_is_too_large_is_not_kept_and_that_is_said(tools: Tools) -> None:
-    (tools.workspace / "large").write_bytes(b"x" * (10 * 2**20 + 1))
-    said = await tools.said("write_file", path="large", content="small")
-    assert said.endswith("It cannot be undone: the former content is too large to be kept.")
-    (one,) = take_back(tools)
-    assert one.refused == ("What 'large' was before is too large, and was not kept.",)
 
 
 async def test_what_was_not_kept_is_passed_over(tools: Tools) -> None:

@@ -49,14 +49,6 @@ def test_files_like_them_are_written(files: Workspace, root: pathlib.Path, path:
     assert (root / path).read_bytes() == b"text"
 
 
-def test_what_a_write_did_is_told(files: Workspace, root: pathlib.Path) -> None:
-    written = files.write_file("folder/x/y/z", b"text")
-    assert [step.path for step in written.steps] == ["a/x", "a/x/y", "a/x/y/z"]
-    assert (written.created, written.size) == (True, 4)
-    assert not files.write_file(f"{root}/a/x/y/z", b"").created
-    assert (root / "a/x/y/z").read_bytes() == b""
-
-
 def test_directories_are_made_only_when_asked_for(files: Workspace, root: pathlib.Path) -> None:
     for path in ("x/y", "x/../y"):
         with pytest.raises(ResourceFault, match="the workspace has no 'x'"):
@@ -72,30 +64,6 @@ def test_a_write_that_is_refused_makes_no_directory(files: Workspace, root: path
         with pytest.raises(ToolFault):
             files.write_file(path, b"")
     assert snapshot(root) == before
-
-
-def test_append_adds_and_creates(files: Workspace, root: pathlib.Path) -> None:
-    assert files.write_file("log", b"one\n", append=True).created
-    assert not files.write_file("log", b"two\n", append=True).created
-    assert (root / "log").read_bytes() == b"one\ntwo\n"
-
-
-@pytest.mark.parametrize("name", ["link", "chain", "absolute", "escape", "dangling", "magic", "folder", "self"])
-@pytest.mark.parametrize("append", [False, True])
-def test_no_write_goes_through_a_link(files: Workspace, root: pathlib.Path, name: str, append: bool) -> None:
-    before = snapshot(root)
-    with pytest.raises(PermissionFault, match="is a link to"):
-        files.write_file(name, b"text", append=append)
-    assert snapshot(root) == before
-
-
-def test_a_file_with_another_name_is_not_written(files: Workspace, root: pathlib.Path, outside: pathlib.Path) -> None:
-    os.link(outside / "secret", root / "hard")
-    before = snapshot(outside)
-    for append in (False, True):
-        with pytest.raises(PermissionFault, match=r"has 2 names \(hard links\)"):
-            files.write_file("hard", b"text", append=append)
-    assert snapshot(outside) == before
 
 
 def test_permissions_are_kept_and_new_files_follow_the_mask(files: Workspace, root: pathlib.Path) -> None:
@@ -180,38 +148,6 @@ async def test_permissions_of_the_system_are_respected(tmp_path: pathlib.Path) -
     assert (await run_python(AS_NOBODY, tmp_path)).splitlines() == ["not_permitted"] * 6 + ["reached"]
 
 
-def test_readers_see_the_old_or_the_new_file(files: Workspace, root: pathlib.Path) -> None:
-    size = 300_000
-    files.write_file("shared", b"0" * size)
-    stop = threading.Event()
-    failures: list[object] = []
-
-    def write(letter: bytes) -> None:
-        while not stop.is_set():
-            try:
-                files.write_file("shared", letter * size)
-            except BaseException as error:
-                failures.append(error)
-
-    writers = [threading.Thread(target=write, args=(letter,)) for letter in (b"1", b"2")]
-    for writer in writers:
-        writer.start()
-    seen: set[bytes] = set()
-    try:
-        reads = 0
-        while (reads := reads + 1) < count(20_000, 200) or not seen >= {b"1", b"2"}:
-            content = (root / "shared").read_bytes()
-            seen.add(content[:1])
-            if len(content) != size or content.strip(content[:1]):
-                failures.append(content[:10])
-    finally:
-        stop.set()
-        for writer in writers:
-            writer.join()
-    assert failures == []
-    assert [name for name in os.listdir(root) if name.startswith(".ripieno")] == []
-
-
 def test_appenders_lose_nothing_of_each_other(root: pathlib.Path) -> None:
     lines = count(10_000, 100) // 4
 
@@ -230,27 +166,3 @@ def test_appenders_lose_nothing_of_each_other(root: pathlib.Path) -> None:
     for letter in "abcd":
         assert [line for line in written if line.startswith(letter)] == [f"{letter}{n}" for n in range(lines)]
     assert len(written) == 4 * lines
-
-
-WRITE_FOREVER = """
-import itertools, sys
-from ripieno.toolset.workspace.workspace import Workspace
-with Workspace(sys.argv[1]) as files:
-    for number in itertools.count():
-        files.write_file("shared", bytes([65 + number % 26]) * 200_000)
-        print("x", flush=True)
-"""
-
-
-async def test_a_writer_that_is_killed_leaves_a_whole_file(root: pathlib.Path) -> None:
-    environment = clean_environment({"PYTHONPATH": os.pathsep.join(sys.path)})
-    argv = [sys.executable, "-c", WRITE_FOREVER, os.fspath(root)]
-    for number in range(count(400, 80)):
-        async with await LocalSpawner().start(argv, environment, "/", ProcessLimits()) as process:
-            for _ in range(1 + number % 7):
-                await process.stdout.read(2)
-            os.kill(process.pid, 9)
-            await process.wait()
-        content = (root / "shared").read_bytes()
-        assert len(content) == 200_000
-        assert content == content[:1] * 200_000
