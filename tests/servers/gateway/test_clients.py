@@ -1,6 +1,5 @@
 """The official clients of three wires, unmodified, through the gateway to backends of every protocol."""
 
-import base64
 import dataclasses
 import json
 import pathlib
@@ -9,17 +8,13 @@ from typing import Any
 
 from ripieno.canisters import (
     AssistantCanister,
-    ImageContent,
     OpaqueContent,
     ResultCanister,
-    SupervisorCanister,
     TextualContent,
-    UserCanister,
 )
 from ripieno.canisters.contents import text_of
 from ripieno.testing import call, turn
-from tests.support.gateways import KINDS, Front, Kind, before, kinds, says, thought, ways
-from tests.support.hosted_runs import PIXEL
+from tests.support.gateways import Front, Kind, before, kinds, says, thought, ways
 
 NAME = "any-name"
 SCHEMA: dict[str, Any] = {
@@ -28,7 +23,6 @@ SCHEMA: dict[str, Any] = {
     "required": ["path"],
     "additionalProperties": False,
 }
-IMAGE = base64.b64encode(PIXEL).decode()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +35,6 @@ class Answer:
     #: Why it ended: with a word, or with calls.
     end: str
     history: list[Any]
-    tokens: int
 
 
 class Chat:
@@ -49,35 +42,26 @@ class Chat:
 
     name = "openai-chat"
     ends = ("stop", "tool_calls")
-    image: Sequence[Any] = (
-        {"type": "text", "text": "What is it?"},
-        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}},
-    )
 
     def request(self, history: list[Any], **wants: Any) -> dict[str, Any]:
         tools = [
             {"type": "function", "function": {"name": one, "parameters": SCHEMA}} for one in wants.get("tools", ())
         ]
-        system = [{"role": "developer", "content": wants["system"]}] if "system" in wants else []
-        schema = {"type": "json_schema", "json_schema": {"name": "place", "schema": SCHEMA, "strict": True}}
         return {
-            "messages": [*system, *history],
+            "messages": history,
             **({"tools": tools} if tools else {}),
-            **({"response_format": schema} if "form" in wants else {}),
             **({"reasoning_effort": "low"} if "thinks" in wants else {}),
         }
 
     async def ask(self, front: Front, way: str, history: list[Any], **wants: Any) -> Answer:
         asks = {"model": NAME, **self.request(history, **wants)}
         async with front.openai() as client:
-            if way == "raw":
-                message, end, tokens = await self._accumulate(client, asks)
-            elif way == "whole":
+            if way == "whole":
                 completion = await client.chat.completions.create(**asks)
-                message, end, tokens = self._read(completion)
+                message, end = self._read(completion)
             else:
-                async with client.chat.completions.stream(**asks, stream_options={"include_usage": True}) as stream:
-                    message, end, tokens = self._read(await stream.get_final_completion())
+                async with client.chat.completions.stream(**asks) as stream:
+                    message, end = self._read(await stream.get_final_completion())
         calls = message.get("tool_calls") or []
         return Answer(
             text=message.get("content") or "",
@@ -87,31 +71,12 @@ class Chat:
             history=[
                 {"role": "assistant", "content": message.get("content"), **({"tool_calls": calls} if calls else {})}
             ],
-            tokens=tokens,
         )
 
-    def _read(self, completion: Any) -> tuple[dict[str, Any], str, int]:
+    def _read(self, completion: Any) -> tuple[dict[str, Any], str]:
         assert completion.model == NAME
         (choice,) = completion.choices
-        return choice.message.to_dict(), choice.finish_reason, completion.usage.total_tokens
-
-    async def _accumulate(self, client: Any, asks: dict[str, Any]) -> tuple[dict[str, Any], str, int]:
-        message: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
-        end, tokens = "", 0
-        stream = await client.chat.completions.create(**asks, stream=True, stream_options={"include_usage": True})
-        async for chunk in stream:
-            assert chunk.model == NAME
-            tokens = chunk.usage.total_tokens if chunk.usage is not None else tokens
-            for choice in chunk.choices:
-                message["content"] += choice.delta.content or ""
-                message["reasoning_content"] += choice.delta.to_dict().get("reasoning_content") or ""
-                end = choice.finish_reason or end
-                for one in choice.delta.tool_calls or ():
-                    if one.index == len(message["tool_calls"]):
-                        function = {"name": one.function.name, "arguments": ""}
-                        message["tool_calls"].append({"id": one.id, "type": "function", "function": function})
-                    message["tool_calls"][one.index]["function"]["arguments"] += one.function.arguments or ""
-        return {key: value or None for key, value in message.items()}, end, tokens
+        return choice.message.to_dict(), choice.finish_reason
 
     def results(self, answer: Answer, outputs: Sequence[str]) -> list[Any]:
         pairs = zip(answer.calls, outputs, strict=True)
@@ -123,66 +88,35 @@ class Messages:
 
     name = "anthropic"
     ends = ("end_turn", "tool_use")
-    image: Sequence[Any] = (
-        {"type": "text", "text": "What is it?"},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE}},
-    )
 
     def request(self, history: list[Any], **wants: Any) -> dict[str, Any]:
         tools = [{"name": one, "description": "A tool.", "input_schema": SCHEMA} for one in wants.get("tools", ())]
         return {
             "messages": history,
             "max_tokens": 4096,
-            **({"system": wants["system"]} if "system" in wants else {}),
             **({"tools": tools} if tools else {}),
-            **({"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}} if "form" in wants else {}),
             **({"thinking": {"type": "enabled", "budget_tokens": 1024}} if "thinks" in wants else {}),
         }
 
     async def ask(self, front: Front, way: str, history: list[Any], **wants: Any) -> Answer:
         asks = {"model": NAME, **self.request(history, **wants)}
         async with front.anthropic() as client:
-            if way == "raw":
-                content, end, tokens = await self._accumulate(client, asks)
+            if way == "whole":
+                message = await client.messages.create(**asks)
             else:
-                if way == "whole":
-                    message = await client.messages.create(**asks)
-                else:
-                    async with client.messages.stream(**asks) as stream:
-                        message = await stream.get_final_message()
-                assert message.model == NAME
-                content, end = [block.to_dict() for block in message.content], str(message.stop_reason)
-                tokens = message.usage.output_tokens
+                async with client.messages.stream(**asks) as stream:
+                    message = await stream.get_final_message()
+        assert message.model == NAME
+        content = [block.to_dict() for block in message.content]
         thinking = [block for block in content if block["type"] == "thinking"]
         assert [block["signature"] for block in thinking] == ["of-the-backend"] * len(thinking)
         return Answer(
             text="".join(block["text"] for block in content if block["type"] == "text"),
             calls=[(block["id"], block["name"], block["input"]) for block in content if block["type"] == "tool_use"],
             reasoning=thinking[0]["thinking"] if thinking else None,
-            end=end,
+            end=str(message.stop_reason),
             history=[{"role": "assistant", "content": content}],
-            tokens=tokens,
         )
-
-    async def _accumulate(self, client: Any, asks: dict[str, Any]) -> tuple[list[dict[str, Any]], str, int]:
-        content: list[dict[str, Any]] = []
-        arguments: dict[int, str] = {}
-        end, tokens = "", 0
-        members = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
-        async for event in await client.messages.create(**asks, stream=True):
-            if event.type == "content_block_start":
-                assert event.index == len(content)
-                content.append(event.content_block.to_dict())
-            elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
-                arguments[event.index] = arguments.get(event.index, "") + event.delta.partial_json
-            elif event.type == "content_block_delta":
-                member = members[event.delta.type]
-                content[event.index][member] = content[event.index].get(member, "") + getattr(event.delta, member)
-            elif event.type == "message_delta":
-                end, tokens = str(event.delta.stop_reason), event.usage.output_tokens
-        for index, text in arguments.items():
-            content[index]["input"] = json.loads(text)
-        return content, end, tokens
 
     def results(self, answer: Answer, outputs: Sequence[str]) -> list[Any]:
         pairs = zip(answer.calls, outputs, strict=True)
@@ -195,19 +129,12 @@ class Responses:
 
     name = "openai-responses"
     ends = ("completed", "completed")
-    image: Sequence[Any] = (
-        {"type": "input_text", "text": "What is it?"},
-        {"type": "input_image", "image_url": f"data:image/png;base64,{IMAGE}"},
-    )
 
     def request(self, history: list[Any], **wants: Any) -> dict[str, Any]:
         tools = [function(one) if isinstance(one, str) else one for one in wants.get("tools", ())]
-        schema = {"format": {"type": "json_schema", "name": "place", "schema": SCHEMA, "strict": True}}
         return {
             "input": history,
-            **({"instructions": wants["system"]} if "system" in wants else {}),
             **({"tools": tools} if tools else {}),
-            **({"text": schema} if "form" in wants else {}),
             **({"reasoning": {"effort": "low"}} if "thinks" in wants else {}),
         }
 
@@ -216,13 +143,8 @@ class Responses:
         async with front.openai() as client:
             if way == "whole":
                 return await client.responses.create(**asks)
-            if way == "helper":
-                async with client.responses.stream(**asks) as stream:
-                    return await stream.get_final_response()
-            async for event in await client.responses.create(**asks, stream=True):
-                last: Any = event
-            assert last.type == "response.completed"
-            return last.response
+            async with client.responses.stream(**asks) as stream:
+                return await stream.get_final_response()
 
     async def ask(self, front: Front, way: str, history: list[Any], **wants: Any) -> Answer:
         response = await self.respond(front, way, history, **wants)
@@ -236,7 +158,6 @@ class Responses:
             reasoning=thoughts[0] if thoughts else None,
             end=response.status,
             history=[one.to_dict() for one in response.output],
-            tokens=response.usage.total_tokens,
         )
 
     def results(self, answer: Answer, outputs: Sequence[str]) -> list[Any]:
@@ -257,24 +178,6 @@ GO = [{"role": "user", "content": "Go."}]
 def asked_by(kind: Kind) -> list[tuple[Any, str]]:
     """The clients, and the ways in which each asks."""
     return [(client, way) for client in CLIENTS for way in ways(kind)]
-
-
-@kinds
-async def test_text(kind: Kind, tmp_path: pathlib.Path) -> None:
-    said = "Good morning, said the gateway; and a long text follows, in pieces."
-    async with before(tmp_path, kind, [turn(said)]) as (front, backend):
-        for client, way in asked_by(kind):
-            answer = await client.ask(front, way, GO, system="Be brief.")
-            assert (answer.text, answer.calls, answer.end) == (said, [], client.ends[0]), (client.name, way)
-            assert answer.tokens > 0
-            asked = backend.asked.pop()
-            assert asked.model == "small"
-            assert asked.controls.stream is (way != "whole")
-            assert asked.controls.output_tokens == 4096 or client.name != "anthropic"
-            supervisor, user = asked.canisters
-            assert isinstance(supervisor, SupervisorCanister)
-            assert isinstance(user, UserCanister)
-            assert [text_of(one.content) for one in (supervisor, user)] == ["Be brief.", "Go."]
 
 
 @kinds
@@ -302,24 +205,6 @@ async def test_turns_with_results(kind: Kind, tmp_path: pathlib.Path) -> None:
             assert results == ["A.TXT", "B.TXT", "A.TXT"]
 
 
-async def test_identifiers_of_calls_are_the_same_in_every_way(tmp_path: pathlib.Path) -> None:
-    kind = KINDS["openai-chat"]
-    made = [call("read", path="a.txt"), call("write", path="b.txt"), call("read", path="c.txt")]
-    async with before(tmp_path, kind, [turn(calls=made)]) as (front, _):
-        answers = [await RESPONSES.ask(front, way, GO, tools=("read", "write")) for way in ways(kind)]
-    assert len({tuple(identifier for identifier, _, _ in answer.calls) for answer in answers}) == 1
-
-
-@kinds
-async def test_images_of_the_user(kind: Kind, tmp_path: pathlib.Path) -> None:
-    async with before(tmp_path, kind, [turn("A pixel.")]) as (front, backend):
-        for client, way in asked_by(kind):
-            answer = await client.ask(front, way, [{"role": "user", "content": client.image}])
-            assert answer.text == "A pixel.", (client.name, way)
-            (user,) = [one for one in backend.asked.pop().canisters if isinstance(one, UserCanister)]
-            assert user.content == (TextualContent(text="What is it?"), ImageContent(data=PIXEL, mime_type="image/png"))
-
-
 @kinds
 async def test_reasoning(kind: Kind, tmp_path: pathlib.Path) -> None:
     """Clients of OpenAI's wires always read it, that of Messages with its signature; it returns over its own wire."""
@@ -338,17 +223,6 @@ async def test_reasoning(kind: Kind, tmp_path: pathlib.Path) -> None:
             before_it = [one for one in backend.asked[-1].canisters if isinstance(one, AssistantCanister)]
             returned = [one for canister in before_it for one in canister.content if isinstance(one, OpaqueContent)]
             assert bool(returned) is (client.name == kind.name != "openai-chat")
-
-
-@kinds
-async def test_structured_output(kind: Kind, tmp_path: pathlib.Path) -> None:
-    async with before(tmp_path, kind, [turn('{{"path": "a.txt"}}')]) as (front, backend):
-        for client, way in asked_by(kind):
-            answer = await client.ask(front, way, GO, form=True)
-            assert json.loads(answer.text) == {"path": "a.txt"}, (client.name, way)
-            wanted = backend.asked.pop().controls.format
-            assert wanted is not None
-            assert (wanted.kind, wanted.schema and wanted.schema["required"]) == ("json_schema", ("path",))
 
 
 # What only the Responses wire has.

@@ -135,16 +135,6 @@ async def test_where_nothing_is_left_there_is_an_error(tmp_path: pathlib.Path) -
             await _responses(client, True, tools=TOOLS, tool_choice="none")
 
 
-async def test_a_choice_of_what_is_not_declared_is_refused(tmp_path: pathlib.Path) -> None:
-    kind = KINDS["openai-chat"]
-    async with before(tmp_path, kind, calls_all(kind)) as (front, backend), front.openai() as client:
-        for choice in ({"type": "function", "name": "nothing"}, allowing("read", "nothing")):
-            with pytest.raises(openai.BadRequestError, match="nothing") as caught:
-                await _responses(client, True, tools=TOOLS, tool_choice=choice)
-            assert caught.value.param
-    assert backend.asked == []
-
-
 async def test_a_filtered_stream_has_no_gaps(tmp_path: pathlib.Path) -> None:
     """Indices and numbers go on where calls are left out."""
     kind = KINDS["openai-chat"]

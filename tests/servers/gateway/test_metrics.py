@@ -1,6 +1,5 @@
 """What /metrics tells of real requests, as the official parser reads it: of one worker, of two, and without any."""
 
-import asyncio
 import json
 import os
 import pathlib
@@ -22,7 +21,7 @@ from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Event, play
 from ripieno.jsonvalues import freeze
 from ripieno.servers.http.keys import digest_of
-from tests.servers.http.test_workers import ANSWER, Backend, Gateway, configured
+from tests.servers.http.test_workers import Backend, Gateway, configured
 from tests.skips import needs
 from tests.support.command_line import PATIENCE, User
 from tests.support.gateways import KINDS, Front, before, fronting, says
@@ -134,27 +133,6 @@ async def test_requests_are_counted_under_names_that_the_operator_gave(tmp_path:
         assert secret not in told.text
 
 
-async def test_a_client_that_leaves_and_requests_under_way(tmp_path: pathlib.Path) -> None:
-    asked, go = asyncio.Event(), asyncio.Event()
-
-    async def waits(_: Request) -> Response:
-        asked.set()
-        await go.wait()
-        return Response(json.dumps(ANSWER), media_type="application/json")
-
-    async with serving(waits) as (url, _), fronting(tmp_path, CHAT, f"{url}/v1") as front:
-        client = asyncio.create_task(post(front, "/v1/responses", asks()))
-        await asked.wait()
-        assert (await scrape(front)).one(ACTIVE, ripieno_wire="openai-responses") == 1
-        client.cancel()
-        async with asyncio.timeout(10):
-            while (told := await scrape(front)).one(ACTIVE):
-                pass
-        go.set()
-        assert told.values(DEPARTURES, "ripieno_wire") == {("openai-responses",): 1}
-        assert told.values(REQUESTS, "gen_ai_request_model", "http_response_status_code") == {("small", "499"): 1}
-
-
 async def test_retries_breakers_and_failures_of_a_backend(tmp_path: pathlib.Path) -> None:
     async def fails(_: Request) -> Response:
         return Response(f"no {CANARY}", status_code=500, headers={"retry-after-ms": "1"})
@@ -199,20 +177,6 @@ async def test_calls_that_run_here_are_counted_and_others_are_not(tmp_path: path
     assert {tool for tool, _ in counted} == {"io.read_file"}
     assert sum(counted.values()) == 1
     assert CANARY not in told.text
-
-
-async def test_a_stream_that_breaks_is_counted_as_what_broke_it(tmp_path: pathlib.Path) -> None:
-    chunk = {"choices": [{"index": 0, "delta": {"content": "I "}}]}
-
-    async def breaks(_: Request) -> Response:
-        return Response(f"data: {json.dumps(chunk)}\n\n", media_type="text/event-stream")
-
-    async with serving(breaks) as (url, _), fronting(tmp_path, CHAT, f"{url}/v1") as front:
-        answer = await post(front, "/v1/responses", asks(stream=True))
-        assert (answer.status_code, "response.failed" in answer.text) == (200, True)
-        told = await scrape(front)
-    assert told.values(REQUESTS, "http_response_status_code") == {("502",): 1}
-    assert told.values(f"{FIRST}_count") == {(): 1}
 
 
 async def test_where_nobody_counts_it_is_said_what_to_do(

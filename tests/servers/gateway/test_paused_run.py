@@ -13,7 +13,7 @@ import openai
 import pytest
 from frozendict import frozendict
 
-from ripieno.approvals import Answer, Approve, DeferredConfirmer, Deny
+from ripieno.approvals import Answer, Approve, DeferredConfirmer
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import Places
 from ripieno.canisters import ResultCanister
@@ -48,7 +48,6 @@ from tests.support.scripted_models import Blocking, ensemble, invoke, invokes, s
 
 KEY, OTHER = "key-of-ada-1234567890", "key-of-eve-1234567890"
 SECRET = "a secret of sixteen bytes or more"
-SHELL: Any = {"type": "function", "name": "shell", "parameters": {"type": "object"}}
 WRITES = [
     turn("I write.", calls=[call("write_file", "w", path="a.txt", content="one")]),
     turn("It says: {w}", expect=["w"]),
@@ -180,19 +179,6 @@ async def test_a_call_waits_is_asked_for_again_and_gone_on_with(tmp_path: pathli
                 await client.responses.create(model="any", input=forged)
 
 
-async def test_what_is_denied_the_model_reads(tmp_path: pathlib.Path) -> None:
-    async with deferring(tmp_path, WRITES) as gateway:
-        said = [*GO, *more(await gateway.ask(GO))]
-        gateway.answer(Deny("Only in docs/, please."))
-        ended = await gateway.ask(said)
-        assert [one.type for one in ended.output] == ["function_call_output", "message"]
-        told = [one.text for one in gateway.backend.asked[-1].canisters if isinstance(one, ResultCanister)]
-        assert len(told) == 1
-        assert "Only in docs/, please." in told[0]
-        assert list(gateway.workspace.iterdir()) == []
-        assert gateway.store.all() == ()
-
-
 async def test_another_caller_and_other_requests_are_refused_by_name(tmp_path: pathlib.Path) -> None:
     async with deferring(tmp_path, WRITES) as gateway:
         said = [*GO, *more(await gateway.ask(GO))]
@@ -227,43 +213,6 @@ async def test_of_many_that_go_on_at_once_one_does(tmp_path: pathlib.Path) -> No
         refused = [one for one in outcomes if isinstance(one, BaseException)]
         assert all(isinstance(one, openai.ConflictError) for one in refused), refused
         assert len(refused) == 7
-        assert len(gateway.backend.asked) == 2
-
-
-async def test_a_mixed_turn_wants_the_results_of_the_client_as_well(tmp_path: pathlib.Path) -> None:
-    score = [
-        turn(
-            calls=[
-                call("write_file", "w", path="a.txt", content="one"),
-                call("shell", "ran", command="ls"),
-                call("read_file", "r", path="b.txt"),
-            ]
-        ),
-        turn("{w}; {ran}; {r.line:1}", expect=["w", "ran", "r"]),
-    ]
-    async with deferring(tmp_path, score) as gateway:
-        (gateway.workspace / "b.txt").write_text("b says so\n")
-        first = await gateway.stream(GO, tools=[SHELL])
-        # All calls of the turn stand in the model's order, and what has a result has it.
-        told = [(one["type"], one.get("name"), one["status"]) for one in first["output"]]
-        assert told == [
-            ("function_call", "write_file", "incomplete"),
-            ("function_call", "shell", "completed"),
-            ("function_call", "read_file", "completed"),
-            ("function_call_output", None, "completed"),
-        ]
-        said = [*GO, *first["output"]]
-        ran = output(first["output"][1]["call_id"], "ran well")
-        async with gateway.front.openai(api_key=KEY) as client:
-            with pytest.raises(openai.BadRequestError, match="no result for 'shell'"):
-                await client.responses.create(model="any", input=said, tools=[SHELL])
-            gateway.answer(Approve())
-            with pytest.raises(openai.BadRequestError, match="no tool of that name"):
-                await client.responses.create(model="any", input=[*said, ran])
-        ended = await gateway.ask([*said, ran], tools=[SHELL])
-        assert [one.type for one in ended.output] == ["function_call_output", "message"]
-        assert "ran well; b says so" in ended.output_text
-        assert (gateway.workspace / "a.txt").read_text() == "one"
         assert len(gateway.backend.asked) == 2
 
 

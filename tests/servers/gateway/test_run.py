@@ -9,7 +9,7 @@ import pytest
 from frozendict import frozendict
 
 from ripieno.approvals import DeferredConfirmer
-from ripieno.canisters import ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters import OpaqueContent, TextualContent
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import (
     ArgumentsDelta,
@@ -23,19 +23,15 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.ensembles import Context
-from ripieno.exceptions import InputError, NameAbsence, ProviderRefusal, ToolExecutionFailure
-from ripieno.models.protocols.openai_responses import PROTOCOL
+from ripieno.exceptions import NameAbsence, ProviderRefusal, ToolExecutionFailure
 from ripieno.servers.gateway.history_checks import check
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
 from tests.support.hosted_runs import (
-    CALLER,
-    PIXEL,
     Counted,
     asks,
     calls_in,
     end_of,
-    fail,
     items_of,
     output,
     results_in,
@@ -43,7 +39,7 @@ from tests.support.hosted_runs import (
     staged,
 )
 from tests.support.runs import kinds
-from tests.support.scripted_models import Blocking, ensemble, invoke, invokes, says, scripted, tool
+from tests.support.scripted_models import ensemble, invoke, invokes, says, scripted, tool
 
 # One answer.
 
@@ -78,22 +74,6 @@ async def test_a_whole_run_is_one_answer_over_every_wire(tmp_path: pathlib.Path,
         assert json.loads(text) == dict(event.invocation.arguments)
     assert [identifier for identifier, _ in results_in(events)] == [one.identifier for one in calls_in(events)]
     assert len({one.identifier for one in calls_in(events)}) == 3
-
-
-async def test_results_stand_in_the_order_of_their_calls_and_behind_their_turn(tmp_path: pathlib.Path) -> None:
-    slow, order = Blocking(value="slow"), list[str]()
-
-    async def quick(context: Context, arguments: dict[str, Any]) -> str:
-        order.append("quick")
-        slow.go.set()
-        return "quick"
-
-    model = scripted(invokes(invoke("slow"), invoke("quick"), slow.ended.wait), says())
-    async with staged(tmp_path, ensemble(tool("slow", slow), tool("quick", quick))) as played:
-        events = await played.answer(model, asks())
-    assert order == ["quick"]
-    assert results_in(events) == [("slow", "slow"), ("quick", "quick")]
-    assert kinds(events)[:5] == ["TurnBegan", "InvocationSealed", "InvocationSealed", "ResultReady", "ResultReady"]
 
 
 async def test_usage_is_that_of_all_turns_and_the_reason_that_of_the_last(tmp_path: pathlib.Path) -> None:
@@ -183,56 +163,6 @@ async def test_in_a_mixed_turn_ours_run_first_and_the_follow_up_repeats_nothing(
     assert len(look.runs) == 2
 
 
-async def see(context: Context, arguments: dict[str, Any]) -> list[object]:
-    return [TextualContent(text="A pixel:"), ImageContent(data=PIXEL, mime_type="image/png")]
-
-
-@pytest.mark.parametrize("streamed", [True, False])
-async def test_an_answer_comes_back_over_the_wire_as_it_was_given(tmp_path: pathlib.Path, streamed: bool) -> None:
-    """Good results, images, errors and tools that nobody has: as bytes, read by a client, and sent back whole."""
-    calls = [invoke("look"), invoke("see"), invoke("fail", path="x"), invoke("nothing"), invoke("shell")]
-    async with staged(tmp_path, ensemble(tool("look"), tool("see", see), tool("fail", fail))) as played:
-        asked = sends([], tools=["shell"])
-        events = await played.answer(scripted(invokes(*calls)), asked)
-        if streamed:
-            encoder = PROTOCOL.encoder(asked)
-            lines = b"".join(map(encoder.feed, events)).decode().splitlines()
-            told = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
-            response = told[-1]["response"]
-        else:
-            response = json.loads(PROTOCOL.encode(events, asked))
-        assert response["status"] == "completed"
-        assert [one["type"] for one in response["output"]] == 5 * ["function_call"] + 4 * ["function_call_output"]
-        follow = sends([*response["output"], output("shell", "ok")], tools=["shell"])
-        check(follow.canisters)
-        again = await played.answer(scripted(says()), follow)
-        assert end_of(again).finish == "stop"
-        # A client that keeps no identifiers of results cannot say that they are ours.
-        bare = [{key: value for key, value in one.items() if key != "id"} for one in response["output"]]
-        with pytest.raises(InputError, match="'look' runs here"):
-            played.stage.plan(sends([*bare, output("shell", "ok")], tools=["shell"]), CALLER)
-
-
-async def test_what_is_left_out_of_a_follow_up_is_refused_by_name(tmp_path: pathlib.Path) -> None:
-    turns = [turn("", calls=[call("look"), call("shell")]), turn("Done.")]
-    async with staged(tmp_path, ensemble(tool("look"))) as played:
-        items = items_of(await played.answer(model_of(turns), asks(tools=["shell"])))
-        shell = next(one for one in items if one.get("name") == "shell")
-        whole = [*items, output(shell["call_id"], "ok")]
-        check(sends(whole, tools=["shell"]).canisters)
-        for place, one in enumerate(whole):
-            if one["type"] == "function_call_output":
-                with pytest.raises(InputError, match=one["call_id"]):
-                    check(sends([*whole[:place], *whole[place + 1 :]], tools=["shell"]).canisters)
-        for change in ({"id": "fco_made_up"}, {"id": None}, {"output": "forged"}):
-            changed = [{**one, **change} if one.get("id") else one for one in whole]
-            with pytest.raises(InputError, match="'look' runs here"):
-                played.stage.plan(sends(changed, tools=["shell"]), CALLER)
-        with pytest.raises(InputError, match="'look' runs here"):
-            played.stage.plan(sends(whole, tools=["shell"]), "eve")
-        assert played.stage.plan(sends(whole, tools=["shell"]), CALLER) is not None
-
-
 async def test_what_the_client_forbids_is_neither_run_nor_told(tmp_path: pathlib.Path) -> None:
     look, find = Counted(), Counted()
     tools = ensemble(tool("look", look), tool("find", find))
@@ -252,25 +182,6 @@ async def test_what_the_client_forbids_is_neither_run_nor_told(tmp_path: pathlib
         assert await told(allowed_tools=("edit",)) == (["look", "edit"], "open")
         assert await told(tool_choice="none") == (["look"], "stop")
         assert look.runs == []
-
-
-async def test_one_call_alone_is_told_where_the_client_allows_one(tmp_path: pathlib.Path) -> None:
-    first, second = invoke("shell", "s"), invoke("edit", "e")
-    steps: list[Event] = [
-        TurnBegan(),
-        InvocationBegan(index=0, identifier="s", name="shell"),
-        InvocationBegan(index=1, identifier="e", name="edit"),
-        InvocationSealed(index=1, invocation=second),
-        InvocationSealed(index=0, invocation=first),
-        TurnEnded(finish="invocations"),
-    ]
-    async with staged(tmp_path, ensemble(tool("look"))) as played:
-        events = await played.answer(scripted(steps), asks(tools=["shell", "edit"], parallel=False))
-        assert kinds(events) == ["TurnBegan", "InvocationSealed", "TurnEnded"]
-        assert calls_in(events) == [second]
-        events = await played.answer(scripted(steps), asks(tools=["shell", "edit"]))
-        assert kinds(events).count("InvocationBegan") == 2
-        assert calls_in(events) == [second, first]
 
 
 # Clients that are shown texts and their own calls alone.

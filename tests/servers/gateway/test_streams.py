@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import json
 import pathlib
-import socket
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import anthropic
@@ -16,10 +15,9 @@ from starlette.responses import Response, StreamingResponse
 
 from ripieno.canisters import AssistantCanister
 from ripieno.servers.http.connections import Bounds
-from ripieno.testing import turn
 from ripieno.testing.rehearsal.server import base_url
-from tests.counts import ATTACK, count
-from tests.support.gateways import KINDS, Front, Kind, before, fronting, read, says
+from tests.counts import ATTACK
+from tests.support.gateways import KINDS, Front, Kind, fronting, read, says
 from tests.support.loopback_servers import serving
 from tests.support.openresponses_checker import StreamChecker, check_stream
 
@@ -183,34 +181,6 @@ async def test_a_silent_stream_says_that_it_is_there(path: str, begins: bool, tm
         assert checker.response["output"][0]["content"][0]["text"] == "One, two."
 
 
-async def test_official_clients_read_streams_that_were_silent(tmp_path: pathlib.Path) -> None:
-    for begins in (True, False):
-        async with (
-            gated(tmp_path, CHAT, begins=begins, keep_alive=0.02) as (front, backend),
-            front.openai() as client,
-            front.anthropic() as other,
-            asyncio.timeout(30),
-        ):
-            # Each is silent for as long as several signs of life take.
-            asyncio.get_running_loop().call_later(0.2, backend.go.set)
-            said: Any = [{"role": "user", "content": "Go."}]
-
-            async def respond(client: openai.AsyncOpenAI = client) -> str:
-                async with client.responses.stream(model="m", input="Go.") as stream:
-                    return (await stream.get_final_response()).output_text
-
-            async def complete(client: openai.AsyncOpenAI = client, said: Any = said) -> str | None:
-                async with client.chat.completions.stream(model="m", messages=said) as stream:
-                    return (await stream.get_final_completion()).choices[0].message.content
-
-            async def send(client: anthropic.AsyncAnthropic = other, said: Any = said) -> str:
-                async with client.messages.stream(model="m", max_tokens=9, messages=said) as stream:
-                    return await stream.get_final_text()
-
-            texts = await asyncio.gather(respond(), complete(), send())
-        assert set(texts) == {"One, two."}
-
-
 # Too long.
 
 
@@ -263,111 +233,4 @@ async def test_an_answer_that_the_end_of_the_server_cuts_ends_as_clients_can_rea
 # Slow readers.
 
 
-async def test_who_takes_nothing_is_cut_and_holds_up_nobody(tmp_path: pathlib.Path) -> None:
-    left = asyncio.Event()
-
-    async def answer(request: Request) -> Response:
-        if b"a little" in await request.body():
-            encoder = CHAT.protocol.encoder(read(CHAT, request.url.path, await request.body()))
-            data = b"".join(map(encoder.feed, says(CHAT, [AssistantCanister.of("A little.")])))
-            return Response(data, media_type="text/event-stream")
-
-        async def pieces() -> AsyncGenerator[bytes, None]:
-            piece = _events({"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "x" * 32_768}}]})
-            try:
-                while True:
-                    yield piece
-                    await asyncio.sleep(0)
-            finally:
-                left.set()
-
-        return StreamingResponse(pieces(), media_type="text/event-stream")
-
-    async with (
-        serving(answer) as (url, _),
-        fronting(tmp_path, CHAT, f"{url}/v1", bounds=Bounds(stalled_seconds=0.5)) as front,
-    ):
-        stalled = socket.socket()
-        with stalled:
-            stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            stalled.setblocking(False)
-            address = ("127.0.0.1", int(front.url.rpartition(":")[2]))
-            await asyncio.get_running_loop().sock_connect(stalled, address)
-            body = json.dumps({"model": "m", "input": "Go.", "stream": True}).encode()
-            fields = f"host: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
-            head = f"POST /v1/responses HTTP/1.1\r\n{fields}\r\n\r\n".encode()
-            await asyncio.get_running_loop().sock_sendall(stalled, head + body)
-            async with asyncio.timeout(30):
-                while not left.is_set():
-                    checker = await raw(front, input="a little")
-                    assert checker.response["output"][0]["content"][0]["text"] == "A little."
-
-
 # Many.
-
-
-async def test_many_streams_at_once_lose_nothing(tmp_path: pathlib.Path) -> None:
-    """The backend answers none before it has all of them."""
-    many = max(100, count(800))
-    together = asyncio.Barrier(many)
-
-    async def answer(request: Request) -> Response:
-        asked = read(CHAT, request.url.path, await request.body())
-        encoder = CHAT.protocol.encoder(asked)
-        said = str(asked.native["messages"][-1]["content"])
-        data = [encoder.feed(event) for event in _paced(said)]
-
-        async def pieces() -> AsyncGenerator[bytes, None]:
-            await together.wait()
-            for piece in data:
-                yield piece
-                await asyncio.sleep(0)
-
-        return StreamingResponse(pieces(), media_type="text/event-stream")
-
-    async with (
-        serving(answer) as (url, _),
-        fronting(tmp_path, CHAT, f"{url}/v1", concurrency=many) as front,
-        asyncio.timeout(300),
-    ):
-        checkers = await asyncio.gather(*(raw(front, input=f"{number}, {number}!") for number in range(many)))
-    for number, checker in enumerate(checkers):
-        assert checker.response["output"][0]["content"][0]["text"] == f"{number}, {number}!" * 3
-
-
-def _paced(said: str) -> Sequence[Any]:
-    from ripieno.canisters.events import ContentSealed, TextDelta
-
-    first, *_, last = says(CHAT, [AssistantCanister.of(said * 3)])
-    sealed = ContentSealed(AssistantCanister.of(said * 3).content[0])
-    return [first, *(TextDelta(said) for _ in range(3)), sealed, last]
-
-
-async def test_no_more_than_are_let_in_are_answered_at_once(tmp_path: pathlib.Path) -> None:
-    async with (
-        gated(tmp_path, CHAT, concurrency=1) as (front, backend),
-        front.openai() as client,
-        client.responses.stream(model="m", input="Go.") as stream,
-    ):
-        async for event in stream:
-            if event.type == "response.created":
-                break
-        with pytest.raises(openai.InternalServerError) as caught:
-            await client.responses.create(model="m", input="Go.")
-        assert caught.value.status_code == 503
-        assert caught.value.response.headers["retry-after"] == "1"
-        backend.go.set()
-        assert (await stream.get_final_response()).output_text == "One, two."
-
-
-async def test_what_a_score_says_slowly_comes_as_it_is_said(tmp_path: pathlib.Path) -> None:
-    """Text is passed on piece by piece: the first is here before the last is said."""
-    score = [turn("One word after another, each of them a piece of its own.", pace=0.02)]
-    async with before(tmp_path, CHAT, score) as (front, _), front.openai() as client:
-        deltas = [
-            event.delta
-            async for event in await client.responses.create(model="m", input="Go.", stream=True)
-            if event.type == "response.output_text.delta"
-        ]
-    assert len(deltas) > 1
-    assert "".join(deltas) == "One word after another, each of them a piece of its own."

@@ -1,4 +1,4 @@
-"""Calls that a backend leaves in its text, through the gateway: found, and stripped, however the text is cut."""
+"""Calls that a backend leaves in its text, through the gateway: found, and stripped."""
 
 import asyncio
 import contextlib
@@ -7,12 +7,10 @@ import pathlib
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-import pytest
 from frozendict import frozendict
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from tests.counts import ATTACK
 from tests.support.gateways import KINDS, Front, fronting
 from tests.support.loopback_servers import serving
 from tests.support.openresponses_checker import check_body, check_stream
@@ -24,30 +22,8 @@ CHAT_READ: dict[str, Any] = {"type": "function", "function": {"name": "read", "p
 LEAVING: dict[str, Any] = {"capabilities": {"text_calls": True}}
 
 #: What a model writes, and the items that a client has of it.
-FORMS: dict[str, tuple[str, list[Any]]] = {
-    "function": (
-        'I look.\n<function=read>{"path": "ä.txt", "lines": 2}</function>\nThat was it.',
-        ["I look.", ("read", {"path": "ä.txt", "lines": 2}), "That was it."],
-    ),
-    "parameters": (
-        "<function=read>\n<parameter=path>\na.txt\n</parameter>\n<parameter=lines>\n2\n</parameter>\n</function>",
-        [("read", {"path": "a.txt", "lines": 2})],
-    ),
-    "hermes": (
-        'Both.\n<tool_call>\n{"name": "read", "arguments": {"path": "a"}}\n</tool_call>\n'
-        '<tool_call>\n{"name": "read", "arguments": {"path": "<b>"}}\n</tool_call>',
-        ["Both.", ("read", {"path": "a"}), ("read", {"path": "<b>"})],
-    ),
-    "wrapped": (
-        "<tool_call>\n<function=read>\n<parameter=path>\na < b\n</parameter>\n</function>\n</tool_call> 1 < 2",
-        [("read", {"path": "a < b"}), "1 < 2"],
-    ),
-    "undeclared": (
-        'Use <function=erase>{"path": "a"}</function> for that, <not> this.',
-        ['Use <function=erase>{"path": "a"}</function> for that, <not> this.'],
-    ),
-    "unfinished": ('It goes <function=read>{"path": "a', ['It goes <function=read>{"path": "a']),
-}
+TEXT = 'I look.\n<function=read>{"path": "ä.txt", "lines": 2}</function>\nThat was it.'
+ITEMS = ["I look.", ("read", {"path": "ä.txt", "lines": 2}), "That was it."]
 
 
 def chunk(delta: dict[str, Any], reason: str | None = None) -> bytes:
@@ -108,53 +84,22 @@ def bare(items: Sequence[Any]) -> list[Any]:
     return [one.strip() if isinstance(one, str) else (one[1], json.loads(one[2])) for one in items]
 
 
-@pytest.mark.parametrize("form", FORMS)
-async def test_calls_in_the_text_are_calls_however_it_is_cut(form: str, tmp_path: pathlib.Path) -> None:
-    text, expected = FORMS[form]
-    async with leaving(tmp_path) as front:
-        whole = await items_of(front, [text], stream=False)
-        assert bare(whole) == expected
-        assert await items_of(front, [text]) == whole
-        assert await items_of(front, list(text)) == whole
-        for place in range(1, len(text), 1 if ATTACK else 7):
-            assert await items_of(front, [text[:place], text[place:]]) == whole, place
-
-
 async def test_every_client_has_them(tmp_path: pathlib.Path) -> None:
-    text, expected = FORMS["function"]
-    said: Any = [{"role": "user", "content": json.dumps([text[:20], text[20:]])}]
+    said: Any = [{"role": "user", "content": json.dumps([TEXT[:20], TEXT[20:]])}]
     messages_tool: Any = {"name": "read", "input_schema": SCHEMA}
     async with leaving(tmp_path) as front, front.openai() as client, front.anthropic() as other:
         async with client.chat.completions.stream(model="m", messages=said, tools=[CHAT_READ]) as stream:  # type: ignore[list-item]
             (choice,) = (await stream.get_final_completion()).choices
         (made,) = choice.message.tool_calls or ()
-        assert (made.function.name, json.loads(made.function.arguments)) == expected[1]
+        assert (made.function.name, json.loads(made.function.arguments)) == ITEMS[1]
         assert choice.finish_reason == "tool_calls"
         assert "<" not in (choice.message.content or "")
         async with other.messages.stream(model="m", max_tokens=9, messages=said, tools=[messages_tool]) as events:
             message = await events.get_final_message()
         (block,) = [block for block in message.content if block.type == "tool_use"]
-        assert (block.name, block.input) == expected[1]
+        assert (block.name, block.input) == ITEMS[1]
         assert message.stop_reason == "tool_use"
         assert "<" not in "".join(block.text for block in message.content if block.type == "text")
-
-
-async def test_no_call_is_made_where_none_may_be(tmp_path: pathlib.Path) -> None:
-    text, _ = FORMS["function"]
-    async with leaving(tmp_path) as front:
-        assert await items_of(front, [text], tool_choice="none") == [text]
-        assert await items_of(front, [text], tools=[]) == [text]
-        write = {"type": "function", "name": "write", "parameters": SCHEMA}
-        assert await items_of(front, [text], tools=[write]) == [text]
-
-
-async def test_calls_that_are_not_allowed_are_left_out(tmp_path: pathlib.Path) -> None:
-    text, _ = FORMS["function"]
-    write = {"type": "function", "name": "write", "parameters": SCHEMA}
-    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "write"}]}
-    async with leaving(tmp_path) as front:
-        items = await items_of(front, [text], tools=[READ, write], tool_choice=allowed)
-    assert all(isinstance(one, str) for one in items)
 
 
 async def test_text_is_streamed_on_while_a_call_is_awaited(tmp_path: pathlib.Path) -> None:
@@ -191,13 +136,12 @@ async def test_text_is_streamed_on_while_a_call_is_awaited(tmp_path: pathlib.Pat
 
 
 async def test_local_servers_leave_calls_by_their_data(tmp_path: pathlib.Path) -> None:
-    text, expected = FORMS["function"]
 
     async def answer(request: Request) -> Response:
         native = json.loads(await request.body())
         if native.get("stream"):
-            return Response(streamed(list(text)), media_type="text/event-stream")
-        message = {"role": "assistant", "content": text}
+            return Response(streamed(list(TEXT)), media_type="text/event-stream")
+        message = {"role": "assistant", "content": TEXT}
         whole = {"id": "c", "model": "x", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
         return Response(json.dumps(whole), media_type="application/json")
 
@@ -207,11 +151,10 @@ async def test_local_servers_leave_calls_by_their_data(tmp_path: pathlib.Path) -
         settings: dict[str, Any] = {"map": frozendict({name: f"{name}/any" for name in servers})}
         async with fronting(tmp_path, CHAT, f"{url}/v1", providers=tables, **settings) as front:
             for name in servers:
-                assert bare(await items_of(front, [], model=name)) == expected, name
+                assert bare(await items_of(front, [], model=name)) == ITEMS, name
 
 
 async def test_each_model_can_be_told_apart(tmp_path: pathlib.Path) -> None:
-    text, expected = FORMS["function"]
     settings: dict[str, Any] = {"map": frozendict[str, str](), "models": ("back/messy-1", "back/tidy-1")}
     for general, special, match in ((True, False, "tidy*"), (False, True, "messy*")):
         provider: dict[str, Any] = {
@@ -219,11 +162,5 @@ async def test_each_model_can_be_told_apart(tmp_path: pathlib.Path) -> None:
             "models": [{"match": match, "text_calls": special}],
         }
         async with leaving(tmp_path, provider, **settings) as front:
-            assert bare(await items_of(front, [text], model="messy-1")) == expected
-            assert await items_of(front, [text], model="tidy-1") == [text]
-
-
-async def test_a_provider_that_leaves_none_is_taken_at_its_word(tmp_path: pathlib.Path) -> None:
-    text, _ = FORMS["hermes"]
-    async with leaving(tmp_path, {}) as front:
-        assert await items_of(front, [text[:30], text[30:]]) == [text]
+            assert bare(await items_of(front, [TEXT], model="messy-1")) == ITEMS
+            assert await items_of(front, [TEXT], model="tidy-1") == [TEXT]

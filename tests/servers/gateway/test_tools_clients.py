@@ -73,22 +73,3 @@ async def test_a_mixed_turn_and_its_follow_up(kind: Kind, way: str, tmp_path: pa
             with pytest.raises(openai.BadRequestError, match="no result for 'shell'"):
                 await client.responses.create(model="any", input=said[:-5], tools=[SHELL])
         assert len(backend.asked) == 3
-
-
-async def test_what_is_bound_runs_here_and_what_is_not_is_left_out(tmp_path: pathlib.Path) -> None:
-    files(tmp_path)
-    score = [turn(calls=[call("read_file", "a", path="a.txt")]), turn("{a.line:1}")]
-    wanted: list[Any] = [{"type": "code_interpreter", "container": {"type": "auto"}}, {"type": "web_search"}]
-    settings: dict[str, Any] = {"hosted": {"code_interpreter": "io.read_file"}, "show_calls": False}
-    async with before(tmp_path, KINDS["openai-chat"], score, **settings) as (front, backend):
-        response = await respond(front, "whole", [{"role": "user", "content": "Go."}], wanted)
-        assert [one["type"] for one in response["output"]] == ["message"]
-        assert "a says so" in response["output"][0]["content"][0]["text"]
-        assert [[tool.exposed for tool in asked.tools] for asked in backend.asked] == 2 * [["read_file"]]
-    labelled: list[Any] = [
-        {"type": "mcp", "server_label": "io", "server_url": "http://192.0.2.1/", "allowed_tools": ["read_file"]}
-    ]
-    async with before(tmp_path, KINDS["openai-chat"], score, mcp=("io",)) as (front, backend):
-        response = await respond(front, "raw", [{"role": "user", "content": "Go."}], labelled)
-        assert [one["type"] for one in response["output"]] == ["function_call", "function_call_output", "message"]
-        assert [[tool.exposed for tool in asked.tools] for asked in backend.asked] == 2 * [["read_file"]]

@@ -161,20 +161,6 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_workers_share_a_port_and_none_is_needed(user: User, backend: Backend) -> None:
-    with serving(user, "--workers", "2") as gateway:
-        workers = gateway.workers
-        assert len(workers) == 2
-        for stopped in workers:
-            os.kill(stopped, signal.SIGSTOP)
-            assert [gateway.ask()[0] for _ in range(20)] == [200] * 20
-            os.kill(stopped, signal.SIGCONT)
-        status, body = gateway.play()
-        assert (status, json.loads(body)["output"][0]["content"][0]["text"]) == (200, "Here I am.")
-        assert gateway.end().endswith("The server has ended.\n")
-        assert not any(is_alive(worker) for worker in workers)
-
-
 def test_a_worker_is_small(user: User, backend: Backend) -> None:
     with serving(user, "--workers", "2") as gateway:
         assert {gateway.play()[0] for _ in range(10)} == {200}

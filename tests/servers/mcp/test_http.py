@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 from typing import Any
 
 import httpx2
@@ -125,11 +124,3 @@ async def test_it_ends_under_open_calls(user: User, mode: str) -> None:
         assert process.wait(PATIENCE) == 0
     assert (user.workspace / "cancelled").exists()
     assert call.exception() is not None or call.result().status_code == 200
-
-
-def test_a_port_that_is_taken_is_said(user: User) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        number = str(taken.getsockname()[1])
-        done = user.run("serve", "mcp", "--transport", "http", "--port", number)
-    assert done.returncode == 2
-    assert number in done.stderr

@@ -48,22 +48,9 @@ def test_a_path_between_spaces_never_stays(around: str, path: str) -> None:
     assert f" {path} " not in conceal(f"{around} {path} {around}")
 
 
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        ("127.0.0.1", True),
-        ("127.1.2.3", True),
-        ("::1", True),
-        ("localhost", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("192.168.1.5", False),
-        ("localhost.example", False),
-        ("", False),
-    ],
-)
-def test_loopback_is_told_from_the_rest(host: str, loopback: bool) -> None:
-    assert is_loopback(host) is loopback
+def test_loopback_is_told_from_the_rest() -> None:
+    assert all(map(is_loopback, ("127.0.0.1", "127.1.2.3", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.1.5", "localhost.example", "")))
 
 
 LISTS = b"[" + b"[]," * 200_000 + b"0]"

@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from ripieno.servers.mcp.server import EnsembleServer, create_server
-from tests.servers.mcp.test_server import entered, names_of
+from tests.servers.mcp.test_server import entered
 from tests.support.command_line import PATIENCE
 from tests.support.mcp_server_process import ERAS
 from tests.support.mcp_servers.wrapped_results import app
@@ -43,23 +43,3 @@ async def test_results_are_what_the_server_itself_gives(tmp_path: pathlib.Path, 
                 result = await ours.call_tool(tool, {"name": name})
                 assert result.is_error is False, (tool, name, result.content)
                 assert result.structured_content == expected.structured_content, (tool, name)
-
-
-@pytest.mark.parametrize("mode", ERAS)
-async def test_a_tool_that_a_server_has_made_is_offered_on(tmp_path: pathlib.Path, mode: Any) -> None:
-    changed = asyncio.Event()
-
-    async def note(message: Any) -> None:
-        if getattr(message, "method", "") == "notifications/tools/list_changed":
-            changed.set()
-
-    async with passing(tmp_path) as server, Client(server, mode=mode, message_handler=note) as client:
-        assert "late" not in await names_of(client)
-        if mode == "auto":
-            async with client.listen(tools_list_changed=True) as events:
-                await client.call_tool("grow", {"name": "late"})
-                await anext(aiter(events))
-        else:
-            await client.call_tool("grow", {"name": "late"})
-            await changed.wait()
-        assert "late" in await names_of(client)

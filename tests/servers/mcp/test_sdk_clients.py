@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp.server.subscriptions import ToolsListChanged
-from mcp.types import CallToolResult, ToolListChangedNotification
+from mcp.types import CallToolResult
 
 from tests.support.command_line import PATIENCE, User
 from tests.support.mcp_server_process import ERAS, TRANSPORTS, appear, connected, over_http, play_band
@@ -191,36 +190,6 @@ async def test_a_call_that_is_cancelled_ends(served: Served) -> None:
         assert text_of(await client.call_tool("add", {"first": 1})) == '{"sum":2}'  # type: ignore[arg-type]
         with pytest.raises(asyncio.CancelledError):
             await call
-
-
-@both_eras
-async def test_a_call_goes_on_beside_others(served: Served) -> None:
-    async with served.connect() as client:
-        call = asyncio.create_task(client.call_tool("wait", {}))
-        await appear(served.user.workspace / "began")
-        results = await asyncio.gather(*(client.call_tool("add", {"first": number}) for number in range(20)))
-        assert [result.structured_content for result in results] == [{"sum": number + 1} for number in range(20)]  # type: ignore[union-attr]
-        assert not call.done()
-        call.cancel()
-        await appear(served.user.workspace / "cancelled")
-
-
-@both_eras
-async def test_clients_are_told_that_the_list_has_changed(served: Served, mode: str) -> None:
-    told = asyncio.Event()
-
-    async def note(message: Any) -> None:
-        if isinstance(message, ToolListChangedNotification):
-            told.set()
-
-    async with served.connect(message_handler=note) as client, asyncio.timeout(PATIENCE):
-        if mode == "auto":
-            async with client.listen(tools_list_changed=True) as events:
-                await client.call_tool("reconnect", {})
-                assert isinstance(await anext(aiter(events)), ToolsListChanged)
-        else:
-            await client.call_tool("reconnect", {})
-            await told.wait()
 
 
 @both_eras

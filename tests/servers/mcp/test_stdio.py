@@ -7,7 +7,6 @@ import subprocess
 from typing import Any
 
 import pytest
-import tomli_w
 
 from tests.support.command_line import COMMAND, PATIENCE, User
 from tests.support.mcp_server_process import appear, play_band, read_line
@@ -103,30 +102,6 @@ def test_a_peer_is_told_once_of_a_change(user: User) -> None:
         "answer 3",
         "notifications/tools/list_changed",
     ]
-
-
-def test_an_ensemble_plays_through_a_server_and_back(user: User) -> None:
-    """Our own client and our own server, both as processes."""
-    play_band(user)
-    environment = user.environment()
-    variables = {name: environment[name] for name in ("RIPIENO_CONFIG_HOME", "RIPIENO_STATE_HOME", "PYTHONPATH")}
-    far = {
-        "ensemble": {"name": "far"},
-        "connection": {
-            "origin": "mcp",
-            "transport": "stdio",
-            "command": [*COMMAND, "serve", "mcp", "--ensemble", "band"],
-            "environment": variables,
-        },
-        "overrides": {name: {"effect": "read"} for name in ("add", "fail", "everything")},
-    }
-    file = user.workspace / "far.toml"
-    file.write_text(tomli_w.dumps({"ensembles": [far]}))
-    added = user.run("invoke", "far.add", "first=2", "--config", str(file))
-    assert (added.returncode, added.stdout) == (0, '{"sum":3}\n'), added.stderr
-    failed = user.run("invoke", "far.fail", "--config", str(file))
-    assert failed.returncode == 1
-    assert "The cat sleeps on it." in failed.stderr
 
 
 def test_a_bug_is_told_to_the_operator_and_not_to_the_client(user: User) -> None:

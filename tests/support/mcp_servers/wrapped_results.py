@@ -1,4 +1,4 @@
-"""A server on the official SDK: results that the SDK wraps, a tool that adds a tool, and the trace of a request."""
+"""A server on the official SDK: results that the SDK wraps, and the trace of a request."""
 
 from typing import Any
 
@@ -30,20 +30,6 @@ def spell(name: str) -> list[str]:
 def describe(name: str) -> dict[str, int]:
     """Says more than one thing."""
     return {"length": len(name), "vowels": sum(letter in "aeiou" for letter in name)}
-
-
-@app.tool()
-async def grow(name: str, context: Context[Any, Any]) -> str:
-    """Adds a tool."""
-
-    def newcomer() -> str:
-        """It is new."""
-        return "new"
-
-    app.add_tool(newcomer, name=name)
-    # In 2026-07-28 only subscribers are notified; in the handshake era every client is.
-    await context.notify_tools_changed()
-    return "grown"
 
 
 @app.tool()
