@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -99,38 +99,32 @@ def test_the_reason_names_the_rule() -> None:
 
 
 class Saying:
-    """A confirmer that does whatever a test wants."""
+    """A confirmer that raises, or answers, whatever a test wants."""
 
-    def __init__(self, say: Callable[[], Any]) -> None:
-        self.say = say
+    def __init__(self, said: Any) -> None:
+        self.said = said
 
-    async def confirm(self, request: ConfirmationRequest) -> Answer:
-        said: Answer = self.say()
-        return said
-
-
-def raising(error: BaseException) -> Callable[[], Any]:
-    def fail() -> Any:
-        raise error
-
-    return fail
+    async def confirm(self, request: ConfirmationRequest) -> Any:
+        if isinstance(self.said, BaseException):
+            raise self.said
+        return self.said
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), TimeoutError(), asyncio.CancelledError()])
 async def test_a_confirmer_that_raises_denies(error: BaseException) -> None:
-    answer = await ask(Saying(raising(error)), request())
+    answer = await ask(Saying(error), request())
     assert isinstance(answer, Deny)
     assert answer.advice.startswith("The confirmation ")
 
 
 @pytest.mark.parametrize("answer", [None, True, "yes", Approve, "y"], ids=repr)
 async def test_any_other_answer_denies(answer: Any) -> None:
-    assert await ask(Saying(lambda: answer), request()) == Deny("The confirmation gave no answer.")
+    assert await ask(Saying(answer), request()) == Deny("The confirmation gave no answer.")
 
 
 async def test_advice_is_a_text_whatever_was_given() -> None:
     strange: Any = 5
-    assert await ask(Saying(lambda: Deny(strange)), request()) == Deny("5")
+    assert await ask(Saying(Deny(strange)), request()) == Deny("5")
 
 
 async def test_a_confirmer_that_is_no_coroutine_denies() -> None:
@@ -214,9 +208,10 @@ async def test_only_a_plain_yes_approves(line: str, answer: Answer) -> None:
 
 @pytest.mark.parametrize("error", [EOFError(), OSError(6, "No such device")])
 async def test_no_terminal_means_denied(error: Exception) -> None:
-    assert await TerminalConfirmer(lambda prompt: raising(error)()).confirm(request()) == Deny(
-        "There is no terminal on which to ask the user."
-    )
+    def read(prompt: str) -> str:
+        raise error
+
+    assert await TerminalConfirmer(read).confirm(request()) == Deny("There is no terminal on which to ask the user.")
 
 
 async def test_one_request_is_asked_at_a_time() -> None:

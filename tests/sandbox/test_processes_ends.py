@@ -238,7 +238,9 @@ async def test_many_processes_leave_no_descriptor_thread_or_task() -> None:
     async def once() -> None:
         async with await LocalSpawner().start(["true"], clean_environment(), "/", QUICK, pipe_stdin=True) as process:
             await collect(process)
+            assert threading.active_count() == threads
 
+    threads = threading.active_count()
     await once()
     before = census()
     for _ in range(count(2000, 100)):

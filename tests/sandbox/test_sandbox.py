@@ -139,17 +139,6 @@ def test_control_files_are_protected_where_they_can_be_written(tmp_path: pathlib
     box.close()
 
 
-@pytest.mark.parametrize(
-    ("granted", "asked", "given"), [(None, False, False), (None, True, True), (True, False, True), (False, True, False)]
-)
-def test_the_operator_decides_on_sockets(
-    granted: bool | None, asked: bool, given: bool, tmp_path: pathlib.Path
-) -> None:
-    box = sandbox(tmp_path, KERNEL, network=granted)
-    assert box.confinement(network=asked).network is given
-    box.close()
-
-
 def test_homes_are_no_place_for_programs(tmp_path: pathlib.Path) -> None:
     home, system = tmp_path / "home", tmp_path / "system"
     for one in (home / "bin", system / "bin", system / "scripts"):

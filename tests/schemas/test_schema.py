@@ -19,15 +19,6 @@ from tests.schemas.schema_examples import READ
 # --- What a schema is --------------------------------------------------------------------------------
 
 
-def test_a_schema_has_its_parts() -> None:
-    schema = Schema.of(READ)
-    assert schema.mapping == freeze(READ)
-    assert schema.encoded.startswith(b'{"type":"object","properties":{"path":{"type":"string","minLength":1,')
-    assert schema.properties == ("path", "start", "limit", "tags", "options")
-    assert schema.required == ("path",)
-    assert repr(schema) == "<Schema of path, start, limit, tags, options>"
-
-
 def test_a_schema_is_immutable_and_no_copy_of_its_source_changes_it() -> None:
     source = copy.deepcopy(READ)
     schema = Schema.of(source)

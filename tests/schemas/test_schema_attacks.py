@@ -1,10 +1,10 @@
 """Hostile schemas and arguments: nothing is fetched, nothing hangs, nothing crashes."""
 
 import contextlib
-import http.server
 import itertools
 import json
-import threading
+import select
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,36 +22,12 @@ from tests.schemas.schema_strategies import instances
 # --- References ---------------------------------------------------------------------------------------
 
 
-class Listener:
-    """A web server on loopback that has a schema at every address, and counts who asks."""
-
-    def __init__(self) -> None:
-        self.hits: list[str] = []
-        listener = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                listener.hits.append(self.path)
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(b"{}")
-
-            def log_message(self, format: str, *arguments: Any) -> None:
-                """Nothing is printed."""
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"127.0.0.1:{self.server.server_address[1]}"
-
-
 @pytest.fixture
-def listener() -> Iterator[Listener]:
-    listener = Listener()
-    thread = threading.Thread(target=listener.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield listener
-    listener.server.shutdown()
-    thread.join()
-    listener.server.server_close()
+def address() -> Iterator[str]:
+    """Where somebody listens on loopback, whom nobody asks."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        assert select.select([listener], [], [], 0)[0] == []
 
 
 def targets(address: str, path: Path) -> list[str]:
@@ -89,38 +65,33 @@ def shapes(address: str, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield target, {"properties": {"a": {"$id": target, "$ref": "#/$defs/x"}}, "$defs": {"x": {}}}
 
 
-def test_no_schema_reaches_outside_itself(listener: Listener, tmp_path: Path) -> None:
+def test_no_schema_reaches_outside_itself(address: str, tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     path.write_text('{"type": "string"}')
-    corpus = list(shapes(listener.address, path))
+    corpus = list(shapes(address, path))
     assert len(corpus) >= 200
     for target, schema in corpus:
         with pytest.raises(SchemaInvalidity) as caught:
             Schema.of(schema)
         assert repr(target[:80]) in str(caught.value)
         assert caught.value.pointer.endswith(("ref", "Ref", "id"))
-    assert listener.hits == []
 
 
-def test_the_second_wall_stands_by_itself(listener: Listener, tmp_path: Path) -> None:
+def test_the_second_wall_stands_by_itself(address: str, tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     path.write_text('{"type": "string"}')
-    for target in (f"http://{listener.address}/schema", path.as_uri()):
-        assert jsonschema_rs.Draft202012Validator({"$ref": target}).is_valid("x")  # It is there to be fetched.
-        before = list(listener.hits)
+    assert jsonschema_rs.Draft202012Validator({"$ref": path.as_uri()}).is_valid("x")  # It is there to be fetched.
+    for target in (f"http://{address}/schema", path.as_uri()):
         for schema in ({"$ref": target}, {"$id": target, "properties": {"a": {"$ref": "other"}}}):
             with pytest.raises(SchemaInvalidity, match="cannot be compiled"):
                 validator.compiled(schema, validator.LATEST, None)
-        assert listener.hits == before
-    assert len(listener.hits) == 1
 
 
-def test_a_dialect_is_never_fetched(listener: Listener) -> None:
+def test_a_dialect_is_never_fetched(address: str) -> None:
     with pytest.raises(SchemaInvalidity, match="Unknown dialect"):
-        Schema.of({"$schema": f"http://{listener.address}/json-schema.org/draft-07/schema"})
-    nested = Schema.of({"properties": {"a": {"$schema": f"http://{listener.address}/schema", "type": "integer"}}})
+        Schema.of({"$schema": f"http://{address}/json-schema.org/draft-07/schema"})
+    nested = Schema.of({"properties": {"a": {"$schema": f"http://{address}/schema", "type": "integer"}}})
     assert nested.validate({"a": "x"})
-    assert listener.hits == []
 
 
 @pytest.mark.parametrize(

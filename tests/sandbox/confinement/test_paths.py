@@ -156,6 +156,7 @@ async def test_sockets_are_granted_and_those_with_names_are_not(name: str, tmp_p
         refused = shelter(name, tmp_path, network=False).confinement(writable=[tmp_path], network=True)
         completed = await python(code, refused, tmp_path, port, str(local))
         assert (completed.exit_code, completed.stdout.text) == (1, "")
+        assert shelter(name, tmp_path, network=True).confinement().network
     sandbox.close()
 
 

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -419,15 +418,6 @@ async def test_a_signal_reaches_the_process(alive: Living) -> None:
     process.signal(signal.SIGUSR1)
     await process.terminate()
     process.signal(signal.SIGUSR1)
-
-
-async def test_no_thread_is_needed() -> None:
-    before = threading.active_count()
-    async with contextlib.AsyncExitStack() as stack:
-        for _ in range(20):
-            process = await LocalSpawner().start(["sleep", "60"], clean_environment(), "/", QUICK)
-            await stack.enter_async_context(process)
-        assert threading.active_count() == before
 
 
 # With a confinement
