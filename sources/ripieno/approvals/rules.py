@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ripieno.canisters.faults import Effect
 from ripieno.descriptors import Policy
-from ripieno.descriptors.rules import CallRules, Pattern
+from ripieno.descriptors.rules import CallRules
 from ripieno.jsonvalues import digest
 
 
@@ -119,15 +119,11 @@ def _possible(identity: str, policy: Policy, rules: CallRules) -> Iterator[Verdi
                 return
     if not policy.harmless:
         for pattern in rules.approve:
-            if _may_approve(pattern, identity, policy.effect):
+            if dataclasses.replace(pattern, conditions=()).fits(identity, policy.effect, {}):
                 yield _verdict("approve", pattern.text)
                 if not pattern.conditions or pattern.text == identity:
                     return
     yield _BY_EFFECT[policy.effect]
-
-
-def _may_approve(pattern: Pattern, identity: str, effect: Effect) -> bool:
-    return dataclasses.replace(pattern, conditions=()).fits(identity, effect, {})
 
 
 def _verdict(action: Literal["approve", "ask", "deny"], pattern: str) -> Verdict:

@@ -249,10 +249,6 @@ def _same(value: Any, _: Change | None) -> Any:
     return value
 
 
-def _write_text(value: str, change: Change | None) -> str:
-    return value if change is None else change(value)
-
-
 def _write_frozen(value: Any, change: Change | None) -> Any:
     return thaw(value) if change is None else change(thaw(value))
 
@@ -326,7 +322,7 @@ def _read_time(value: Any, place: str) -> datetime.datetime:
 _HINTS: dict[Any, Mapping[str, Any]] = {}
 _CODECS: dict[Any, _Codec] = {
     Any: _Codec(_write_json, _read_any),
-    str: _plain(str, _write_text),
+    str: _plain(str, lambda value, change: value if change is None else change(value)),
     int: _plain(int),
     bool: _plain(bool),
     float: _Codec(_same, _read_float),

@@ -92,9 +92,7 @@ class TableOrEnsembles:
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         if is_table(value):
             return ENSEMBLES.read(value, path, problems)
-        if not is_list(value):
-            return refuse(self, value, path, problems)
-        return value
+        return value if is_list(value) else refuse(self, value, path, problems)
 
     def schema(self) -> dict[str, Any]:
         item = {"if": {"required": ["ensemble"]}, "then": ENSEMBLE.schema(), "else": FLAT.schema()}

@@ -82,6 +82,7 @@ class EnsembleDescriptor:
         ``details`` is the rest of its definition, such as a title: JSON that only pins use.
         """
         override = self.overrides.get(name, frozendict())
+        definition = {"name": name, "description": description, "arguments": arguments, "results": results}
         return InvokerDescriptor(
             name=name,
             description=override.get("description", description),
@@ -93,15 +94,7 @@ class EnsembleDescriptor:
             invocable=InvocableDescriptor(
                 origin=self.connection.origin if self.connection else "python", settings=frozendict(settings or {})
             ),
-            offered=frozendict(
-                {
-                    **(details or {}),
-                    "name": name,
-                    "description": description,
-                    "arguments": arguments,
-                    "results": results,
-                }
-            ),
+            offered=frozendict({**(details or {}), **definition}),
             file=self.file,
         )
 
@@ -112,14 +105,8 @@ class EnsembleDescriptor:
 
     def configured(self, settings: Mapping[str, Any]) -> "EnsembleDescriptor":
         """The ensemble with settings that override its configuration and that of each invoker."""
-        return dataclasses.replace(
-            self,
-            configuration=frozendict(merge(self.configuration, settings)),
-            invokers=tuple(
-                dataclasses.replace(one, configuration=frozendict(merge(one.configuration, settings)))
-                for one in self.invokers
-            ),
-        )
+        invokers = (dataclasses.replace(one, configuration=merge(one.configuration, settings)) for one in self.invokers)
+        return dataclasses.replace(self, configuration=merge(self.configuration, settings), invokers=tuple(invokers))
 
     def mapping(self) -> dict[str, Any]:
         """The mapping of an equivalent file, with all invokers inline. Reading it gives an equal descriptor."""

@@ -89,9 +89,7 @@ def check_history(table: Mapping[str, Any], path: Path, problems: Problems) -> N
 
 def make_history(*layers: Mapping[str, Any]) -> HistoryDescriptor:
     """The history settings of read tables, key by key; later ones win."""
-    values: dict[str, Any] = {}
-    for layer in layers:
-        values.update(layer)
+    values = {name: value for layer in layers for name, value in layer.items()}
     if "strategy" in values:
         values["strategy"] = _names(values["strategy"])
     return HistoryDescriptor(**values)

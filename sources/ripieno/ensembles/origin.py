@@ -24,11 +24,6 @@ from ripieno.jsonvalues import EMPTY, is_list, is_table
 from ripieno.storage.pins import Pin, pin_command
 
 
-def _no_preview(_: InvokerDescriptor) -> Foresight | None:
-    """Provides no preview."""
-    return None
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
     """An open origin.
@@ -44,7 +39,7 @@ class Connected:
     bind: Callable[[InvokerDescriptor], Invocable | None]
     subscribe: Callable[[Callable[[tuple[InvokerDescriptor, ...]], None]], None] | None = None
     hosted: Hosted = "here"
-    foresee: Callable[[InvokerDescriptor], Foresight | None] = _no_preview
+    foresee: Callable[[InvokerDescriptor], Foresight | None] = lambda _: None
     left_out: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
 
 

@@ -284,8 +284,8 @@ class Sandbox:
         return _nothing(" ".join(reasons))
 
     def _inside(self, path: str | os.PathLike[str]) -> str:
-        real = os.path.realpath(path, strict=True)
-        if not is_beneath(real, [self.workspace, *map(os.path.realpath, self.wishes.writable), *self._private()]):
+        real, own = os.path.realpath(path, strict=True), [] if self._folder is None else [self._folder]
+        if not is_beneath(real, [self.workspace, *map(os.path.realpath, self.wishes.writable), *own]):
             raise PermissionFault(f"{os.fspath(path)!r} leads out of the workspace and is not writable.")
         return real
 
@@ -302,9 +302,6 @@ class Sandbox:
                     hidden = []
             self._readable[network] = places, tuple(hidden)
         return self._readable[network]
-
-    def _private(self) -> tuple[str, ...]:
-        return () if self._folder is None else (self._folder,)
 
     def _own(self) -> str:
         """The folder of this application, created when first needed."""

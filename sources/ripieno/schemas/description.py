@@ -34,7 +34,8 @@ class SchemaProblem:
 
 def problem_of(code: Code, place: str, predicate: str, expected: str) -> SchemaProblem:
     """A problem whose message begins with its place."""
-    return SchemaProblem(code=code, parameter=place, message=f"{_label(place)} {predicate}", expected=expected)
+    label = f"`{place}`" if place else "The arguments object"
+    return SchemaProblem(code=code, parameter=place, message=f"{label} {predicate}", expected=expected)
 
 
 def beneath(place: str, key: str | int) -> str:
@@ -42,10 +43,6 @@ def beneath(place: str, key: str | int) -> str:
     if isinstance(key, str) and _PLAIN_NAME.fullmatch(key):
         return f"{place}.{key}" if place else key
     return f"{place}[{quoted(key)}]"
-
-
-def _label(place: str) -> str:
-    return f"`{place}`" if place else "The arguments object"
 
 
 def quoted(value: object) -> str:

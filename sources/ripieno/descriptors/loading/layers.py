@@ -176,22 +176,18 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
 
 def load_providers(layers: Sequence[Layer]) -> LoadedProviders:
     """Reads the providers of all layers, the outermost last. Problems of the files are collected, not raised."""
-
-    def read(document: Document, layer: Layer, _: object) -> tuple[ProviderDescriptor | None, tuple[Problem, ...]]:
-        return read_provider(document.mapping, document.source, layer=layer.name)
-
-    collector = _Collector[ProviderDescriptor]("provider", read, _never, layers)
+    collector = _Collector[ProviderDescriptor]("provider", _plainly(read_provider), _never, layers)
     return LoadedProviders(providers=frozendict(collector.named), **collector.found())
 
 
 def load_profiles(layers: Sequence[Layer]) -> LoadedProfiles:
     """Reads the profiles of all layers, the outermost last. Problems of the files are collected, not raised."""
-
-    def read(document: Document, layer: Layer, _: object) -> tuple[ProfileDescriptor | None, tuple[Problem, ...]]:
-        return read_profile(document.mapping, document.source, layer=layer.name)
-
-    collector = _Collector[ProfileDescriptor]("profile", read, _never, layers)
+    collector = _Collector[ProfileDescriptor]("profile", _plainly(read_profile), _never, layers)
     return LoadedProfiles(profiles=frozendict(collector.named), **collector.found())
+
+
+def _plainly(read: Callable[..., tuple[D | None, tuple[Problem, ...]]]) -> _Read[D]:
+    return lambda document, layer, _: read(document.mapping, document.source, layer=layer.name)
 
 
 def _never(earlier: object, later: object) -> None:
@@ -289,10 +285,8 @@ class _Collector(Generic[D]):
 
     def _complain(self, layer: Layer, problems: Iterable[Problem]) -> None:
         """Adds problems; those of an untrusted layer are warnings."""
-        if layer.trusted:
-            self._problems.extend(problems)
-        else:
-            self._problems.extend(dataclasses.replace(problem, severity="warning") for problem in problems)
+        warnings = (dataclasses.replace(problem, severity="warning") for problem in problems)
+        self._problems.extend(problems if layer.trusted else warnings)
 
     def _admit(self, descriptor: D, layer: Layer) -> None:
         earlier = self.named.get(descriptor.name)

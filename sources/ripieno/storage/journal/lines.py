@@ -10,7 +10,7 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ripieno.canisters import InvocationCanister, ResultCanister
@@ -144,14 +144,9 @@ def says(line: Line, text: str) -> str | None:
         for item in level:
             if isinstance(item, str) and text in item:
                 return item
-        level = [part for item in level for part in _parts(item)]
+        parts = (item.values() if is_table(item) else item if is_list(item) else () for item in level)
+        level = [one for part in parts for one in part]
     return None
-
-
-def _parts(item: object) -> Iterable[Any]:
-    if is_table(item):
-        return item.values()
-    return item if is_list(item) else ()
 
 
 def _draft(
