@@ -218,15 +218,19 @@ def read(**keys: Any) -> tuple[EnsembleDescriptor | None, list[str]]:
     return descriptor, [f"{problem.message} {problem.hint or ''}".strip() for problem in problems]
 
 
-def test_what_is_declared_is_kept_and_an_empty_list_is_no_absence() -> None:
-    descriptor, problems = read(reads=[], writes=["file:{path}", "network", "file:{path}/../{{x}}"])
+def readable(**keys: Any) -> EnsembleDescriptor:
+    descriptor, problems = read(**keys)
     assert problems == []
     assert descriptor is not None
+    return descriptor
+
+
+def test_what_is_declared_is_kept_and_an_empty_list_is_no_absence() -> None:
+    descriptor = readable(reads=[], writes=["file:{path}", "network", "file:{path}/../{{x}}"])
     policy = descriptor.invokers[0].policy
     assert (policy.reads, policy.writes) == ((), ("file:{path}", "network", "file:{path}/../{{x}}"))
-    other, _ = read()
-    assert other is not None
-    assert (other.invokers[0].policy.reads, other.invokers[0].policy.writes) == (None, None)
+    other = readable().invokers[0].policy
+    assert (other.reads, other.writes) == (None, None)
     assert read_ensemble(descriptor.mapping())[0] == descriptor
 
 
@@ -247,13 +251,9 @@ def test_what_is_no_resource_is_told(text: str) -> None:
 
 
 def test_arguments_that_cannot_be_seen_are_taken_on_trust() -> None:
-    descriptor, problems = read(writes=["file:{other}"], schema={"allOf": [{"properties": {"other": {}}}]})
-    assert (descriptor is not None, problems) == (True, [])
+    readable(writes=["file:{other}"], schema={"allOf": [{"properties": {"other": {}}}]})
 
 
 def test_defaults_are_for_all_and_need_not_fit_each() -> None:
-    descriptor, problems = read(defaults={"writes": ["file:{directory}"], "max_parallel": 2})
-    assert problems == []
-    assert descriptor is not None
-    assert descriptor.invokers[0].policy.writes == ("file:{directory}",)
-    assert descriptor.invokers[0].policy.max_parallel == 2
+    policy = readable(defaults={"writes": ["file:{directory}"], "max_parallel": 2}).invokers[0].policy
+    assert (policy.writes, policy.max_parallel) == (("file:{directory}",), 2)

@@ -26,6 +26,13 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
             yield from leaves(item, (*path, name))
 
 
+def found(positions: Positions, path: Path) -> tuple[int, str]:
+    """The line of a path, which is there."""
+    place = positions.find(path)
+    assert place is not None
+    return place
+
+
 def numbered(value: Any) -> Any:
     """The same shape, with a different text for every leaf."""
     counter = iter(range(10**6))
@@ -49,10 +56,9 @@ def test_corpus(newline: str) -> None:
         assert path in positions
         if isinstance(value, str) and value.strip('"').startswith("L"):
             named += 1
-            found = positions.find(path)
-            assert found is not None
-            assert (found[0], path) == (int(value.strip('"')[1:]), path)
-            assert found[1] == text.split("\n")[found[0] - 1].rstrip("\r")
+            number, line = found(positions, path)
+            assert (number, path) == (int(value.strip('"')[1:]), path)
+            assert line == text.split("\n")[number - 1].rstrip("\r")
     assert named == NASTY.count('"L')
 
 
@@ -69,9 +75,7 @@ def test_tables_are_found_at_their_names() -> None:
         ("inline", "b", "e"): 'inline = { a = "L27", b = { "c.d" = "L27", e = [ "L27",',
     }
     for path, line in lines.items():
-        found = positions.find(path)
-        assert found is not None
-        assert found[1] == line
+        assert found(positions, path)[1] == line
     assert positions.find(("array", 1)) == (43, "[[array]]")
 
 
@@ -99,9 +103,7 @@ def test_every_leaf_of_a_written_document(shape: dict[str, Any], multiline: bool
         if multiline and "\n" in leaf:
             at = text.rindex('"""', 0, at)
         assert path in positions
-        found = positions.find(path)
-        assert found is not None
-        assert found[0] == text.count("\n", 0, at) + 1
+        assert found(positions, path)[0] == text.count("\n", 0, at) + 1
 
 
 @given(st.dictionaries(KEYS, SHAPES, max_size=4), st.sampled_from([None, 1]))
@@ -111,10 +113,8 @@ def test_every_leaf_of_json(shape: dict[str, Any], indent: int | None) -> None:
     positions = Positions(text, json=True, strict=True)
     for path, leaf in leaves(value):
         at = text.index(f"<{leaf.split('<')[1].split('>')[0]}>")
-        found = positions.find(path)
         assert path in positions
-        assert found is not None
-        assert found[0] == text.count("\n", 0, at) + 1
+        assert found(positions, path)[0] == text.count("\n", 0, at) + 1
 
 
 TOKENS = st.sampled_from([*"ab1 .#=[]{}\"'\\\n,", '"""', "'''", "[[", "]]", "\r\n", "a = ", "1", "true", "\\u0061"])

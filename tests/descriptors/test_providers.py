@@ -91,12 +91,8 @@ def test_a_key_may_have_alternatives() -> None:
     assert provider().needs == ((("HOUSE_KEY",),),)
     assert provider(PROVIDER.replace('"{env:HOUSE_KEY}"', '"written"')).needs == ()
     # A list of the configuration takes the place of what was there.
-    laid, _ = lay_over(house, "house", overrides(api_key=["{env:OTHER}"]))
-    assert laid is not None
-    assert laid.api_key == ("{env:OTHER}",)
-    laid, _ = lay_over(house, "house", overrides(api_key="{env:OTHER}"))
-    assert laid is not None
-    assert laid.needs == ((("OTHER",),),)
+    assert laid_over(house, api_key=["{env:OTHER}"]).api_key == ("{env:OTHER}",)
+    assert laid_over(house, api_key="{env:OTHER}").needs == ((("OTHER",),),)
 
 
 def overrides(**keys: Any) -> Any:
@@ -107,22 +103,25 @@ def overrides(**keys: Any) -> Any:
     return configuration.providers["house"]
 
 
-def test_laid_over() -> None:
-    house, problems = lay_over(
-        provider(), "house", overrides(base_url="http://other/v1", capabilities={"json_mode": True}, headers={"A": "b"})
-    )
+def laid_over(house: ProviderDescriptor, **keys: Any) -> ProviderDescriptor:
+    """The provider with these keys of a configuration."""
+    laid, problems = lay_over(house, "house", overrides(**keys))
     assert problems == ()
-    assert house is not None
+    assert laid is not None
+    return laid
+
+
+def test_laid_over() -> None:
+    house = laid_over(provider(), base_url="http://other/v1", capabilities={"json_mode": True}, headers={"A": "b"})
     assert house.base_url == "http://other/v1"
     assert house.capabilities == {"strict": True, "output_tokens": 8192, "json_mode": True}
     assert house.headers == {"A": "b"}
     assert house.models == provider().models
     assert (house.file, house.layer, house.api_key) == ("p.toml", "user", "{env:HOUSE_KEY}")
-    replaced, _ = lay_over(house, "house", overrides(models=[{"match": "*", "strict": False}]))
-    assert replaced is not None
+    replaced = laid_over(house, models=[{"match": "*", "strict": False}])
     assert [row.match for row in replaced.models] == ["*", "small-1*", "small-*"]
     assert replaced.capabilities_for("x")["strict"] is False
-    assert lay_over(house, "house", overrides())[0] == house
+    assert laid_over(house) == house
 
 
 def rows_of(*matches: str, **capabilities: Any) -> Any:
@@ -206,8 +205,7 @@ def test_how_patient_one_is_with_it() -> None:
     assert (house.cloud, house.region, house.project, house.api_version) == ("nimbus", "here", "p", "{env:V}")
     again, problems = read_provider(house.mapping())
     assert (again, problems) == (house, ())
-    laid, _ = lay_over(house, "house", overrides(timeouts={"between": 9}, breaker={"cooldown": 1}, retries=4))
-    assert laid is not None
+    laid = laid_over(house, timeouts={"between": 9}, breaker={"cooldown": 1}, retries=4)
     assert (laid.retries, laid.timeouts) == (4, {"between": 9, "whole": 60.5})
     assert laid.breaker == {"failures": 0, "cooldown": 1}
 

@@ -293,13 +293,11 @@ async def test_rules_and_people_judge_the_tool_that_is_called() -> None:
     assert "Not today" in text_of(await execution.execute(call, ensembles=[house()]))
     assert text_of(await execution.execute(call, ensembles=[house()])) == "tear_down"
     assert [one.tool for one in person.requests] == ["house.tear_down"] * 2
-    denied = await execution.execute(called("forecast"), ensembles=[house()])
-    assert denied.error is not None
-    assert denied.error.category == "denied"
     own = Execution(rules=Rules(deny=("tool_search.call_tool",)))
-    denied = await own.execute(called("add_number", {"number": 1}), ensembles=[house()])
-    assert denied.error is not None
-    assert denied.error.category == "denied"
+    for one, denied in ((execution, called("forecast")), (own, called("add_number", {"number": 1}))):
+        result = await one.execute(denied, ensembles=[house()])
+        assert result.error is not None
+        assert result.error.category == "denied"
 
 
 async def test_limits_and_bugs_are_those_of_the_tool_that_is_called() -> None:

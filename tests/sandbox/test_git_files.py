@@ -1,26 +1,14 @@
 """Repositories of a workspace: which are found, and that programs change nothing in them that git obeys."""
 
-import dataclasses
 import os
 import pathlib
 import subprocess
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from ripieno.ensembles import Context
-from ripieno.execution.call import settle
-from ripieno.origins.command.outcomes import failure
-from ripieno.origins.command.programs import run
 from ripieno.sandbox.git_files import controls_beneath, withdraw
-from ripieno.sandbox.processes import LocalSpawner
-from ripieno.sandbox.refusals import explain
-from tests.support.live_processes import Outputs
 from tests.support.sandbox_tiers import SHELTERS, shelter, start
-from tests.support.scripted_models import Listening
-from tests.support.single_calls import begin
-from tests.support.virtual_time import MovableClock
 
 ALL = pytest.mark.parametrize("name", SHELTERS)
 WITH_MOUNTS = pytest.mark.parametrize("name", ["tier 1", "tier 2"])
@@ -221,121 +209,6 @@ def test_a_repository_that_is_broken_is_no_error(tmp_path: pathlib.Path) -> None
     (odd / "modules").symlink_to(".")
     assert str(tmp_path / ".git") in controls_beneath(str(tmp_path))
     assert f"{odd}/config" in controls_beneath(str(tmp_path))
-
-
-@pytest.fixture
-def tool(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Runs a script for a call, in a shelter; the exit code, and what a model reads."""
-
-    async def call(name: str, script: str, *, late: bool = False) -> tuple[int, str]:
-        """The exit code and what is said; ``late``: the script does not end in its time."""
-        clock, outputs = MovableClock(), Outputs(monkeypatch)
-        if late:
-            script = f"{script}; echo reached; sleep 600"
-        listening = Listening(tmp_path)
-        sandbox = shelter(name, tmp_path)
-        listening.surroundings = dataclasses.replace(listening.surroundings, spawner=LocalSpawner(), sandbox=sandbox)
-        said: list[tuple[int, str]] = []
-
-        async def invoke(context: Context, _: dict[str, Any]) -> object:
-            completed = await run(context, ["sh", "-c", script], environment=ALONE | {"HOME": sandbox.home})
-            said.append((completed.exit_code, str(failure("sh", completed, 4096))))
-            return "done"
-
-        one = begin(invoke, listening=listening, timeout=30)
-        if late:
-            await outputs.have(b"reached")
-            await clock.move(30)
-        await settle((one,))
-        found = said[0] if said else (-1, str(one.result.result().error))
-        assert not (tmp_path / ".git" / "commondir").exists()
-        sandbox.close()
-        return found
-
-    return call
-
-
-@ALL
-async def test_what_would_lead_git_elsewhere_is_removed(
-    name: str, tool: Callable[..., Any], tmp_path: pathlib.Path
-) -> None:
-    repository(tmp_path)
-    code, said = await tool(name, "mkdir -p x; echo ../x > .git/commondir; exit 0")
-    assert code == 0
-    assert f"'{tmp_path}/.git/commondir' was removed" in said
-    assert "first" in git(tmp_path, "log")
-    # Also when its time is up.
-    _, said = await tool(name, "echo ../x > .git/commondir", late=True)
-    assert "did not finish within" in said
-    _, said = await tool(name, "true")
-    assert "removed" not in said
-
-
-async def test_why_git_cannot_begin_a_repository(tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
-    code, said = await tool("tier 2", "git init")
-    assert code == 128
-    assert (
-        "[The sandbox protects the settings and hooks in .git from changes, because programs outside of it obey them. "
-        in said
-    )
-    code, said = await tool("tier 2", "git init part && exit 7")
-    assert code == 7
-    assert "sandbox" not in said
-    assert os.listdir(tmp_path) == ["part"]
-
-
-@WITH_MOUNTS
-@pytest.mark.parametrize("end", ["", "; true"])
-async def test_what_was_kept_of_a_repository_is_said_and_what_was_not(
-    name: str, tool: Callable[..., Any], tmp_path: pathlib.Path, end: str
-) -> None:
-    repository(tmp_path)
-    repository(tmp_path / "part")
-    code, said = await tool(name, f"rm -rf .git part{end}")
-    assert sorted(os.listdir(tmp_path / ".git")) == ["config", "hooks", "info"]
-    assert (code == 0) == bool(end)
-    for place in (".git", "part/.git"):
-        assert (
-            f"[While this program ran, parts of the repository {place!r} were removed: HEAD, objects, refs. "
-            "Tell the user.]" in said
-        )
-    if not end:
-        assert "The rest of .git, including the history, is not protected." in said
-    _, said = await tool(name, "rm -rf .git; true")
-    assert "removed:" not in said
-
-
-@WITH_MOUNTS
-async def test_a_loss_is_said_when_time_is_up(name: str, tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
-    repository(tmp_path)
-    _, said = await tool(name, "rm -rf .git/refs; echo done", late=True)
-    assert "did not finish within" in said
-    assert said.index("done") < said.index("parts of the repository '.git' were removed: refs.")
-
-
-@ALL
-async def test_what_git_does_with_a_repository_is_no_loss(
-    name: str, tool: Callable[..., Any], tmp_path: pathlib.Path
-) -> None:
-    repository(tmp_path)
-    author = "git -c user.name=A -c user.email=a@b.org"
-    code, said = await tool(
-        name,
-        f"git checkout -q -b x && {author} commit -q --allow-empty -m second && git checkout -q main && "
-        "git merge -q x && git branch -D x && git pack-refs --all && git gc -q --prune=now && git checkout -q --detach",
-    )
-    assert (code, "removed:" in said) == (0, False), said
-
-
-def test_what_is_not_about_the_sandbox_is_not_explained() -> None:
-    for text in ("", "/etc/x: Read-only file system", "cannot read .git/config", ".gitx: Device or resource busy"):
-        assert explain(1, text) == ""
-    assert "protects ripieno.toml, the settings and hooks in .git from changes" in explain(
-        1, "a/.git/x: Read-only file system\n'ripieno.toml': Device or resource busy"
-    )
-    assert "history" not in explain(1, "'ripieno.toml': Device or resource busy")
-    assert explain(126, "sh: cargo: not found") == explain(1, "sh: cargo: Permission denied") == ""
-    assert "`[sandbox] readable`" in explain(126, "sh: cargo: Permission denied")
 
 
 def test_a_link_is_not_followed_to_what_is_removed(tmp_path: pathlib.Path) -> None:

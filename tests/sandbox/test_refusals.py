@@ -1,4 +1,4 @@
-"""What is said of paths that a program could not read: those that are there, and that nothing grants it."""
+"""What is said of paths that a program could not read, and of repositories that it changed or could not change."""
 
 import dataclasses
 import os
@@ -15,11 +15,14 @@ from ripieno.execution.call import settle
 from ripieno.origins.command.outcomes import failure
 from ripieno.origins.command.programs import run
 from ripieno.sandbox.processes import LocalSpawner
-from ripieno.sandbox.refusals import explain_unread
+from ripieno.sandbox.refusals import explain, explain_unread
+from tests.sandbox.test_git_files import ALL, ALONE, WITH_MOUNTS, git, repository
 from tests.skips import lacking
+from tests.support.live_processes import Outputs
 from tests.support.sandbox_tiers import shelter
 from tests.support.scripted_models import Listening
 from tests.support.single_calls import begin
+from tests.support.virtual_time import MovableClock
 
 UNREAD = "[The sandbox does not grant programs to read: "
 
@@ -40,24 +43,35 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tool(workspace: Path) -> Callable[..., Any]:
-    """Runs a script for a call at tier 1; the exit code, and what a model reads."""
+def tool(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Runs a script for a call, in a shelter; the exit code, and what a model reads."""
 
-    async def call(script: str, directory: str = ".", **wishes: Any) -> tuple[int, str]:
+    async def call(
+        script: str, *, name: str = "tier 1", directory: str = ".", late: bool = False, **wishes: Any
+    ) -> tuple[int, str]:
+        """``late``: the script does not end in its time."""
+        clock, outputs = MovableClock(), Outputs(monkeypatch)
+        if late:
+            script = f"{script}; echo reached; sleep 600"
         listening = Listening(workspace)
-        sandbox = shelter("tier 1", workspace, **wishes)
+        sandbox = shelter(name, workspace, **wishes)
         listening.surroundings = dataclasses.replace(listening.surroundings, spawner=LocalSpawner(), sandbox=sandbox)
         said: list[tuple[int, str]] = []
 
         async def invoke(context: Context, _: dict[str, Any]) -> object:
-            completed = await run(context, ["sh", "-c", script], directory=directory)
+            environment = {**ALONE, "HOME": sandbox.home}
+            completed = await run(context, ["sh", "-c", script], directory=directory, environment=environment)
             said.append((completed.exit_code, str(failure("sh", completed, 65536))))
             return "done"
 
-        await settle((one := begin(invoke, listening=listening, timeout=60),))
+        one = begin(invoke, listening=listening, timeout=60)
+        if late:
+            await outputs.have(b"reached")
+            await clock.move(60)
+        await settle((one,))
+        assert not (workspace / ".git" / "commondir").exists()
         sandbox.close()
-        assert said, one.result.result().error
-        return said[0]
+        return said[0] if said else (-1, str(one.result.result().error))
 
     return call
 
@@ -124,3 +138,85 @@ def test_only_what_is_there_and_may_be_read_is_named(workspace: Path, tmp_path: 
     assert told(many).count(f"'{tmp_path}/other") == 3
     assert ", and more. Leave it out" in told(many)
     assert told("out/some.py: Permission denied\n" * 10_000).count("'out'") == 1
+
+
+# What is said of repositories.
+
+
+@ALL
+async def test_what_would_lead_git_elsewhere_is_removed(name: str, tool: Callable[..., Any], workspace: Path) -> None:
+    repository(workspace)
+    code, said = await tool("mkdir -p x; echo ../x > .git/commondir; exit 0", name=name)
+    assert code == 0
+    assert f"'{workspace}/.git/commondir' was removed" in said
+    assert "first" in git(workspace, "log")
+    # Also when its time is up.
+    _, said = await tool("echo ../x > .git/commondir", late=True, name=name)
+    assert "did not finish within" in said
+    _, said = await tool("true", name=name)
+    assert "removed" not in said
+
+
+async def test_why_git_cannot_begin_a_repository(tool: Callable[..., Any], workspace: Path) -> None:
+    code, said = await tool("git init", name="tier 2")
+    assert code == 128
+    assert (
+        "[The sandbox protects the settings and hooks in .git from changes, because programs outside of it obey them. "
+        in said
+    )
+    code, said = await tool("git init part && exit 7", name="tier 2")
+    assert code == 7
+    assert "sandbox" not in said
+    assert {"part", ".git"}.intersection(os.listdir(workspace)) == {"part"}
+
+
+@WITH_MOUNTS
+@pytest.mark.parametrize("end", ["", "; true"])
+async def test_what_was_kept_of_a_repository_is_said_and_what_was_not(
+    name: str, tool: Callable[..., Any], workspace: Path, end: str
+) -> None:
+    repository(workspace)
+    repository(workspace / "part")
+    code, said = await tool(f"rm -rf .git part{end}", name=name)
+    assert sorted(os.listdir(workspace / ".git")) == ["config", "hooks", "info"]
+    assert (code == 0) == bool(end)
+    for place in (".git", "part/.git"):
+        assert (
+            f"[While this program ran, parts of the repository {place!r} were removed: HEAD, objects, refs. "
+            "Tell the user.]" in said
+        )
+    if not end:
+        assert "The rest of .git, including the history, is not protected." in said
+    _, said = await tool("rm -rf .git; true", name=name)
+    assert "removed:" not in said
+
+
+@WITH_MOUNTS
+async def test_a_loss_is_said_when_time_is_up(name: str, tool: Callable[..., Any], workspace: Path) -> None:
+    repository(workspace)
+    _, said = await tool("rm -rf .git/refs; echo done", late=True, name=name)
+    assert "did not finish within" in said
+    assert said.index("done") < said.index("parts of the repository '.git' were removed: refs.")
+
+
+@ALL
+async def test_what_git_does_with_a_repository_is_no_loss(name: str, tool: Callable[..., Any], workspace: Path) -> None:
+    repository(workspace)
+    author = "git -c user.name=A -c user.email=a@b.org"
+    code, said = await tool(
+        f"git checkout -q -b x && {author} commit -q --allow-empty -m second && git checkout -q main && "
+        "git merge -q x && git branch -D x && git pack-refs --all && git gc -q --prune=now && git checkout -q --detach",
+        name=name,
+    )
+    assert (code, "removed:" in said) == (0, False), said
+
+
+def test_what_is_not_about_the_sandbox_is_not_explained() -> None:
+    for text in ("", "/etc/x: Read-only file system", "cannot read .git/config", ".gitx: Device or resource busy"):
+        assert explain(1, text) == ""
+    assert "protects ripieno.toml, the settings and hooks in .git from changes" in explain(
+        1, "a/.git/x: Read-only file system\n'ripieno.toml': Device or resource busy"
+    )
+    assert "history" not in explain(1, "'ripieno.toml': Device or resource busy")
+    assert explain(126, "sh: cargo: not found") == explain(1, "sh: cargo: Permission denied") == ""
+    assert "`[sandbox] readable`" in explain(126, "sh: cargo: Permission denied")
