@@ -136,14 +136,6 @@ def test_the_matrix(user: User, equipped: pathlib.Path, profile: str) -> None:
     assert coverage.configurable == (("network", "browser", "docker") if profile == "custom" else ())
 
 
-def test_what_is_configurable_can_be_included(user: User, equipped: pathlib.Path) -> None:
-    for names in (("network",), ("browser", "docker"), ("network", "browser", "docker")):
-        tables = settings(ensembles={"profile": "custom", "include": list(names)})
-        coverage = validate_environment(tables, workspace=user.workspace, places=user.places)
-        columns = [coverage.matrix[name.capitalize()] for name in ("network", "browser", "docker")]
-        assert columns == ["yes" if name in names else "no" for name in ("network", "browser", "docker")]
-
-
 @pytest.mark.parametrize("profile", [*MATRIX, "starter"])
 async def test_no_two_tools_of_a_profile_have_one_name(user: User, profile: str) -> None:
     every = provision(

@@ -53,8 +53,8 @@ def test_calls_are_counted_when_they_are_started() -> None:
 def test_the_time_is_limited() -> None:
     budget = Budget(Limits(wall=0.0))
     assert budget.seconds == 0.0
-    assert "limited to 0 s" in refused(budget, invoke("look"), invoker()).message
     assert not budget.admits_turn()
+    assert "limited to 0 s" in refused(budget, invoke("look"), invoker()).message
     assert 599 < Budget(Limits()).seconds <= 600
 
 

@@ -1,4 +1,4 @@
-"""The reference servers of the npm world: everything that the protocol has, files, and a memory."""
+"""The reference servers of the npm world: everything that the protocol has, and files."""
 
 import json
 import pathlib
@@ -107,26 +107,3 @@ async def test_files_in_one_folder_and_nowhere_else(stage: Stage, node_servers: 
         assert "Access denied" in await played.fail("write_file", path=str(outside), content="mine")
         assert outside.read_text() == "secret"
         assert "`path`" in await played.fail("read_text_file")
-
-
-async def test_a_memory_that_outlives_its_server(stage: Stage, node_servers: pathlib.Path) -> None:
-    command = [node_servers / "mcp-server-memory"]
-    file = str(stage.folder / "memory.jsonl")
-    vivaldi = {"name": "Vivaldi", "entityType": "composer", "observations": ["wrote concerti grossi"]}
-    corelli = {"name": "Corelli", "entityType": "composer", "observations": []}
-    async with stage.play("memory", command, MEMORY_FILE_PATH=file) as played:
-        await played.call("create_entities", entities=[vivaldi, corelli])
-        relation = {"from": "Vivaldi", "to": "Corelli", "relationType": "learned from"}
-        await played.call("create_relations", relations=[relation])
-        found = structure((await played.call("search_nodes", query="concerti")).content)
-        assert isinstance(found, dict)
-        assert [one["name"] for one in found["entities"]] == ["Vivaldi"]
-        assert "`entities`" in await played.fail("create_entities", entities="Vivaldi")
-    async with stage.play("memory", command, MEMORY_FILE_PATH=file) as played:
-        graph = structure((await played.call("read_graph")).content)
-        assert isinstance(graph, dict)
-        assert graph["entities"] == [vivaldi, corelli]
-        assert graph["relations"] == [relation]
-        await played.call("delete_entities", entityNames=["Vivaldi"])
-        emptied = structure((await played.call("read_graph")).content)
-        assert emptied == {"entities": [corelli], "relations": []}
