@@ -17,7 +17,6 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.conversation import Usage
-from ripieno.canisters.events import ContentSealed, TurnBegan
 from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
 from ripieno.ensembles import Definition, Ensemble
@@ -106,15 +105,6 @@ async def test_a_run_counts_what_its_model_is_sent() -> None:
     model = Deaf(provider=scripted(says()).provider, name="deaf", turns=(tuple(says()),))
     assert hears.context.tokens > 1000
     assert conduct(model, said).context.tokens < 20
-
-
-async def test_a_short_thought_ends_no_run_that_is_limited_in_tokens() -> None:
-    thought = ContentSealed(opaque(thinking="Let me look."))
-    turns = [[TurnBegan(), thought, *invokes(invoke("look", str(number), at=number))[1:]] for number in range(4)]
-    run = conduct(
-        scripted(*turns, says("Done.")), "Look.", ensembles=[ensemble(tool("look"))], limits=Limits(tokens=1000)
-    )
-    assert (await run).finish == "stop"
 
 
 def test_what_the_provider_counted_is_exact_until_something_is_said() -> None:

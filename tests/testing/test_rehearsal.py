@@ -209,7 +209,6 @@ async def test_a_score_that_fails_in_a_stream_says_so(protocol: Protocol) -> Non
 # Streams that do not end by themselves.
 
 SLOW = Score.of_turns([turn("A word, and then nothing for a minute.", pace=60)], name="slow")
-LONG = Score.of_turns([turn("x" * 2_000_000)], name="long")
 
 
 class Watched:
@@ -247,42 +246,6 @@ async def test_a_client_that_leaves_ends_the_stream(protocol: Protocol) -> None:
                 break
             assert not watched.ended.is_set()
         await asyncio.wait_for(watched.ended.wait(), 5)
-
-
-@contextlib.asynccontextmanager
-async def open_streams(url: str) -> AsyncIterator[list[asyncio.StreamReader]]:
-    """Connections in every state: silent, half a request, waiting for an answer's end."""
-    host, _, port = url.removeprefix("http://").partition(":")
-    body = json.dumps(streaming(CHAT)).encode()
-    head = f"POST {CHAT.routes[0]} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
-    pairs = [await asyncio.open_connection(host, int(port)) for _ in range(4)]
-    try:
-        for sent, (_, writer) in zip((b"", head[:20], head + body[:5], head + body), pairs, strict=True):
-            writer.write(sent)
-            await writer.drain()
-        await pairs[-1][0].readuntil(b"\r\n\r\n")
-        yield [reader for reader, _ in pairs]
-    finally:
-        for _, writer in pairs:
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-
-
-@pytest.mark.parametrize("score", [SLOW, LONG], ids=["the model is slow", "the client does not read"])
-async def test_it_closes_at_once_with_open_streams(score: Score, capfd: pytest.CaptureFixture[str]) -> None:
-    loop = asyncio.get_running_loop()
-    async with contextlib.AsyncExitStack() as stack:
-        server = serve(create_application(score, PROTOCOLS))
-        url = await server.__aenter__()
-        readers = await stack.enter_async_context(open_streams(url))
-        began = loop.time()
-        await server.__aexit__(None, None, None)
-        assert loop.time() - began < 30
-        for reader in readers:
-            with contextlib.suppress(ConnectionError):
-                await asyncio.wait_for(reader.read(), 5)
-    assert capfd.readouterr() == ("", "")
 
 
 async def test_signals_stay_with_the_program() -> None:

@@ -3,15 +3,13 @@
 import dataclasses
 import pathlib
 
-import pytest
-
 from ripieno.assembly.configuration import Places
 from ripieno.assembly.shortcuts import prepare_ensembles
 from ripieno.canisters import Controls, TextualContent, UserCanister
 from ripieno.conducting import conduct
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
-from ripieno.exceptions import ConfigurationInvalidity, ResourceFault
+from ripieno.exceptions import ResourceFault
 from ripieno.testing import call, turn
 from ripieno.testing.scores import Score
 from ripieno.testing.wires import model_of
@@ -61,8 +59,3 @@ async def test_a_model_plays_a_score_from_anywhere() -> None:
     assert model.identity == "score/short"
     (canister,) = await model.converse([UserCanister(content=(TextualContent(text="Hi."),))])
     assert canister == dataclasses.replace(canister, content=(TextualContent(text="Hello."),))
-
-
-def test_wrong_turns_are_told_at_once() -> None:
-    with pytest.raises(ConfigurationInvalidity, match="Did you mean 'readme'"):
-        model_of([READING[0], turn("{raedme}")])

@@ -8,12 +8,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ripieno.canisters import (
-    AssistantCanister,
-    InvocationCanister,
-    OpaqueContent,
-    UserCanister,
-)
+from ripieno.canisters import AssistantCanister, InvocationCanister, OpaqueContent, UserCanister
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import (

@@ -9,11 +9,7 @@ from frozendict import frozendict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.canisters import (
-    AssistantCanister,
-    OpaqueContent,
-    TextualContent,
-)
+from ripieno.canisters import AssistantCanister, OpaqueContent, TextualContent
 from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from frozendict import frozendict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,15 +24,17 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import encode as encode_json
-from ripieno.models.protocol import Asked, Identifiers, Refusal
+from ripieno.models.protocol import Asked, Native, Refusal
 from ripieno.models.protocols.common.calls import read_invocation
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder
 from tests.models.protocols.test_openai_responses_encoder import streamed
+from tests.models.protocols.test_wires_golden import read
+from tests.models.protocols.test_wires_sealed_calls import chunk, part
 from tests.models.protocols.wire_strategies import details, foreign, phases, reasons, searches, thinking
 from tests.support.json_strategies import objects, texts
-from tests.support.openresponses_checker import StreamChecker, check_body, check_stream
+from tests.support.openresponses_checker import check_body, check_stream
 
 FINISHES: Sequence[Finish] = ("stop", "invocations", "length", "filter", "terminal", "limit", "open")
 encoders = pytest.mark.parametrize("encoder", [Encoder, SeedEncoder])
@@ -241,73 +242,28 @@ def test_whatever_was_asked_the_answer_is_a_response(native: dict[str, Any]) -> 
 # The calls of seed 001, in fragments.
 
 LOCATION = '{"location":"San Francisco, CA","unit":"celsius"}'
-OTHER = '{"location":"Wien"}'
 
 
-def chunk(*calls: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
-    return {
-        "object": "chat.completion.chunk",
-        "choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": finish}],
-    }
-
-
-def call(index: int, arguments: str | None = None, name: str | None = None, identifier: str | None = None) -> Any:
-    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
-    return {
-        "index": index,
-        "function": function,
-        **({} if identifier is None else {"id": identifier, "type": "function"}),
-    }
-
-
-def translated(encoder: type[Encoder], chunks: Sequence[Mapping[str, Any]]) -> StreamChecker:
-    """An answer of chat completions as one of the Responses wire."""
-    decoder, made = CHAT.decoder("house", Identifiers()), encoder(Asked(model="m"))
-    writes = [made.feed(event) for native in chunks for event in decoder.feed(frozendict(native))]
-    writes += [made.feed(event) for event in decoder.finish()]
-    return check_stream(writes, seed=encoder is SeedEncoder)
-
-
-def fragmentations() -> Iterable[Sequence[Mapping[str, Any]]]:
+def fragmentations() -> Iterable[list[Native]]:
     """Every cut of the first call's arguments, with its name before, between and after them; a second beside it."""
-    second = call(1, OTHER, "get_weather", "call_2")
+    second = part(1, "get_weather", "{}", id="call_2")
+    named = part(0, "get_weather", id="call_1")
     for cut in range(len(LOCATION) + 1):
-        one, other = LOCATION[:cut], LOCATION[cut:]
-        named = call(0, None, "get_weather", "call_1")
-        yield [chunk(named), chunk(call(0, one)), chunk(call(0, other)), chunk(second)]
-        yield [chunk(call(0, one)), chunk(named), chunk(call(0, other)), chunk(second)]
-        yield [chunk(call(0, one)), chunk(call(0, other)), chunk(named), chunk(second)]
-        yield [chunk(call(0, one, None, "call_1")), chunk(call(0, other, "get_weather")), chunk(second)]
-        yield [chunk(call(0, one, "get_weather", "call_1"), second), chunk(call(0, other))]
-        yield [chunk(call(0, one)), chunk(second), chunk(call(0, other)), chunk(named)]
-    yield [chunk(call(0, "", "get_weather", "call_1")), *(chunk(call(0, one)) for one in LOCATION), chunk(second)]
-    yield [*(chunk(call(0, one)) for one in LOCATION), chunk(call(0, "", "get_weather", "call_1")), chunk(second)]
+        one, other = (part(0, None, text) for text in (LOCATION[:cut], LOCATION[cut:]))
+        for order in ([named, one, other], [one, named, other], [one, other, named]):
+            yield [*map(chunk, order), chunk(second)]
+        yield [chunk(named, one, second), chunk(other)]
+        yield [chunk(one), chunk(second), chunk(other), chunk(named)]
+    pieces = [chunk(part(0, None, character)) for character in LOCATION]
+    yield from ([chunk(named), *pieces, chunk(second)], [*pieces, chunk(named), chunk(second)])
 
 
 @encoders
 def test_every_fragmentation_gives_the_same_items(encoder: type[Encoder]) -> None:
-    seen = 0
     for chunks in fragmentations():
-        checker = translated(encoder, [*chunks, chunk(finish="tool_calls")])
-        response = timeless(checker.response)
-        assert response["output"] == [
-            item(0, "call_1", LOCATION),
-            item(1, "call_2", OTHER),
+        checker = streamed(read(CHAT, [*chunks, chunk(reason="tool_calls")]), encoder)
+        output = checker.response["output"]
+        assert [(one["call_id"], one["name"], one["arguments"]) for one in output] == [
+            ("call_1", "get_weather", LOCATION),
+            ("call_2", "get_weather", "{}"),
         ]
-        # It begins before its arguments, whenever its name came.
-        kinds = [event["type"] for event in checker.events if event.get("output_index") == 0]
-        assert kinds[0] == "response.output_item.added"
-        assert kinds[-1] == "response.output_item.done"
-        seen += 1
-    assert seen == (len(LOCATION) + 1) * 6 + 2
-
-
-def item(place: int, identifier: str, arguments: str) -> dict[str, Any]:
-    return {
-        "type": "function_call",
-        "call_id": identifier,
-        "name": "get_weather",
-        "arguments": arguments,
-        "id": f"fc_ripieno_TOKEN_{place}",
-        "status": "completed",
-    }

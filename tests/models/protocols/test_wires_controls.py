@@ -7,10 +7,7 @@ import pytest
 from hypothesis import given
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from ripieno.canisters import (
-    Controls,
-    UserCanister,
-)
+from ripieno.canisters import Controls, UserCanister
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, NameAbsence

@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import (
-    AssistantCanister,
-    Canister,
-    InvocationCanister,
-    TextualContent,
-    UserCanister,
-)
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, TextualContent, UserCanister
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import ArgumentsDelta, InvocationSealed, ReasoningDelta, collect

@@ -16,25 +16,16 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from ripieno.canisters import AssistantCanister, Canister, Controls, UserCanister
-from ripieno.canisters.events import Alert
-from ripieno.descriptors import ProviderDescriptor
 from ripieno.descriptors.timeouts import Timeouts
-from ripieno.exceptions import (
-    ConfigurationInvalidity,
-    ProviderFailure,
-    ProviderRefusal,
-    ProviderUnreachable,
-    WireInvalidity,
-)
+from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.models import Model, Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.models.providers import Providers
 from ripieno.models.transport.clouds import reach
-from tests.support.loopback_models import KEY, answering, either_way, endpoint, golden, model_over, saying
+from tests.support.loopback_models import KEY, answering, either_way, endpoint, golden, model_over
 from tests.support.loopback_servers import chunked, serving, talking, until_eof
 
 HI = [UserCanister.of("Hi.")]
@@ -198,19 +189,7 @@ async def test_bedrock_is_read_without_what_is_private_of_its_sdk(monkeypatch: p
 
 
 @either_way
-async def test_a_cloud_is_asked_again_and_timed_as_others_are(stream: bool) -> None:
-    data, kind = (frames(), EVENT_STREAM) if stream else (golden(ANTHROPIC, "json"), "application/json")
-    answer = saying(
-        lambda: JSONResponse({"message": "Too many requests."}, status_code=429, headers={"retry-after-ms": "1"}),
-        lambda: Response(data, media_type=kind),
-    )
-    async with serving(answer) as (url, _):
-        model = model_at(url, "bedrock", region="eu-test-1", retries=1)
-        events = [event async for event in model.stream(HI, controls=Controls(stream=stream))]
-        await model.provider.transport.close()
-    assert isinstance(events[0], Alert)
-    assert "HTTP 429: Too many requests." in events[0].message
-
+async def test_a_cloud_is_timed_as_others_are(stream: bool) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if stream:
             writer.write(chunked(frames()[:100], kind=EVENT_STREAM, end=False))
@@ -324,22 +303,3 @@ async def test_what_is_missing_is_named(cloud: str, module: str, extra: str, mon
     with pytest.raises(ProviderFailure, match=module) as caught:
         await ask(model_at("http://127.0.0.1:9", cloud, region="r", project="p"), stream=True)
     assert f"pip install 'ripieno[{extra}]'" in caught.value.hint
-
-
-def test_a_provider_is_made_of_its_variables() -> None:
-    descriptor = ProviderDescriptor(
-        name="house",
-        protocol="openai-chat",
-        base_url="{env:HOUSE_ENDPOINT}",
-        api_key="{env:HOUSE_KEY}",
-        cloud="azure",
-        api_version="{env:HOUSE_VERSION}",
-    )
-    secrets = {"HOUSE_ENDPOINT": "https://house.example", "HOUSE_KEY": KEY, "HOUSE_VERSION": "v 1"}
-    providers = Providers({"house": descriptor}, protocol=lambda _: CHAT, secrets=secrets)
-    assert providers.access_provider("house").protocol.path_for("m", stream=True) == (
-        "/openai/deployments/m/chat/completions?api-version=v+1"
-    )
-    del secrets["HOUSE_ENDPOINT"]
-    with pytest.raises(ConfigurationInvalidity, match="base_url needs the variable HOUSE_ENDPOINT"):
-        Providers({"house": descriptor}, protocol=lambda _: CHAT, secrets=secrets).access_provider("house")
