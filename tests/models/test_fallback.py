@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from ripieno.canisters import Canister, UserCanister
-from ripieno.canisters.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
-from ripieno.conducting import conduct
+from ripieno.canisters.events import Alert, Event, TextDelta, TurnBegan
 from ripieno.exceptions import InputError, ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
-from tests.support.scripted_models import Scripted, Step, invoke, invokes, says, scripted, tool
-from tests.support.scripted_models import ensemble as ensemble_of
+from tests.support.scripted_models import Scripted, Step, says, scripted
 
 
 def gone() -> ProviderUnreachable:
@@ -98,20 +96,6 @@ async def test_the_error_is_that_of_the_last_one() -> None:
     assert len(third) < 220
     assert len(last.before) == 2
     assert [len(one.asked) for one in models] == [1, 1, 1, 0]
-
-
-async def test_every_turn_begins_with_the_first_one_again() -> None:
-    look = invoke("look")
-    first = scripted([gone()], says("I am back."))
-    second = scripted(invokes(look))
-    run = conduct(FallbackModel.of([first, second]), "Go.", ensembles=[ensemble_of(tool("look"))])
-    events = [event async for event in run]
-    conversation = await run
-    assert conversation.text == "I am back."
-    assert [len(one.asked) for one in (first, second)] == [2, 1]
-    # What the other one did is part of what the first is told.
-    assert look in first.asked[1][0]
-    assert [event.finish for event in events if isinstance(event, TurnEnded)] == ["invocations", "stop"]
 
 
 async def test_what_the_next_one_cannot_be_sent_is_told() -> None:

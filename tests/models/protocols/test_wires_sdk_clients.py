@@ -14,15 +14,11 @@ from starlette.responses import Response
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent, TextualContent
 from ripieno.canisters.events import play
 from ripieno.jsonvalues import parse, thaw
-from ripieno.models import Protocol
-from ripieno.models.protocol import Refusal
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.testing.rehearsal.server import base_url
-from tests.models.protocols.test_wires_golden import failed, paced, written
+from tests.models.protocols.test_wires_golden import paced, written
 from tests.support.golden_wires import ANSWERS, Scenario, addressed, named, revive, usage_in
-from tests.support.loopback_models import answering as answering_with
 from tests.support.loopback_servers import serving
 
 MESSAGES_STOPS = {"stop": "end_turn", "invocations": "tool_use", "length": "max_tokens", "filter": "refusal"}
@@ -36,7 +32,6 @@ UNWELCOME: dict[str, type[Exception]] = {
 SERVED = [one for one in ANSWERS if "canisters" in one.expected]
 messages_scenarios = pytest.mark.parametrize("scenario", [one for one in SERVED if one.protocol is MESSAGES], ids=named)
 chat_scenarios = pytest.mark.parametrize("scenario", [one for one in SERVED if one.protocol is CHAT], ids=named)
-protocols = pytest.mark.parametrize("protocol", [MESSAGES, CHAT, RESPONSES], ids=lambda protocol: protocol.name)
 paces = pytest.mark.parametrize("slowly", [False, True], ids=["played", "paced"])
 
 ASK: dict[str, Any] = {"model": "house/model", "max_tokens": 99, "messages": [{"role": "user", "content": "Hi."}]}
@@ -238,53 +233,3 @@ async def test_chat_streamed(scenario: Scenario, slowly: bool) -> None:
         assert (sent if isinstance(arguments, str) else json.loads(sent)) == arguments
     if expected["finish"] == "invocations":
         assert done == [one[1] for one in calls_in(canisters)]
-
-
-# Errors.
-
-
-async def ask(protocol: Protocol, url: str, *, stream: bool, status: int = 0) -> None:
-    """Asks with the official client of a wire, and reads a stream to its end."""
-    headers = {"x-status": str(status)}
-    async with messages_client(url) as messages, chat_client(f"{url}/v1") as client:
-        if protocol is MESSAGES:
-            answer: Any = await messages.messages.create(**ASK, stream=stream, extra_headers=headers)
-        elif protocol is CHAT:
-            answer = await client.chat.completions.create(**ASK_CHAT, stream=stream, extra_headers=headers)
-        else:
-            answer = await client.responses.create(model="m", input="Hi.", stream=stream, extra_headers=headers)
-        if stream:
-            async for _ in answer:
-                pass
-
-
-@protocols
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_a_refused_request_is_the_error_of_the_client(protocol: Protocol, stream: bool) -> None:
-    async def answer(request: Request) -> Response:
-        status = int(request.headers["x-status"])
-        refused = protocol.refuse(Refusal(status=status, message="Too much of it."))
-        return Response(refused, status_code=status, media_type="application/json")
-
-    expected = {
-        400: "BadRequestError",
-        401: "AuthenticationError",
-        404: "NotFoundError",
-        429: "RateLimitError",
-        500: "InternalServerError",
-    }
-    sdk: Any = anthropic if protocol is MESSAGES else openai
-    async with serving(answer) as (url, _):
-        for status, name in expected.items():
-            with pytest.raises(getattr(sdk, name), match="Too much of it") as caught:
-                await ask(protocol, url, stream=stream, status=status)
-            assert protocol is MESSAGES or caught.value.body["message"] == "Too much of it."
-
-
-@protocols
-async def test_an_error_in_a_stream_is_the_error_of_the_client(protocol: Protocol) -> None:
-    begun = written(protocol, list(play([AssistantCanister.of("Let me see.")], finish="stop"))[:-1])
-    answer = answering_with(begun + failed(protocol, "It is gone."), "text/event-stream")
-    async with serving(answer) as (url, _):
-        with pytest.raises(anthropic.APIStatusError if protocol is MESSAGES else openai.APIError, match="It is gone"):
-            await ask(protocol, url, stream=True)

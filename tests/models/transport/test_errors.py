@@ -62,18 +62,6 @@ async def test_every_refusal_is_one_clear_error(status: int, stream: bool) -> No
             assert str(error).endswith(error.hint)
 
 
-async def test_hints_say_what_to_do_next() -> None:
-    hints: dict[int, str] = {}
-    for status in (401, 404, 429, 500):
-        async with serving(answering(b"{}", status=status)) as (url, _):
-            hints[status] = (await fail(url)).hint
-    assert "api_key of [providers.house]" in hints[401]
-    assert "model" in hints[404]
-    assert "base_url" in hints[404]
-    assert "Wait" in hints[429]
-    assert "later" in hints[500]
-
-
 @pytest.mark.parametrize(
     ("words", "between"), [("your key is bad", ". "), ("Bad key.", " "), ("Really?", " "), ("a page\nof it", "\n")]
 )
