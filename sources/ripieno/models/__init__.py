@@ -6,11 +6,4 @@
 from ripieno.models.model import Model, Provider
 from ripieno.models.protocol import ControlsProcessor, InvocationsProcessor, MessagesProcessor, Protocol
 
-__all__ = [
-    "ControlsProcessor",
-    "InvocationsProcessor",
-    "MessagesProcessor",
-    "Model",
-    "Protocol",
-    "Provider",
-]
+__all__ = ["ControlsProcessor", "InvocationsProcessor", "MessagesProcessor", "Model", "Protocol", "Provider"]

@@ -67,10 +67,7 @@ def model_of(
     wire = protocol if isinstance(protocol, Protocol) else _protocol(protocol)
     capabilities: frozendict[str, Any] = frozendict(fields)
     provider = Provider(
-        name=_NAME,
-        protocol=wire,
-        transport=ScoreTransport(whole, wire, chunk),
-        capabilities=lambda _: capabilities,
+        name=_NAME, protocol=wire, transport=ScoreTransport(whole, wire, chunk), capabilities=lambda _: capabilities
     )
     return Model(provider=provider, name=whole.name)
 

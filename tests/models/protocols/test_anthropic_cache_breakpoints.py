@@ -83,11 +83,7 @@ def test_a_mark_of_a_clients_is_not_passed_on() -> None:
 @pytest.mark.parametrize("tools", [NO_TOOLS, OFFER], ids=["alone", "with tools"])
 @pytest.mark.parametrize(
     "strategy",
-    [
-        drop_oldest(3000),
-        sliding_window(exchanges=10),
-        summarize(scripted(says("They looked at files.")), 3000),
-    ],
+    [drop_oldest(3000), sliding_window(exchanges=10), summarize(scripted(says("They looked at files.")), 3000)],
     ids=["drop-oldest", "sliding-window", "summarize"],
 )
 async def test_what_is_marked_is_found_again_by_the_next_request(strategy: HistoryStrategy, tools: Offer) -> None:
@@ -101,12 +97,7 @@ async def test_what_is_marked_is_found_again_by_the_next_request(strategy: Histo
         if number % 2:
             shown = await strategy.show(canisters, memory=memory)
             request = Request(
-                model="m",
-                canisters=shown.canisters,
-                offer=tools,
-                controls=Controls(),
-                capabilities={},
-                memory=kept,
+                model="m", canisters=shown.canisters, offer=tools, controls=Controls(), capabilities={}, memory=kept
             )
             body = PROTOCOL.request(request)
             assert body == write(PROTOCOL, shown.canisters, offer=tools)

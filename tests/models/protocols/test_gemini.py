@@ -116,13 +116,7 @@ def calls_of(events: Sequence[Event]) -> list[tuple[str, Any, str | None]]:
 def test_a_whole_call_is_sealed_where_it_comes() -> None:
     decoder = PROTOCOL.decoder("house", Identifiers())
     events = list(decoder.feed(answer(text("Now. "), call("f", args={"a": 1}))))
-    assert [type(event) for event in events] == [
-        TurnBegan,
-        TextDelta,
-        ContentSealed,
-        InvocationBegan,
-        InvocationSealed,
-    ]
+    assert [type(event) for event in events] == [TurnBegan, TextDelta, ContentSealed, InvocationBegan, InvocationSealed]
     assert calls_of(events) == [("f", {"a": 1}, None)]
 
 

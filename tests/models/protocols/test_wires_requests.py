@@ -313,9 +313,7 @@ def test_arguments_that_are_no_object(protocol: Protocol, sent: str, why: str) -
         "openai-chat": {
             "choices": [{"message": {"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": sent}}]}}]
         },
-        "openai-responses": {
-            "output": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": sent}],
-        },
+        "openai-responses": {"output": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": sent}]},
         "gemini": {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": sent}}]}}]},
     }[protocol.name]
     (invocation,) = protocol.invocations.normalize_invocations(native)

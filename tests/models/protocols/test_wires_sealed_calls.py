@@ -127,14 +127,7 @@ def test_calls_of_chat_that_no_number_tells_apart() -> None:
         chunk(reason="stop"),
     )
     assert heard.end().finish == "invocations"
-    assert heard.sealed == [
-        ("f", {"a": 1}),
-        ("f", {"a": 2}),
-        ("g", {"b": 3}),
-        ("h", {}),
-        ("i", {}),
-        ("j", {"c": 4}),
-    ]
+    assert heard.sealed == [("f", {"a": 1}), ("f", {"a": 2}), ("g", {"b": 3}), ("h", {}), ("i", {}), ("j", {"c": 4})]
     identifiers = [event.invocation.identifier for event in heard.events if isinstance(event, InvocationSealed)]
     assert identifiers == ["call_0_0", "call_0_1", "call_0_2", "call_0_3", "x", "call_0_5"]
 

@@ -70,11 +70,7 @@ OWN: Mapping[str, st.SearchStrategy[OpaqueContent]] = {
 }
 said: st.SearchStrategy[Content] = st.one_of(textual, images, sounds, files, notes, links, foreign)
 faults = st.builds(
-    Fault,
-    category=st.sampled_from(["execution", "denied"]),
-    message=texts,
-    code=texts,
-    suggestion=st.none() | texts,
+    Fault, category=st.sampled_from(["execution", "denied"]), message=texts, code=texts, suggestion=st.none() | texts
 )
 
 

@@ -126,8 +126,7 @@ async def test_bedrock_signs_and_unframes(stream: bool) -> None:
             return Response(golden(ANTHROPIC, "json"), media_type="application/json")
         data = frames()
         return StreamingResponse(
-            iter([data[place : place + 7] for place in range(0, len(data), 7)]),
-            media_type=EVENT_STREAM,
+            iter([data[place : place + 7] for place in range(0, len(data), 7)]), media_type=EVENT_STREAM
         )
 
     async with serving(answer) as (url, _):

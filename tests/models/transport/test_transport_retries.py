@@ -148,12 +148,7 @@ async def test_a_refusal_that_may_pass_is_asked_again(protocol: Protocol, stream
 
 @pytest.mark.parametrize(
     ("category", "statuses"),
-    [
-        ("resource", [307, 404]),
-        ("validation", [400, 405, 413, 422]),
-        ("permission", [401, 403]),
-        ("quota", [402]),
-    ],
+    [("resource", [307, 404]), ("validation", [400, 405, 413, 422]), ("permission", [401, 403]), ("quota", [402])],
 )
 async def test_a_refusal_that_stays_is_not(category: str, statuses: list[int]) -> None:
     for status in statuses:

@@ -159,10 +159,7 @@ async def test_the_cassette_is_the_owners_alone_and_has_the_lines_of_its_format(
 
 
 ANSWERS = st.one_of(
-    st.just(Approve()),
-    st.text(max_size=10).map(Deny),
-    st.just(Edit({"name": "other"})),
-    st.just(Edit({"name": 5})),
+    st.just(Approve()), st.text(max_size=10).map(Deny), st.just(Edit({"name": "other"})), st.just(Edit({"name": 5}))
 )
 NAMES = st.sampled_from(["the sea", "nothing", "a “quoted” \\ 😀", "tab\t"])
 CALLS = st.one_of(

@@ -9,7 +9,4 @@ encodes values, ``requests.py`` compares requests, ``redaction.py`` finds secret
 from ripieno.testing.cassettes.record import Recorder
 from ripieno.testing.cassettes.replay import Replay
 
-__all__ = [
-    "Recorder",
-    "Replay",
-]
+__all__ = ["Recorder", "Replay"]

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Confirmer, RulesConfirmer
+from ripieno.assembly.protection import secrets_among
 from ripieno.canisters import Canister, Conversation
 from ripieno.conducting import Run, conduct
 from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import UsageError
 from ripieno.execution import Execution
 from ripieno.models import Model
+from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.assembly import CassetteAssembly, assemble_with
+from ripieno.testing.cassettes.file import Writer
 from ripieno.testing.cassettes.recorded_parts import (
     RecordingConfirmer,
     RecordingExecution,
@@ -20,7 +23,7 @@ from ripieno.testing.cassettes.recorded_parts import (
     recorded_model,
     recording_model,
 )
-from ripieno.testing.cassettes.recorder import RunEnds, RunRecorder, open_writer, traffic_recorder
+from ripieno.testing.cassettes.recorder import RedactingWriter, RunEnds, RunRecorder, traffic_recorder
 
 
 class Recorder:
@@ -41,14 +44,12 @@ class Recorder:
     replays = False
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        secrets: Iterable[str] = (),
-        variables: Mapping[str, str] | None = None,
+        self, path: str | os.PathLike[str], *, secrets: Iterable[str] = (), variables: Mapping[str, str] | None = None
     ) -> None:
         self.path = pathlib.Path(path)
-        self._writer = open_writer(path, secrets, os.environ if variables is None else variables)
+        hidden = secrets_among(os.environ if variables is None else variables)
+        redactor = Redactor((*secrets, *hidden))
+        self._writer = RedactingWriter(Writer(path), redactor)
         self._tapes: dict[str, RunRecorder] = {}
         self._runs = 0
         self._ends = RunEnds()

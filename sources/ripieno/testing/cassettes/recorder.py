@@ -3,14 +3,12 @@
 import contextlib
 import itertools
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest
 from ripieno.approvals.requests import checked
-from ripieno.assembly.protection import secrets_among
 from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.events import Alert, Event
 from ripieno.canisters.serialization import serialize, write
@@ -183,12 +181,6 @@ class RunEnds:
     def note(self, run: Any) -> None:
         """Sets the newest run of its conversation."""
         self._runs[run.conversation.identifier] = run
-
-
-def open_writer(path: str | os.PathLike[str], secrets: Iterable[str], variables: Mapping[str, str]) -> RedactingWriter:
-    """A writer for a new cassette. Secrets among ``variables`` are redacted."""
-    redactor = Redactor((*secrets, *secrets_among(variables)))
-    return RedactingWriter(Writer(path), redactor)
 
 
 #: Bytes of the largest message that is kept completely, in the file's form.

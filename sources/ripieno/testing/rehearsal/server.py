@@ -67,8 +67,7 @@ def create_application(
         Route(route, _endpoint(score, protocol, warnings), methods=["POST"]) for route, protocol in routes.items()
     ]
     return Starlette(
-        routes=[*endpoints, Route("/v1/models", models, methods=["GET"])],
-        exception_handlers={404: refuse, 405: refuse},
+        routes=[*endpoints, Route("/v1/models", models, methods=["GET"])], exception_handlers={404: refuse, 405: refuse}
     )
 
 
@@ -127,9 +126,7 @@ def _endpoint(score: Score, protocol: Protocol, warnings: _Warnings) -> Callable
         if not asked.controls.stream:
             return _json(protocol.encode(events_of(played, model=asked.model), asked))
         return StreamingResponse(
-            _stream(played, protocol, asked),
-            media_type="text/event-stream",
-            headers={"cache-control": "no-cache"},
+            _stream(played, protocol, asked), media_type="text/event-stream", headers={"cache-control": "no-cache"}
         )
 
     return answer

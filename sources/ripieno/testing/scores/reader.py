@@ -98,12 +98,7 @@ TURN = Table(
             default=(),
             example=["readme"],
         ),
-        Key(
-            name="on_error",
-            kind=_LABEL,
-            documentation="Play this turn only if that call failed.",
-            example="readme",
-        ),
+        Key(name="on_error", kind=_LABEL, documentation="Play this turn only if that call failed.", example="readme"),
         Key(
             name="finish",
             kind=Text(choices=get_args(ModelFinish)),

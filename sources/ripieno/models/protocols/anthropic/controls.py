@@ -86,10 +86,8 @@ def _reasoning(thinking: Mapping[str, Any], effort: Reasoning | None) -> Reasoni
     budget = number_in(thinking, "budget_tokens")
     if budget is None:
         return None
-    for tokens, reasoning in _BUDGETS:
-        if budget <= tokens:
-            return reasoning
-    return "high"
+    high: Reasoning = "high"
+    return next((reasoning for tokens, reasoning in _BUDGETS if budget <= tokens), high)
 
 
 def _format(form: Format) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from ripieno.jsonvalues import EMPTY
 from ripieno.models.protocol import Identifiers, Native
 from ripieno.models.protocols.anthropic.contents import NAME, opaque
 from ripieno.models.protocols.anthropic.finish import FINISHES, usage_of
-from ripieno.models.protocols.anthropic.invocations import extras_in
-from ripieno.models.protocols.common.calls import cut_off, opaque_of, read_arguments, read_invocation
+from ripieno.models.protocols.anthropic.invocations import extras_in, invocation_of
+from ripieno.models.protocols.common.calls import cut_off, opaque_of, read_arguments
 from ripieno.models.protocols.common.decoder import AnswerDecoder
 
 
@@ -45,14 +45,8 @@ class Block:
         self.invocation: InvocationCanister | None = None
 
     def read(self) -> InvocationCanister:
-        return read_invocation(
-            identifier=self.identifier,
-            name=str(self.start.get("name") or ""),
-            sent="".join(self.fragments) or self.start.get("input"),
-            protocol=NAME,
-            extras=extras_in(self.start),
-            keep_text=False,
-        )
+        sent = "".join(self.fragments) or self.start.get("input")
+        return invocation_of({**self.start, "input": sent}, self.identifier)
 
     def complete(self) -> Mapping[str, Any]:
         """The block as in a complete answer."""

@@ -37,10 +37,7 @@ ANTHROPIC_STRICT = Dialect(
 GEMINI = Dialect(
     name="gemini",
     keywords=frozenset(
-        {
-            *("title", "description", "enum", "format", "prefixItems"),
-            *("minItems", "maxItems", "minimum", "maximum"),
-        }
+        {*("title", "description", "enum", "format", "prefixItems"), *("minItems", "maxItems", "minimum", "maximum")}
     ),
     formats=_ENDS | {"uri", "byte", "int32", "int64", "float", "double", "enum"},
     literals=frozenset({"string", "integer", "number"}),

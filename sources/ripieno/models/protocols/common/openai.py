@@ -199,10 +199,7 @@ def usage_in(native: Mapping[str, Any], *, sent: str, made: str) -> Usage:
 def usage_as(usage: Usage, *, sent: str, made: str) -> dict[str, Any]:
     return {
         sent: usage.input_tokens,
-        f"{sent}_details": {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
-        },
+        f"{sent}_details": {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens},
         made: usage.output_tokens,
         f"{made}_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total_tokens,

@@ -227,12 +227,7 @@ class Invocations(InvocationsProcessor):
         """The definition as a function, even of a free-form tool."""
         lowered = self.lowered(invoker, strict=strict)
         # Without ``strict``, the server decides.
-        return {
-            "type": "function",
-            **described(invoker),
-            "parameters": lowered.schema,
-            "strict": lowered.strict,
-        }
+        return {"type": "function", **described(invoker), "parameters": lowered.schema, "strict": lowered.strict}
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
         identifiers = Identifiers()

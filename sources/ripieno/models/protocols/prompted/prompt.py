@@ -7,6 +7,7 @@ from ripieno.canisters import Controls
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import EMPTY, encode, is_list, is_table
+from ripieno.models.protocols.common.tools import described
 from ripieno.models.protocols.prompted.styles import Style
 from ripieno.schemas.lowering import PLAIN, lower
 
@@ -15,11 +16,7 @@ _SAMPLES: Mapping[object, Any] = {"integer": 1, "number": 1.5, "boolean": True, 
 
 
 def definition_of(invoker: Invoker) -> Mapping[str, Any]:
-    definition: dict[str, Any] = {"name": invoker.exposed}
-    if invoker.description:
-        definition["description"] = invoker.description
-    definition["parameters"] = lower(invoker.schema, PLAIN).schema
-    return definition
+    return {**described(invoker), "parameters": lower(invoker.schema, PLAIN).schema}
 
 
 def describe(offer: Offer, style: Style, controls: Controls, choice: str | None) -> str:

@@ -21,11 +21,11 @@ from ripieno.ensembles import Definition
 from ripieno.exceptions import RipienoError
 from ripieno.jsonvalues import is_table, parse
 from ripieno.models.protocol import Asked, Identifiers
+from ripieno.models.protocols.common.tools import client_function
 from ripieno.models.protocols.prompted.prompt import CLOSING, OPENING
 from ripieno.models.protocols.prompted.styles import HERMES
 from ripieno.models.protocols.prompted.writer import written_call
 from ripieno.models.protocols.text_calls.interpreter import Interpreter
-from ripieno.schemas import Schema
 
 _LIST = re.compile(rf"^{re.escape(OPENING)}\n(.*?)\n{re.escape(CLOSING)}$", re.MULTILINE | re.DOTALL)
 _RESULT = re.compile(r'<tool_result id="([^"]*)" name="([^"]*)">\n(.*?)\n</tool_result>\s*', re.DOTALL)
@@ -46,16 +46,10 @@ def recover(asked: Asked) -> Asked | None:
 
 def _definition(line: str) -> Definition | None:
     try:
-        value = parse(line)
-        name = value.get("name") if is_table(value) else None
-        if not is_table(value) or not isinstance(name, str):
-            return None
-        schema = Schema.of(value.get("parameters") or {"type": "object"})
+        value: Any = parse(line)
+        return client_function(value, value.get("parameters"), "A tool has no name.") if is_table(value) else None
     except (RipienoError, TypeError):
         return None
-    return Definition(
-        name=name, exposed=name, description=str(value.get("description") or ""), schema=schema, hosted="caller"
-    )
 
 
 def _canisters(canisters: Sequence[Canister], schemas: Mapping[str, Mapping[str, Any]]) -> Iterator[Canister]:

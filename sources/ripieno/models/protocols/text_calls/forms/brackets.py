@@ -79,13 +79,10 @@ FORMS = (
                 body=Balanced,
                 read=lambda raw, _: objects_in(raw.removeprefix(_MISTRAL)),
             ),
-            Variant(head=sequence(SPACE, NAME, ("[ARGS]",), SPACE, ("{",)), body=Balanced, read=_followed),
-            Variant(
-                head=sequence(SPACE, NAME, ("[CALL_ID]",), NAME, ("[ARGS]",), SPACE, ("{",)),
-                body=Balanced,
-                read=_followed,
+            *(
+                Variant(head=sequence(SPACE, NAME, *marks, SPACE, ("{",)), body=Balanced, read=_followed)
+                for marks in ((("[ARGS]",),), (("[CALL_ID]",), NAME, ("[ARGS]",)), ())
             ),
-            Variant(head=sequence(SPACE, NAME, SPACE, ("{",)), body=Balanced, read=_followed),
         ),
         examples=(
             '[TOOL_CALLS] [{"name": "read", "arguments": {"path": "a.txt"}}]',

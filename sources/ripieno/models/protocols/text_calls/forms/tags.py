@@ -165,22 +165,12 @@ FORMS = (
             "</｜DSML｜invoke>",
         ),
     ),
-    Form(
-        name="function_calls",
-        opener="<function_calls>",
-        variants=_wrapper("function_calls", "<invoke"),
-        namespaced=True,
-    ),
-    Form(
-        name="tool_calls",
-        opener="<tool_calls>",
-        variants=_wrapper("tool_calls", "<invoke", "<tool_call>"),
-        namespaced=True,
-    ),
-    Form(
-        name="wrapped_tool_call",
-        opener="<tool_call>",
-        variants=_wrapper("tool_call", "<function=", "<invoke"),
-        namespaced=True,
+    *(
+        Form(name=name, opener=f"<{tag}>", variants=_wrapper(tag, *inner), namespaced=True)
+        for name, tag, inner in (
+            ("function_calls", "function_calls", ("<invoke",)),
+            ("tool_calls", "tool_calls", ("<invoke", "<tool_call>")),
+            ("wrapped_tool_call", "tool_call", ("<function=", "<invoke")),
+        )
     ),
 )
