@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -19,22 +20,26 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ripieno.assembly import assemble
-from ripieno.canisters import Controls
+from ripieno.assembly.configuration import Places
+from ripieno.assembly.shortcuts import prepare_ensembles
+from ripieno.canisters import Controls, TextualContent, UserCanister
 from ripieno.canisters.conversation import Usage
+from ripieno.conducting import conduct
 from ripieno.descriptors import Policy
-from ripieno.ensembles import Definition, Ensemble
-from ripieno.exceptions import InputError
+from ripieno.ensembles import Ensemble
+from ripieno.exceptions import InputError, ResourceFault
 from ripieno.models import Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.schemas import Schema
 from ripieno.servers.http.server import serve
-from ripieno.testing import turn
+from ripieno.testing import call, turn
 from ripieno.testing.rehearsal import clock
 from ripieno.testing.rehearsal.server import BODY_BYTES, base_url, create_application
 from ripieno.testing.scores import Score
+from ripieno.testing.wires import model_of
+from tests.support.scripted_models import ensemble, tool
 
 PROTOCOLS = (MESSAGES, CHAT, GEMINI)
 SCORE = Score.of_turns([turn("Hello.")], name="reading")
@@ -59,18 +64,7 @@ async def test_an_answer_reports_an_estimate_of_its_tokens(protocol: Protocol, s
     assert short.output_tokens == long.output_tokens == tools.output_tokens
 
 
-_LONG_WINDED = Ensemble.of(
-    "mine",
-    [
-        Definition(
-            name="read",
-            description="Reads. " * 50,
-            schema=Schema.of({"type": "object"}),
-            invocable=lambda context, arguments: "read",
-            policy=Policy(effect="read"),
-        )
-    ],
-)
+_LONG_WINDED = ensemble(tool("read", schema={"type": "object", "description": "Reads. " * 50}))
 
 
 async def test_both_clients_list_the_model() -> None:
@@ -217,24 +211,70 @@ async def answers(client: mcp.Client, calls: Iterable[tuple[str, dict[str, Any]]
 
 
 async def test_the_clock_tells_time_and_adds_days() -> None:
+    # Small systems have no database of zones.
+    zone = "Asia/Kathmandu"
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("tell_time", {}),
+        ("tell_time", {"zone": "Nowhere/Land"}),
+        ("tell_time", {"zone": "../etc/passwd"}),
+        ("add_days", {"date": "2028-02-28", "days": 2}),
+        ("add_days", {"date": "soon", "days": 2}),
+        ("add_days", {"date": "2028-02-28", "days": 10**9}),
+        ("tell_time", {"zone": zone}),
+    ]
     async with mcp.Client(clock.server) as client:
-        told = await answers(
-            client,
-            [
-                ("tell_time", {}),
-                ("tell_time", {"zone": "Nowhere/Land"}),
-                ("tell_time", {"zone": "../etc/passwd"}),
-                ("add_days", {"date": "2028-02-28", "days": 2}),
-                ("add_days", {"date": "soon", "days": 2}),
-                ("add_days", {"date": "2028-02-28", "days": 10**9}),
-            ],
-        )
+        *told, (text, is_error) = await answers(client, calls)
     assert [is_error for _, is_error in told] == [False, True, True, False, True, True]
     assert told[0][0].endswith("+00:00")
     assert "There is no time zone 'Nowhere/Land'" in told[1][0]
     assert told[3][0] == "2028-03-01 (Wednesday)"
-    # Small systems have no database of zones.
-    zone = "Asia/Kathmandu"
-    async with mcp.Client(clock.server) as client:
-        ((text, is_error),) = await answers(client, [("tell_time", {"zone": zone})])
     assert text.endswith("+05:45") is (zone in zoneinfo.available_timezones()) is not is_error
+
+
+# Scores as models, without a server.
+
+
+def reader(folder: pathlib.Path) -> Ensemble:
+    """An ensemble with a tool that really reads files."""
+
+    def read_file(path: str) -> str:
+        """Reads a file."""
+        try:
+            return (folder / path).read_text()
+        except FileNotFoundError:
+            raise ResourceFault(f"There is no {path}.") from None
+
+    return Ensemble.of_functions("mine", [read_file], policy=Policy(effect="read"))
+
+
+READING = [
+    turn("I look.", calls=[call("read_file", "readme", path="README.rst")]),
+    turn("It begins with {readme.line:1}"),
+]
+
+
+async def test_the_ten_lines(tmp_path: pathlib.Path) -> None:
+    """What the module's docstring shows, with bundled tools and nothing of this user's."""
+    (tmp_path / "README.rst").write_text("Ripieno\n=======\n")
+    places = Places(configuration=tmp_path / "configuration", state=tmp_path / "state")
+    async with prepare_ensembles(workspace=tmp_path, places=places) as ensembles:
+        conversation = await conduct(model_of(READING), "What is in it?", ensembles=ensembles)
+    assert conversation.text == "It begins with Ripieno"
+    assert conversation.finish == "stop"
+
+
+async def test_a_tool_that_is_missing_or_forbidden_is_said(tmp_path: pathlib.Path) -> None:
+    model = model_of(READING)
+    expected = "Turn 1 of the score calls 'read_file', which is not offered. Offered: none."
+    assert (await conduct(model, "Read.")).text == expected
+    for controls in (Controls(tool_choice="none"), Controls(allowed_tools=())):
+        conversation = await conduct(model, "Read.", ensembles=[reader(tmp_path)], controls=controls)
+        assert conversation.text == expected
+
+
+async def test_a_model_plays_a_score_from_anywhere() -> None:
+    score = Score.of({"score": {"name": "short"}, "turns": [{"text": "Hello."}]})
+    model = model_of(score)
+    assert model.identity == "score/short"
+    (canister,) = await model.converse([UserCanister(content=(TextualContent(text="Hi."),))])
+    assert canister == dataclasses.replace(canister, content=(TextualContent(text="Hello."),))

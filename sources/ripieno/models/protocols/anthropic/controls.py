@@ -86,8 +86,8 @@ def _reasoning(thinking: Mapping[str, Any], effort: Reasoning | None) -> Reasoni
     budget = number_in(thinking, "budget_tokens")
     if budget is None:
         return None
-    high: Reasoning = "high"
-    return next((reasoning for tokens, reasoning in _BUDGETS if budget <= tokens), high)
+    efforts: list[Reasoning] = [effort for tokens, effort in _BUDGETS if budget <= tokens]
+    return efforts[0] if efforts else "high"
 
 
 def _format(form: Format) -> dict[str, Any]:
