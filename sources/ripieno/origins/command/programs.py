@@ -52,7 +52,8 @@ async def run(
     sandbox = surroundings_of(context).sandbox if confined else None
     began = loop.time()
     parts = frozenset[str]() if sandbox is None else sandbox.parts()
-    with _reporting(context, limits) as captures:
+    with contextlib.closing(_Reporter(context)) as reporter:
+        captures = _Watched(limits.output_bytes, reporter), _Watched(limits.output_bytes, reporter)
         try:
             process = await launch(
                 context,
@@ -208,16 +209,6 @@ async def _feed(process: Process, data: bytes) -> None:
         with contextlib.suppress(BrokenPipeError):
             await process.stdin.write(data)
         process.stdin.close()
-
-
-@contextlib.contextmanager
-def _reporting(context: Context, limits: ProcessLimits) -> Generator[tuple[Capture, Capture], None, None]:
-    """Captures that report progress."""
-    reporter = _Reporter(context)
-    try:
-        yield _Watched(limits.output_bytes, reporter), _Watched(limits.output_bytes, reporter)
-    finally:
-        reporter.close()
 
 
 class _Watched(Capture):

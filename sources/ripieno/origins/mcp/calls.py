@@ -115,8 +115,10 @@ def make_invocable(tool: str) -> Invocable:
         except MCPError as error:
             raise await _failed(context, peer, tool, error) from error
         except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            found = clean(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")[0]
             raise ExecutionFault(
-                f"The server's answer violates its protocol: {_first(error)}", code="answer_invalid"
+                f"The server's answer violates its protocol: {found}", code="answer_invalid"
             ) from error
         finally:
             calls.contexts.remove(context)
@@ -176,11 +178,6 @@ def _refused(context: Context, error: MCPError) -> ToolFault:
     message = _shown(context, error.message) or "It gave no message."
     kind = ValidationFault if error.code == wire.INVALID_PARAMS else ExecutionFault
     return kind(f"The server refused the call: {message}", code="server_refused", details={"code": error.code})
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    return clean(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")[0]
 
 
 def _shown(context: Context, *texts: str) -> str:

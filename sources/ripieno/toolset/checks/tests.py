@@ -133,11 +133,12 @@ async def run_tests(context: Context, arguments: dict[str, Any]) -> Outcome:
     if done.flooded or done.exit_code < 0 or (tally is None and runner.name not in ("make", "npm")):
         raise failure(shown(context, argv[:1]), done, context.invoker.policy.output)
     stdout, stderr = share(done.stdout, done.stderr, _OUTPUT)
+    outcome = "failed" if done.exit_code else "passed"
     content: dict[str, Any] = {
         "framework": runner.name,
         "command": shown(context, argv, request.report),
         "exit_code": done.exit_code,
-        "outcome": _verdict(tally, done.exit_code),
+        "outcome": "no tests ran" if tally is not None and tally.total == 0 else outcome,
         "seconds": round(done.duration, 2),
         **({} if tally is None else _beneath(context, directory, tally).mapping()),
         **({"also_possible": others} if others else {}),
@@ -214,12 +215,6 @@ def _reporting(context: Context) -> Generator[tuple[str, Callable[[], bytes]], N
     finally:
         with contextlib.suppress(OSError):
             os.unlink(path)
-
-
-def _verdict(tally: Tally | None, code: int) -> str:
-    if tally is not None and tally.total == 0:
-        return "no tests ran"
-    return "passed" if code == 0 else "failed"
 
 
 def _output(name: str, stdout: Captured, stderr: Captured) -> dict[str, str]:

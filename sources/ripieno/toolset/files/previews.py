@@ -40,7 +40,8 @@ def _foreseeing(look: Callable[[Workspace, Mapping[str, Any]], str]) -> _Foresig
     return foresee
 
 
-def _write(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+@_foreseeing
+def foresee_write(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     path, content, mode = str(arguments["path"]), str(arguments["content"]), arguments.get("mode", "overwrite")
     before = _text(workspace, path)
     if mode == "create" and before is not None:
@@ -48,7 +49,8 @@ def _write(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     return show_change(path, before, (before or "") + content if mode == "append" else content)
 
 
-def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+@_foreseeing
+def foresee_edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     path = str(arguments["path"])
     before = _existing(workspace, path)
     mark = "\ufeff" if before.startswith("\ufeff") else ""
@@ -57,7 +59,8 @@ def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     return show_change(path, before, mark + edited.text)
 
 
-def _patch(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+@_foreseeing
+def foresee_patch(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     patches = read_patch(str(arguments["patch"]))
     if arguments.get("path") is not None and len(patches) == 1:
         path = str(arguments["path"])
@@ -75,7 +78,8 @@ def _patched(workspace: Workspace, patch: FilePatch) -> str:
     return renamed + mode + show_change(patch.name, before, after)
 
 
-def _delete(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+@_foreseeing
+def foresee_delete(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     path = str(arguments["path"])
     state = workspace.state(path)
     if state is None:
@@ -88,12 +92,14 @@ def _delete(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     return show_change(path, _existing(workspace, path), None)
 
 
-def _move(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+@_foreseeing
+def foresee_move(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     source = str(arguments.get("source", arguments.get("path")))
     return _placed(workspace, "moved", source, destination_of(source, arguments), arguments)
 
 
-def _copy(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
+@_foreseeing
+def foresee_copy(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     return _placed(workspace, "copied", str(arguments["source"]), str(arguments["destination"]), arguments)
 
 
@@ -129,11 +135,3 @@ def _existing(workspace: Workspace, path: str) -> str:
     if text is None:
         raise _NotShown(f"It would be refused now: {path!r} does not exist.")
     return text
-
-
-foresee_write = _foreseeing(_write)
-foresee_edit = _foreseeing(_edit)
-foresee_patch = _foreseeing(_patch)
-foresee_delete = _foreseeing(_delete)
-foresee_move = _foreseeing(_move)
-foresee_copy = _foreseeing(_copy)

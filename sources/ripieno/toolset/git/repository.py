@@ -74,24 +74,14 @@ HARMLESS: tuple[str, ...] = (
 NAME, EMAIL = "Ripieno", "ripieno@localhost"
 #: Overrides of all other configuration. An empty helper ends the list of helpers.
 _SETTINGS = (
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.attributesFile=/dev/null",
-    "core.pager=cat",
-    "core.editor=false",
-    "core.askPass=false",
-    "credential.helper=",
-    "commit.gpgSign=false",
-    "tag.gpgSign=false",
-    "log.showSignature=false",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "submodule.recurse=false",
-    "diff.ignoreSubmodules=all",
-    "safe.bareRepository=explicit",
-    "advice.detachedHead=false",
+    *("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.attributesFile=/dev/null", "core.pager=cat"),
+    *("core.editor=false", "core.askPass=false", "credential.helper=", "commit.gpgSign=false", "tag.gpgSign=false"),
+    *("log.showSignature=false", "gc.auto=0", "maintenance.auto=false", "submodule.recurse=false"),
+    *("diff.ignoreSubmodules=all", "safe.bareRepository=explicit", "advice.detachedHead=false"),
     "advice.statusHints=false",
 )
+#: Programs that git would run for editing, passwords and connections.
+_PROGRAMS = ("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "SSH_ASKPASS", "GIT_SSH_COMMAND")
 #: Limits for facts about a repository, such as the names of its settings.
 _FACTS = ProcessLimits(output_bytes=8 * 2**20, grace=GRACE)
 #: Submodules whose settings are read.
@@ -206,7 +196,6 @@ async def git(
     sandbox, workspace = surroundings_of(context).sandbox, workspace_of(surroundings_of(context))
     ignored = sandbox.ignored if sandbox is not None and _is_own(directory, workspace) else None
     options = [word for one in (*_SETTINGS, f"core.excludesFile={ignored or '/dev/null'}") for word in ("-c", one)]
-    ceiling = os.path.dirname(workspace)
     environment = {
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -215,12 +204,8 @@ async def git(
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ALLOW_PROTOCOL": protocols,
         "GIT_NO_LAZY_FETCH": "1",
-        "GIT_CEILING_DIRECTORIES": ceiling,
-        "GIT_EDITOR": "false",
-        "GIT_SEQUENCE_EDITOR": "false",
-        "GIT_ASKPASS": "false",
-        "SSH_ASKPASS": "false",
-        "GIT_SSH_COMMAND": "false",
+        "GIT_CEILING_DIRECTORIES": os.path.dirname(workspace),
+        **dict.fromkeys(_PROGRAMS, "false"),
         "GIT_OPTIONAL_LOCKS": "1" if write else "0",
         **committer_of(context).identify(settings),
         "LC_ALL": "C.UTF-8",

@@ -164,14 +164,10 @@ def _body(arguments: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
 def _pairs(query: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """The parameters of a query as text: in JSON's form, strings without quotes; a list repeats the name."""
     for name, value in query.items():
-        for one in _listed(value):
+        for one in value if is_list(value) else [value]:
             if isinstance(one, str):
                 encoded(one, f"query's {name!r}")
             yield name, one if isinstance(one, str) else json.dumps(one)
-
-
-def _listed(value: Any) -> list[Any]:
-    return list(value) if is_list(value) else [value]
 
 
 def _split_header(line: str) -> tuple[str, str]:

@@ -65,7 +65,8 @@ class Expression:
         self._needle = pattern.encode() if literal and case_sensitive else None
         if self._needle is not None:
             return
-        expression = _escape(pattern) if literal else _widen(pattern)
+        escaped = re.sub(r"[\\^$.|?*+()\[\]{}/]", lambda found: f"\\{found[0]}", pattern)
+        expression = escaped if literal else _widen(pattern)
         flags = "" if case_sensitive else "i"
         try:
             self._line = _compile(f"(?{flags}:{expression})" if flags else expression)
@@ -112,10 +113,6 @@ def _compile(expression: str) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(
         {"pattern": expression}, pattern_options=jsonschema_rs.RegexOptions(size_limit=_SIZE)
     )
-
-
-def _escape(literal: str) -> str:
-    return re.sub(r"[\\^$.|?*+()\[\]{}/]", lambda found: f"\\{found[0]}", literal)
 
 
 def _widen(pattern: str) -> str:

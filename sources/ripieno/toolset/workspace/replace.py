@@ -135,7 +135,10 @@ class Replace(ReversibleOperation):
         except FileNotFoundError:
             raise changed(self.path) from None
         if not exchanged:
-            self._replace(walk, former)
+            # Without an exchange, another program can write between this last check and the renaming.
+            if not self._is_former(walk, walk.name, former):
+                raise changed(self.path)
+            os.replace(self._temporary, walk.name, src_dir_fd=walk.directory, dst_dir_fd=walk.directory)
         elif not self._is_former(walk, self._temporary, former):
             self._give_back(walk)
             raise changed(self.path)
@@ -163,12 +166,6 @@ class Replace(ReversibleOperation):
         # the other program's only copy, and stays under the temporary name.
         if not self._is_ours(walk) and os.fstat(self._laid).st_nlink == 0:
             discard(walk.directory, self._temporary)
-
-    def _replace(self, walk: Walk, former: int) -> None:
-        """Renames without an exchange: another program can write between the last check and the renaming."""
-        if not self._is_former(walk, walk.name, former):
-            raise changed(self.path)
-        os.replace(self._temporary, walk.name, src_dir_fd=walk.directory, dst_dir_fd=walk.directory)
 
     def _is_former(self, walk: Walk, name: str, former: int) -> bool:
         """Whether a name has the examined file, unchanged."""

@@ -76,8 +76,6 @@ class PersonalTokens(OAuthClientProvider):
         )
         super().__init__(url, metadata, self, self._visit, self._answered, credentials.client_metadata_url)
 
-    # --- What the SDK keeps -----------------------------------------------------------------------
-
     async def get_tokens(self) -> OAuthToken | None:
         """The tokens, already loaded."""
         return self.context.current_tokens
@@ -127,7 +125,8 @@ class PersonalTokens(OAuthClientProvider):
         context.client_info = context.oauth_metadata = context.protected_resource_metadata = None
         self.record = None
         with contextlib.suppress(ValidationError):
-            if record is not None and self._fits(record):
+            # It belongs to the client that is configured now.
+            if record is not None and self._credentials.client_id in (None, record.client.get("client_id")):
                 tokens = OAuthToken.model_validate(record.tokens)
                 client = OAuthClientInformationFull.model_validate(record.client)
                 metadata = None if record.metadata is None else OAuthMetadata.model_validate(record.metadata)
@@ -142,13 +141,6 @@ class PersonalTokens(OAuthClientProvider):
                 context.client_info, context.oauth_metadata = client, metadata
                 self.record = record
         return self.record
-
-    def _fits(self, record: SignIn) -> bool:
-        """Whether it belongs to the client that is configured now."""
-        known = record.client.get("client_id")
-        return self._credentials.client_id in (None, known)
-
-    # --- Each request -----------------------------------------------------------------------------
 
     def _auth_flow(self, request: httpx2.Request) -> Flow:
         if self._person is not None and self.record is None:
@@ -275,8 +267,6 @@ class PersonalTokens(OAuthClientProvider):
             return None
         expired = bool(client.client_secret_expires_at) and (client.client_secret_expires_at or 0) < time.time()
         return client if client.redirect_uris == redirects and not expired else None
-
-    # --- With whom --------------------------------------------------------------------------------
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
         issuer = self._credentials.issuer
