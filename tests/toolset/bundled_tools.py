@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-import ripieno.assembly
+from ripieno.assembly import Assembly, assemble
 from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import Event
@@ -47,6 +47,12 @@ class Tools:
     def elsewhere(self) -> "Tools":
         """The same tools in another conversation."""
         return dataclasses.replace(self, events=[], namespaces={})
+
+
+async def execute(assembly: Assembly, tool: str, /, **arguments: Any) -> ResultCanister:
+    """The result of one call of an assembly."""
+    invocation = InvocationCanister(identifier="call_1", name=tool, arguments=freeze(arguments))
+    return await assembly.execution.execute(invocation, ensembles=assembly.ensembles)
 
 
 def write_program(path: pathlib.Path, script: str) -> pathlib.Path:
@@ -99,5 +105,5 @@ async def tools_of(
     if configuration is not None:
         settings["configuration"] = {name: dict(configuration)}
     places = Places(configuration=beside / "configuration", state=beside / "state")
-    async with ripieno.assembly.assemble(settings, workspace=workspace, places=places, secrets={}) as assembly:
+    async with assemble(settings, workspace=workspace, places=places, secrets={}) as assembly:
         yield Tools(ensemble=assembly.access_ensemble(name), execution=assembly.execution, workspace=workspace)

@@ -11,7 +11,8 @@ from ripieno.storage.undo import UndoLog
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
 from tests.support.command_line import User
-from tests.support.scripted_models import Person, invoke
+from tests.support.scripted_models import Person
+from tests.toolset.bundled_tools import execute
 
 SETTINGS: Mapping[str, Any] = {
     "ensembles": {"enabled": ["reasoning", "control", "file_read", "file_write"]},
@@ -22,11 +23,6 @@ SETTINGS: Mapping[str, Any] = {
 def playing(user: User, person: Person | None = None, **settings: Any) -> Assembly:
     """An assembly of the two, and of tools for files."""
     return assemble({**SETTINGS, **settings}, workspace=user.workspace, places=user.places, confirmer=person)
-
-
-async def execute(assembly: Assembly, name: str, **arguments: Any) -> ResultCanister:
-    """The result of one call."""
-    return await assembly.execution.execute(invoke(name, **arguments), ensembles=assembly.ensembles)
 
 
 def results(conversation: Conversation) -> Sequence[ResultCanister]:

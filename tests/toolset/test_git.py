@@ -94,6 +94,8 @@ async def test_a_change_goes_all_the_way(tools: Tools, workspace: pathlib.Path) 
     await good(tools, "git_add", all=True)
     await good(tools, "git_commit", message="topic")
     await good(tools, "git_checkout", target="main")
+    await good(tools, "git_branch", name="feature", start_point="side")
+    assert plain_git(folder, "rev-parse", "feature") == plain_git(folder, "rev-parse", "side")
     assert "topic/one" in await good(tools, "git_branch")
     await good(tools, "git_merge", revision="topic/one")
     assert (folder / "topic.txt").exists()
@@ -252,12 +254,6 @@ async def test_an_argument_that_is_not_used_is_refused(tools: Tools, workspace: 
     assert plain_git(folder, "branch", "--format=%(refname:short)").split() == ["main", "side"]
     assert plain_git(folder, "stash", "list") == ""
     assert plain_git(folder, "status", "--short") == " M file.txt\n"
-
-
-async def test_a_name_alone_makes_a_branch(tools: Tools, workspace: pathlib.Path) -> None:
-    await good(tools, "git_branch", name="feature", start_point="side")
-    assert plain_git(workspace / "it", "rev-parse", "feature") == plain_git(workspace / "it", "rev-parse", "side")
-    assert "feature" in await good(tools, "git_branch")
 
 
 async def test_what_is_staged_with_marks_of_a_conflict_is_told(tools: Tools, workspace: pathlib.Path) -> None:

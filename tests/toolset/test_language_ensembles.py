@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 
-from ripieno.approvals import Approve
+from ripieno.approvals import Approve, CallbackConfirmer
 from ripieno.assembly import Assembly, assemble
-from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.jsonvalues import freeze
 from tests.support.command_line import User
 from tests.support.toml_ensembles import SERVERS
-from tests.toolset.bundled_tools import write_program
+from tests.toolset.bundled_tools import execute, write_program
 
 ENSEMBLES = ["rust", "python", "javascript", "data-science", "docker", "kubectl"]
 #: Says what it was given, as JSON.
@@ -84,20 +82,9 @@ def playing(user: User, *names: str) -> Assembly:
         "sandbox": {"level": "off"},
         "confirmation": {"approve": [f"{name}.*" for name in names]},
     }
-    return assemble(tables, workspace=user.workspace, places=user.places, confirmer=Yes())
-
-
-class Yes:
-    """Somebody who approves everything."""
-
-    async def confirm(self, request: Any) -> Any:
-        return Approve()
-
-
-async def execute(assembly: Assembly, tool: str, **arguments: Any) -> ResultCanister:
-    """The result of one call."""
-    invocation = InvocationCanister(identifier="call_1", name=tool, arguments=freeze(arguments))
-    return await assembly.execution.execute(invocation, ensembles=assembly.ensembles)
+    return assemble(
+        tables, workspace=user.workspace, places=user.places, confirmer=CallbackConfirmer(lambda _: Approve())
+    )
 
 
 async def test_what_reaches_the_programs(user: User, programs: pathlib.Path) -> None:

@@ -50,26 +50,18 @@ for _name, _identifier in {"another_id": 999_999, "null_id": None, "enormous_id"
         exchange.hang()
 
 
-@on(CALL)
-def no_id(exchange: Exchange) -> None:
-    message = exchange.said("it")
-    del message["id"]
-    exchange.send(message)
-    exchange.say("it")
+for _name, _key in {"no_id": "id", "no_version": "jsonrpc"}.items():
+
+    @on(CALL, name=_name)
+    def _incomplete(exchange: Exchange, key: str = _key) -> None:
+        exchange.send({name: value for name, value in exchange.said("incomplete").items() if name != key})
+        exchange.say("it")
 
 
 @on(CALL)
 def answers_twice(exchange: Exchange) -> None:
     exchange.say("it")
     exchange.say("twice")
-
-
-@on(CALL)
-def no_version(exchange: Exchange) -> None:
-    message = exchange.said("of no version")
-    del message["jsonrpc"]
-    exchange.send(message)
-    exchange.say("it")
 
 
 for _name, _data in {

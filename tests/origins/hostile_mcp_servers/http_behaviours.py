@@ -15,6 +15,7 @@ from tests.origins.hostile_mcp_servers.registry import on
 
 JSON = "Content-Type: application/json\r\n"
 EVENTS = "Content-Type: text/event-stream\r\n"
+COMMENT = b": still here\n\n"
 
 
 def posted(*methods: str, name: str = "") -> Callable[[Callable[[Post], object]], Callable[[Post], object]]:
@@ -63,18 +64,17 @@ for _name, _status in {
     posted(CALL, name=f"status_{_name}_in_call")(_state)
 
 
-@posted(CALL)
-def an_error_page_without_end(post: Post) -> None:
-    post.head("404 Not Found", JSON)
+def _endlessly(post: Post, status: str, headers: str, data: bytes, pause: float = 0.0) -> None:
+    post.head(status, headers)
     while True:
-        post.connection.sendall(b" " * 65536)
+        post.connection.sendall(data)
+        time.sleep(pause)
 
 
-@posted(CALL)
-def json_without_end(post: Post) -> None:
-    post.head("200 OK", JSON)
-    while True:
-        post.connection.sendall(b" " * 65536)
+def _cut(post: Post, headers: str, body: bytes) -> None:
+    """A body that ends otherwise than its headers say."""
+    post.head("200 OK", f"{JSON}{headers}\r\n")
+    post.connection.sendall(body)
 
 
 @posted(CALL)
@@ -101,53 +101,12 @@ def endless_headers(post: Post) -> None:
         post.connection.sendall(b"X-Many: 1\r\n" * 1000)
 
 
-@posted(CALL)
-def length_too_large(post: Post) -> None:
-    body = _said(post)
-    post.head("200 OK", f"{JSON}Content-Length: {len(body) + 100}\r\n")
-    post.connection.sendall(body)
-
-
-@posted(CALL)
-def length_too_small(post: Post) -> None:
-    body = _said(post)
-    post.head("200 OK", f"{JSON}Content-Length: {len(body) - 10}\r\n")
-    post.connection.sendall(body)
-
-
-@posted(CALL)
-def chunks_cut(post: Post) -> None:
-    post.head("200 OK", f"{JSON}Transfer-Encoding: chunked\r\n")
-    post.connection.sendall(b'10\r\n{"jsonrpc": "2.0')
-
-
-@posted(CALL)
-def chunks_that_are_none(post: Post) -> None:
-    post.head("200 OK", f"{JSON}Transfer-Encoding: chunked\r\n")
-    post.connection.sendall(b"zz\r\n{}\r\n0\r\n\r\n")
-
-
 def _bomb() -> bytes:
     """A GiB of spaces: one block that stands for itself, a thousand times."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     head = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
     block = packer.compress(b" " * MIB) + packer.flush(zlib.Z_FULL_FLUSH)
     return head + block * 1024 + packer.flush()
-
-
-@posted(CALL)
-def comments_without_end(post: Post) -> None:
-    post.head("200 OK", EVENTS)
-    while True:
-        post.connection.sendall(b": still here\n\n" * 1000)
-
-
-@posted(CALL)
-def rare_comments_without_end(post: Post) -> None:
-    post.head("200 OK", EVENTS)
-    while True:
-        post.connection.sendall(b": still here\n\n")
-        time.sleep(0.05)
 
 
 @posted(CALL)
@@ -191,14 +150,6 @@ for _name, _session in {"controls": "\x01\x7f", "spaces": " a b ", "latin1": "\x
         _initialized(post, session)
 
 
-@posted("GET", name="an_endless_get_stream")
-def _streaming(post: Post) -> None:
-    post.head("200 OK", EVENTS)
-    while True:
-        post.connection.sendall(b": still here\n\n" * 1000)
-        time.sleep(0.01)
-
-
 @posted("GET", name="a_get_stream_of_nonsense")
 def _babbling(post: Post) -> None:
     for data in (b"nonsense", b"[]", b"\xff", b'{"jsonrpc": "2.0", "id": 1, "result": {"forged": 1}}'):
@@ -208,6 +159,14 @@ def _babbling(post: Post) -> None:
 
 posts(
     CALL,
+    an_error_page_without_end=lambda post: _endlessly(post, "404 Not Found", JSON, b" " * 65536),
+    json_without_end=lambda post: _endlessly(post, "200 OK", JSON, b" " * 65536),
+    comments_without_end=lambda post: _endlessly(post, "200 OK", EVENTS, COMMENT * 1000),
+    rare_comments_without_end=lambda post: _endlessly(post, "200 OK", EVENTS, COMMENT, 0.05),
+    length_too_large=lambda post: _cut(post, f"Content-Length: {len(_said(post)) + 100}", _said(post)),
+    length_too_small=lambda post: _cut(post, f"Content-Length: {len(_said(post)) - 10}", _said(post)),
+    chunks_cut=lambda post: _cut(post, "Transfer-Encoding: chunked", b'10\r\n{"jsonrpc": "2.0'),
+    chunks_that_are_none=lambda post: _cut(post, "Transfer-Encoding: chunked", b"zz\r\n{}\r\n0\r\n\r\n"),
     redirects_to_itself=lambda post: post.whole(
         "307 Temporary Redirect", f"Location: http://{post.headers['host']}/{post.era}/redirects_to_itself\r\n"
     ),
@@ -249,5 +208,9 @@ posts(
     the_session_is_lost=lambda post: post.whole("404 Not Found"),
 )
 posts(*FIRST, a_bomb_at_first=lambda post: post.json(_bomb(), "Content-Encoding: gzip\r\n"))
-posts("GET", a_get_stream_that_ends_at_once=lambda post: post.write(b"retry: 0\ndata:\n\n"))
+posts(
+    "GET",
+    an_endless_get_stream=lambda post: _endlessly(post, "200 OK", EVENTS, COMMENT * 1000, 0.01),
+    a_get_stream_that_ends_at_once=lambda post: post.write(b"retry: 0\ndata:\n\n"),
+)
 posts("DELETE", never_lets_go=lambda post: post.hang())

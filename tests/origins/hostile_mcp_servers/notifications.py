@@ -37,18 +37,16 @@ def progress_after_the_answer(exchange: Exchange) -> None:
         exchange.notify("notifications/progress", progressToken=exchange.token, progress=number)
 
 
-@on(CALL)
-def logging_storm(exchange: Exchange) -> None:
-    for number in range(STORM):
-        exchange.notify("notifications/message", level="emergency", data={"number": number}, logger="\x1b[31mred")
-    exchange.say("it")
+for _name, _method, _parameters in (
+    ("logging_storm", "message", {"level": "emergency", "data": {"number": 1}, "logger": "\x1b[31mred"}),
+    ("list_changed_storm", "tools/list_changed", {}),
+):
 
-
-@on(CALL)
-def list_changed_storm(exchange: Exchange) -> None:
-    for _ in range(STORM):
-        exchange.notify("notifications/tools/list_changed")
-    exchange.say("it")
+    @on(CALL, name=_name)
+    def _storm(exchange: Exchange, method: str = _method, parameters: dict[str, Any] = _parameters) -> None:
+        for _ in range(STORM):
+            exchange.notify(f"notifications/{method}", **parameters)
+        exchange.say("it")
 
 
 @on(CALL)

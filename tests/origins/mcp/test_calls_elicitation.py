@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, Deny, Edit, TerminalConfirmer
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, Deny, Edit
 from ripieno.canisters import InvocationCanister
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.events import ConfirmationRequested, Event
@@ -81,22 +81,6 @@ async def test_it_may_ask_again_but_not_for_ever(ensemble: Ensemble) -> None:
     said = await ask(ensemble, endless, times=100)
     assert said == ("Error: The tool asked for input more than 6 times.", "input_required")
     assert len(endless.asked) == 5
-
-
-async def test_a_person_at_the_terminal_is_asked_field_by_field(ensemble: Ensemble) -> None:
-    lines = ["y", "eu", "n"]
-    shown: list[str] = []
-
-    def read(prompt: str) -> str:
-        shown.append(prompt)
-        return lines.pop(0) + "\n"
-
-    said = await ask(ensemble, TerminalConfirmer(read))
-    assert said == ('accept {"region": "eu", "sure": false}', None)
-    assert "it.ask asks (not verified):\n  Region? 0" in shown[0]
-    assert shown[1:] == ["  region [string]: ", "  sure [yes or no; default yes]: "]
-    lines[:] = ["n"]
-    assert await ask(ensemble, TerminalConfirmer(read)) == ("decline null", None)
 
 
 async def test_a_cancelled_call_leaves_no_question(ensemble: Ensemble) -> None:

@@ -48,18 +48,6 @@ def fake(tools: Tools, name: str, script: str, folder: str = "node_modules/.bin"
     write_program(tools.workspace / folder / name, f"#!/bin/sh\n{script}\n")
 
 
-async def test_problems_of_a_linter_are_a_result(tools: Tools) -> None:
-    have(tools, "ruff")
-    result = await tools("lint")
-    found = json_of(result)
-    assert result.report.exit_code == found["exit_code"] == 1
-    assert (found["tool"], found["clean"]) == ("ruff", False)
-    assert found["command"].startswith(".venv/bin/ruff check ")
-    unused = next(one for one in found["problems"] if one["code"] == "F401")
-    assert (unused["file"], unused["line"]) == ("bad.py", 1)
-    assert json_of(await tools("lint", paths=["good.py"]))["clean"] is True
-
-
 async def test_formatting_tells_what_changed_with_hashes(tools: Tools) -> None:
     have(tools, "ruff")
     path = tools.workspace / "bad.py"

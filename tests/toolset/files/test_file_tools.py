@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters.faults import Change
-from ripieno.exceptions import AssemblyFailure, PermissionFault, ResourceFault, ToolFault
+from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault
 from ripieno.storage.undo import digest
 from tests.toolset.file_tools import NAMES, Tools, file_tools
 
@@ -29,16 +27,6 @@ async def refused(tools: Tools, name: str, code: str, **arguments: Any) -> ToolF
         await tools.call(name, **arguments)
     assert caught.value.code == code, caught.value
     return caught.value
-
-
-async def test_the_starter_selection_clashes_with_what_it_is_selected_from(tmp_path: pathlib.Path) -> None:
-    places = Places(configuration=tmp_path / "configuration", state=tmp_path / "state")
-    with pytest.raises(AssemblyFailure) as caught:
-        async with assemble({"ensembles": {"enabled": ["io", "file_read"]}}, workspace=tmp_path, places=places):
-            pass
-    assert "file_read.read_file and io.read_file would both be offered" in caught.value.text
-    async with assemble({"ensembles": {"enabled": ["io"]}}, workspace=tmp_path, places=places) as assembly:
-        assert set(assembly.access_ensemble("io").invokers) == {"read_file", "write_file", "list_directory"}
 
 
 async def test_reading(tools: Tools) -> None:

@@ -18,7 +18,7 @@ from tests.toolset.bundled_tools import code_of, text_of
 from tests.toolset.files.test_file_tools_attacks import shape_links
 from tests.toolset.furnished_workspace import CANARY, look
 from tests.toolset.search.search_tools import ENGINES, make, places, searching
-from tests.toolset.workspace.test_operations_races import fill, swapped
+from tests.toolset.workspace.test_operations_races import fill, set_trap, swapped
 
 WORD = "canary"
 INJECTIONS = [
@@ -81,13 +81,7 @@ async def test_no_shape_of_a_link_is_a_door(root: pathlib.Path, outside: pathlib
 @pytest.mark.parametrize("engine", ENGINES)
 def test_nothing_outside_is_shown_while_names_are_exchanged(tmp_path: pathlib.Path, engine: str) -> None:
     """What is found may be outside for a moment; what is shown is read by descriptors."""
-    root, outside = tmp_path / "root", tmp_path / "outside"
-    (outside / "a").mkdir(parents=True)
-    root.mkdir()
-    for secret in ("secret", "a/b", "hard"):
-        (outside / secret).write_bytes(CANARY)
-    (root / "trap").symlink_to(outside)
-    (root / "file-trap").symlink_to(outside / "secret")
+    root, outside = set_trap(tmp_path)
     # Of a hard link's content nobody can tell where it is at home.
     (root / "hard").write_bytes(b"inside")
     if engine == "ripgrep":

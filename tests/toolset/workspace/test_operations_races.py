@@ -29,6 +29,18 @@ def fill(root: pathlib.Path, outside: pathlib.Path) -> None:
             os.close(descriptor)
 
 
+def set_trap(tmp_path: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """A workspace with links to what lies outside of it, and that."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (outside / "a").mkdir(parents=True)
+    root.mkdir()
+    for secret in ("secret", "a/b", "hard"):
+        (outside / secret).write_bytes(CANARY)
+    (root / "trap").symlink_to(outside)
+    (root / "file-trap").symlink_to(outside / "secret")
+    return root, outside
+
+
 def swapped(root: pathlib.Path) -> contextlib.AbstractContextManager[None]:
     """All four pairs are exchanged all the while."""
     return swapping(*(root / name for pair in PAIRS for name in pair))
@@ -85,13 +97,7 @@ OPERATIONS: dict[str, tuple[Callable[[Workspace, str, int], Any], int]] = {
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_nothing_outside_is_reached_while_names_are_exchanged(tmp_path: pathlib.Path, name: str) -> None:
     act, times = OPERATIONS[name]
-    root, outside = tmp_path / "root", tmp_path / "outside"
-    (outside / "a").mkdir(parents=True)
-    root.mkdir()
-    for secret in ("secret", "a/b", "hard"):
-        (outside / secret).write_bytes(CANARY)
-    (root / "trap").symlink_to(outside)
-    (root / "file-trap").symlink_to(outside / "secret")
+    root, outside = set_trap(tmp_path)
     os.link(outside / "hard", root / "hard")
     os.mkfifo(root / "fifo")
     fill(root, outside)
