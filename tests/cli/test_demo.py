@@ -57,6 +57,10 @@ def test_the_demo_knows_its_wires(user: User) -> None:
     absent = user.call("demo", "--protocol", "openai-response")
     assert absent.returncode == exit_codes.INPUT
     assert "Did you mean 'openai-responses'?" in absent.stderr
+    (user.workspace / "some.toml").write_text("")
+    configured = user.call("demo", "--config", "some.toml")
+    assert configured.returncode == exit_codes.INPUT
+    assert "leave out --config" in configured.stderr
 
 
 MINE = """
@@ -129,23 +133,6 @@ def test_the_demo_can_be_interrupted(user: User, tmp_path: pathlib.Path) -> None
         process.stdout.read()
         assert process.wait(PATIENCE) == exit_codes.SIGNAL + signal.SIGINT
     assert list(rooms.iterdir()) == []
-
-
-def test_official_clients_talk_to_a_rehearsal(user: User) -> None:
-    (user.workspace / "mine.toml").write_text(SCORE)
-    with user.rehearse("./mine.toml") as urls:
-        assert set(urls) >= {"anthropic", "gemini", "openai-chat", "openai-responses"}
-        assert urls["openai-chat"] == urls["openai-responses"] == urls["anthropic"] + "/v1"
-        with openai.OpenAI(base_url=urls["openai-responses"], api_key="none", max_retries=0) as responses:
-            assert responses.responses.create(model="any", input="Hello").output_text == "Hello from the score."
-        with openai.OpenAI(base_url=urls["openai-chat"], api_key="none", max_retries=0) as chat:
-            completion = chat.chat.completions.create(model="any", messages=[{"role": "user", "content": "Hello"}])
-            assert completion.choices[0].message.content == "Hello from the score."
-        with anthropic.Anthropic(base_url=urls["anthropic"], api_key="none", max_retries=0) as messages:
-            message = messages.messages.create(
-                model="any", max_tokens=99, messages=[{"role": "user", "content": "Hello"}]
-            )
-            assert [block.text for block in message.content if block.type == "text"] == ["Hello from the score."]
 
 
 def test_the_environment_that_a_rehearsal_prints_is_enough(user: User, monkeypatch: pytest.MonkeyPatch) -> None:

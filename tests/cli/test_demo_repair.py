@@ -1,9 +1,7 @@
 """``ripieno demo --score repair``: an agent's work on a repository, under each tier, and an end that is looked at."""
 
-import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -82,43 +80,12 @@ def test_an_agent_that_only_believes_it_has_committed_is_found_out(user: User, t
     assert "control.submit" in done.stdout
 
 
-async def test_each_fault_of_a_repository_is_reported(tmp_path: pathlib.Path) -> None:
+async def test_a_repository_that_was_never_cloned_is_reported(tmp_path: pathlib.Path) -> None:
     score = find_score("repair")
     await prepare(score, tmp_path)
     _, nothing = await examine(score, tmp_path, Conversation())
     assert nothing[0] == "The conversation ended with None, not with 'terminal'."
     assert "$ git status --porcelain (in metronome) cannot run: there is no such folder." in nothing
-    clone = tmp_path / "metronome"
-
-    async def faults() -> list[str]:
-        _, found = await examine(score, tmp_path, Conversation(finish="terminal"))
-        return [one.partition(" (in metronome)")[0] for one in found if "in metronome" in one and "%h" not in one]
-
-    git(tmp_path, "clone", "--quiet", "upstream", "metronome")
-    log, difference, status, tests = (
-        "$ git log '--format=%an: %s'",
-        "$ git diff --name-only --no-ext-diff origin/main HEAD",
-        "$ git status --porcelain",
-        "$ python3 -B -m unittest",
-    )
-    assert await faults() == [log, difference, tests]
-
-    # Tests that are changed until they pass are no fixed bug.
-    file = clone / "tests" / "test_bars.py"
-    file.write_text(file.read_text().replace("(9, 4), 3)", "(9, 4), 2)"))
-    (clone / "tests" / "test_tempo.py").unlink()
-    git(clone, "commit", "--quiet", "--all", "--message=Count a short bar at the end")
-    assert await faults() == [difference]
-
-    git(clone, "reset", "--quiet", "--hard", "origin/main")
-    bars = clone / "metronome" / "bars.py"
-    bars.write_text(bars.read_text().replace("beats // per_bar\n", "-(-beats // per_bar)\n"))
-    git(clone, "commit", "--quiet", "--all", "--message=Count a short bar at the end")
-    assert await faults() == []
-    (clone / "more").write_text("")
-    assert await faults() == [status]
-    await prepare(score, tmp_path)
-    assert os.listdir(tmp_path) == ["upstream"]
 
 
 async def test_without_git_it_says_so(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,13 +108,3 @@ def test_whoever_rehearses_it_is_told_of_bundled_ensembles_only(tmp_path: pathli
     wanted = wanted_ensembles(score, loaded)
     assert {one.name for one in wanted} == set(score.setup.configuration["ensembles"]["enabled"])
     assert all(one.folder is None for one in wanted)
-
-
-def git(folder: pathlib.Path, *words: str) -> str:
-    identity = ["-c", "user.name=Ripieno", "-c", "user.email=a@localhost"]
-    # Whoever runs the tests may have settings of their own.
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(
-        ["git", *identity, *words], cwd=folder, env=environment, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()

@@ -1,8 +1,6 @@
 """Bad input: each mistake gives one clear message (what, where, what to do), a non-zero exit, and nothing stays."""
 
-import pathlib
 import socket
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +8,6 @@ import pytest
 from ripieno.cli.common import exit_codes
 from tests.cli.check.test_configuration import SERVER, ensemble
 from tests.support.command_line import User
-from tests.support.live_processes import living
 from tests.support.users import Done
 
 Call = Callable[..., Done]
@@ -118,38 +115,6 @@ def test_an_endpoint_that_nobody_serves(call: Call, user: User) -> None:
     assert "Check that the server is running" in done.err
 
 
-def test_a_function_that_is_not_there_is_found_before_it_is_called(call: Call, user: User) -> None:
-    file = user.ensemble(
-        "good",
-        '[ensemble]\nname = "good"\ndescription = "Good"\nmodule = "./tools.py"\n'
-        '[[invokers]]\nname = "count_words"\ndescription = "Counts"\neffect = "none"\n',
-    )
-    assert call("tools").code == 0
-    for module, words in (
-        (None, ["no Python file", "tools.py"]),
-        ("def count_word(context, arguments): ...", ["count_words", "'count_word'"]),
-        ("count_words = 5", ["count_words", "int"]),
-        ("def count_words(): ...", ["(context, arguments)"]),
-        ("import nothing_of_this_name", ["nothing_of_this_name"]),
-        ("raise SystemExit(0)", ["SystemExit"]),
-        ("def count_words(:", ["SyntaxError"]),
-    ):
-        if module is not None:
-            (file.parent / "tools.py").write_text(module)
-        done = call("check")
-        assert done.code == exit_codes.INPUT, module
-        assert "good.toml:" in done.out
-        for word in words:
-            assert word in done.out, module
-        # Where the module itself is wrong, its line is named too.
-        assert module is None or f"{file.parent}/tools.py" in done.out, module
-        called = call("invoke", "good.count_words")
-        assert called.code == exit_codes.REFUSED, module
-        assert "Traceback" not in called.err
-        for name in [name for name in sys.modules if name.startswith("ripieno_file_tools")]:
-            del sys.modules[name]
-
-
 def test_two_files_of_one_name_in_one_layer(call: Call, user: User) -> None:
     one, two = user.ensemble("good", GOOD), user.ensemble("also", GOOD)
     done = call("tools")
@@ -157,53 +122,3 @@ def test_two_files_of_one_name_in_one_layer(call: Call, user: User) -> None:
     assert "two ensembles named 'good'" in done.err
     assert str(one) in done.err
     assert str(two) in done.err
-
-
-def test_two_tools_of_one_name(call: Call, user: User) -> None:
-    user.ensemble("good", GOOD)
-    user.ensemble("more", GOOD.replace('"good"', '"more"'))
-    done = call("tools")
-    assert (done.code, done.out) == (exit_codes.INPUT, "")
-    for word in ("good.say_hello", "more.say_hello", "prefix = "):
-        assert word in done.err
-
-
-def test_everything_that_is_wrong_comes_together(call: Call, user: User) -> None:
-    user.ensemble("one", GOOD.replace('"none"', '"nothing"').replace('"good"', '"one"'))
-    user.ensemble("two", GOOD.replace("argv", "agrv").replace('"good"', '"two"'))
-    user.ensemble("three", GOOD.replace("[[invokers]]", "[[invokers]"))
-    user.configure('[ensembles]\nenabled = ["four", "io"]\n')
-    done = call("tools")
-    assert done.code == exit_codes.INPUT
-    for word in ("one.toml:8", "three.toml:5", "'four'"):
-        assert word in done.err
-
-
-def test_nothing_stays_connected_when_one_server_fails(user: User, tmp_path: pathlib.Path) -> None:
-    clock = f'["sh", "-c", "exec 9>$ALIVE; exec {sys.executable} -m ripieno.testing.rehearsal.clock"]'
-    with living(tmp_path / "alive") as alive:
-        environment = f'environment = {{ ALIVE = "{alive.path}", PYTHONPATH = "{user.environment()["PYTHONPATH"]}" }}\n'
-        user.ensemble("server", SERVER.format(command=clock) + environment)
-        done = user.call("tools", "--ensemble", "server")
-        assert done.returncode == 0, done.stderr
-        assert "tell_time" in done.stdout
-        assert alive.all_gone(5)
-        user.ensemble("dead", SERVER.format(command='["sh", "-c", "sleep 1; exit 3"]').replace('"server"', '"dead"'))
-        done = user.call("tools")
-        assert done.returncode == exit_codes.INPUT
-        assert "'dead'" in done.stderr
-        assert alive.all_gone(5)
-
-
-def test_an_optional_server_that_fails_is_left_out_and_named(call: Call, user: User) -> None:
-    user.ensemble(
-        "dead",
-        SERVER.format(command='["no-such-program"]').replace('name = "server"', 'name = "dead"\nrequired = false'),
-    )
-    done = call("tools")
-    assert done.code == 0
-    assert "read_file" in done.out
-    assert "'dead'" in done.err
-    invoked = call("invoke", "dead.anything")
-    assert invoked.code == exit_codes.INPUT
-    assert "no-such-program" in invoked.err

@@ -248,15 +248,6 @@ def test_a_second_import_finds_the_names_of_the_first(bring: Call, user: User) -
     assert bring(servers).err == "Already exists: a-b, a-b-2. To replace, use --force.\n"
 
 
-def test_timeouts_say_what_they_are_about(bring: Call, user: User) -> None:
-    assert bring({"slow": {"command": "x", "timeout": 60000}, "quick": {"command": "x", "timeout": 5}}).code == 0
-    slow, quick = ((user.configuration / "ensembles" / f"{name}.toml").read_text() for name in ("slow", "quick"))
-    assert "# The maximum time of a call, in seconds.\ntimeout = 60\n" in slow
-    started = "# The maximum time for the server to start and list its tools, in seconds"
-    assert f"{started}; at most 28.\ntimeout = 28\n" in slow
-    assert f"{started}.\ntimeout = 5\n" in quick
-
-
 def test_a_configuration_that_names_what_plays_is_told_of(bring: Call, user: User) -> None:
     user.configure('[ensembles]\nenabled = ["io"]\n[environment]\nallow = ["ONE_HOUSE_*"]\n')
     done = bring({"one": {"command": "one", "env": {"HOUSE_KEY": "x", "SHED_KEY": "y"}}})

@@ -282,10 +282,3 @@ def test_stats_since(file: pathlib.Path, call: Call) -> None:
     assert set(json.loads(call("stats", "--format", "json").out)) == {
         *("total", "tools", "days", "models", "conversations", "unknown", "categories")
     }
-
-
-def test_what_an_export_prints_goes_through_a_pipe(file: pathlib.Path, user: User) -> None:
-    done = user.run("journal", "export")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(done.stdout.splitlines()) == 29
-    assert done.stdout.isascii()

@@ -127,11 +127,3 @@ def test_a_probe_as_json(user: User, small: tuple[Obedient, str]) -> None:
     probed = json.loads(user.call("probe", "house/m", "--format", "json", HOUSE_KEY="k").stdout)
     assert len(probed["findings"]) == 10
     assert probed["capabilities"]["parallel_calls"] is False
-
-
-def test_a_probe_of_nobody(user: User) -> None:
-    user.configure(HOUSE.format(url="http://127.0.0.1:9/v1"))
-    done = user.run("probe", "house/m", HOUSE_KEY="k")
-    assert done.returncode == exit_codes.PROVIDER
-    assert "Nothing answers" in done.stderr
-    assert done.stdout == ""

@@ -104,12 +104,3 @@ def test_arguments_are_edited_in_the_editor(user: User) -> None:
         assert screen.end() == 0
     assert (user.workspace / "b.txt").read_text() == "x"
     assert not (user.workspace / "a.txt").exists()
-
-
-def test_an_argument_cannot_act_on_the_terminal(user: User) -> None:
-    with Screen(user, "invoke", "io.write_file", "path=\x1b[2Ja\u202e", "content=Allow it? [y/N] y") as screen:
-        screen.wait_for("Allow it? [y/N, a: always")
-        screen.type("\n")
-        assert screen.end() != 0
-        assert "\x1b[2J" not in screen.text
-    assert list(user.workspace.iterdir()) == []

@@ -130,13 +130,6 @@ def test_the_name_of_an_ensemble_gets_the_command_that_checks_it(call: Call, poo
     assert "an ensemble" not in call("check", "poor.toml").out
 
 
-def test_good_files_pass_by_name(call: Call, user: User, poor: pathlib.Path) -> None:
-    (user.workspace / "score.toml").write_text('[score]\nname = "x"\n[[turns]]\ntext = "y"\n')
-    for place in (poor.parent, poor, poor.parent / "poor" / "rich_tool.toml", user.workspace / "score.toml"):
-        done = call("check", str(place))
-        assert done.code == 0, done.out
-
-
 def test_a_named_configuration_is_checked_with_what_it_names(call: Call, user: User) -> None:
     (user.workspace / "mine").mkdir()
     (user.workspace / "mine" / "poor.toml").write_text(POOR.partition("[[invokers]]\nsource")[0])

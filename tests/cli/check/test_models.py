@@ -73,13 +73,6 @@ def test_a_broken_template_ends_no_examination(call: Call, user: User, broken: s
     assert "config.toml:4: error: " in checked.out
 
 
-def test_doctor_says_what_cannot_be_asked(call: Call, user: User) -> None:
-    user.configure('[providers.house]\nprotocol = "openai-caht"\nbase_url = "http://127.0.0.1:9/v1"\n')
-    done = call("doctor", "--no-connect")
-    assert done.code == exit_codes.INPUT
-    assert "config.toml:2: error: protocol names the protocol 'openai-caht'" in done.out
-
-
 def test_a_cloud_has_credentials_of_its_own(call: Call) -> None:
     lines = [" ".join(line.split()) for line in call("doctor", "--no-connect").out.splitlines()]
     assert "bedrock anthropic credentials of its cloud default of bedrock" in lines
@@ -118,10 +111,6 @@ def test_no_secret_of_an_address_is_printed(call: Call, user: User) -> None:
         assert done.code == 0
         assert "hush" not in done.out + done.err, command
         assert "127.0.0.1:9/v1?key=[hidden]" in done.out or command == ("providers",)
-
-
-def test_the_column_of_images_says_where(call: Call) -> None:
-    assert "IMAGES IN RESULTS" in call("providers").out.splitlines()[0]
 
 
 def test_a_second_probe_takes_effect_or_says_why_not(user: User, call: Call) -> None:

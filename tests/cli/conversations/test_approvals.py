@@ -1,6 +1,5 @@
 """``ripieno approvals`` and ``ripieno resume``: calls that wait, answered and gone on with from other processes."""
 
-import io
 import json
 import pathlib
 from collections.abc import Callable, Iterator
@@ -131,15 +130,6 @@ def test_without_a_journal_what_waits_is_gone_on_with(writer: Writer) -> None:
     assert not (writer.state / "journal.sqlite3").exists()
     nothing = writer.run("resume")
     assert (nothing.code, nothing.err) == (exit_codes.INPUT, "Error: No conversation is paused.\n")
-
-
-def test_a_conversation_can_be_gone_on_with_by_chat(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer.run("ask", "--defer", "Write two files.")
-    writer.run("approvals", "approve")
-    monkeypatch.setattr("sys.stdin", io.StringIO("/exit\n"))
-    talked = writer.run("chat", "--resume", "")
-    assert talked.code == exit_codes.GOOD, talked.err
-    assert sorted(path.name for path in writer.workspace.iterdir()) == ["first.txt", "second.txt"]
 
 
 def test_secrets_are_those_of_names_and_of_use(user: User) -> None:

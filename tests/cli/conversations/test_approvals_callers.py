@@ -81,12 +81,6 @@ def test_chat_goes_on_for_the_caller(call: Call, store: PausedStore, monkeypatch
     assert "It is 'laptop' who asks." in call("chat", "--resume", "").out
 
 
-def test_an_approval_ends_with_the_whole_command(call: Call, store: PausedStore, user: User) -> None:
-    paused = begin(call, store)
-    done = call("approvals", "approve")
-    assert done.out.splitlines()[1:] == [f"Continue with: ripieno resume {paused.short}"]
-
-
 def test_an_approval_elsewhere_names_the_folder(
     call: Call, store: PausedStore, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

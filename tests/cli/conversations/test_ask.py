@@ -1,14 +1,12 @@
 """``ripieno ask`` and ``ripieno chat``, against a rehearsed model over real HTTP."""
 
-import asyncio
 import contextlib
 import pathlib
-import queue
 import signal
-import threading
 from collections.abc import Iterator
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 
 from ripieno.cli.common import exit_codes
 from ripieno.models import Protocol
@@ -76,23 +74,9 @@ def scores(user: User) -> pathlib.Path:
 @contextlib.contextmanager
 def serving(score: Score, protocol: Protocol) -> Iterator[str]:
     """Rehearses a score in a thread, which starts sooner than a process; gives its base URL."""
-    stop = asyncio.Event()
-    urls: queue.Queue[str] = queue.Queue()
-
-    async def play() -> None:
-        async with serve(create_application(score, [protocol])) as url:
-            urls.put(base_url(url, protocol))
-            await stop.wait()
-
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_until_complete, args=(play(),))
-    thread.start()
-    try:
-        yield urls.get(timeout=PATIENCE)
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
+    server = serve(create_application(score, [protocol]))
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(server) as url:
+        yield base_url(url, protocol)
 
 
 @pytest.fixture
@@ -192,15 +176,6 @@ def test_at_a_terminal_somebody_is_asked_after_what_was_said(
     assert (user.workspace / "b.txt").exists() is written
 
 
-@plays("writing")
-def test_ctrl_c_at_a_question_ends_the_command(user: User, served: str) -> None:
-    with Screen(user, "ask", "Write it.") as screen:
-        screen.wait_for("Allow it?")
-        screen.type("\x03")
-        assert screen.end() == exit_codes.SIGNAL + signal.SIGINT
-    assert not (user.workspace / "b.txt").exists()
-
-
 @plays("waiting")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_tools_too(user: User, served: str, tmp_path: pathlib.Path, number: signal.Signals) -> None:
@@ -250,12 +225,6 @@ def test_a_chat_goes_on_with_what_was_said(user: User, served: str) -> None:
     assert "Unknown command /nothing" in done.stderr
 
 
-@plays("talking")
-def test_a_chat_ends_with_its_input(user: User, served: str) -> None:
-    done = user.run("chat", "--quiet", "--agent", "reader", text="Hello")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "First.\n", "")
-
-
 def test_a_chat_survives_an_endpoint_that_fails(user: User) -> None:
     user.configure('[providers.gone]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\nretries = 0\n')
     done = user.call("chat", "-m", "gone/x", text="Hello\nHello?\n")
@@ -294,15 +263,3 @@ def test_a_chat_asks_and_can_be_stopped_at_the_question(user: User, served: str)
         screen.type("\x04")
         assert screen.end() == 0
     assert (user.workspace / "b.txt").read_text() == "written"
-
-
-@plays("slow")
-def test_a_chat_that_is_terminated_ends_in_order(user: User, served: str) -> None:
-    with user.start("chat") as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write("Hello\n")
-        process.stdin.flush()
-        assert process.stdout.read(4) == "This"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == exit_codes.SIGNAL + signal.SIGTERM

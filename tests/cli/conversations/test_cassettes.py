@@ -12,8 +12,7 @@ from ripieno.cli.common import exit_codes
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.testing.scores import Score
 from tests.cli.conversations.test_ask import serving
-from tests.skips import lacking
-from tests.support.command_line import COMMAND, PATIENCE, User
+from tests.support.command_line import PATIENCE, User
 
 CONFIGURATION = """
 [model]
@@ -47,15 +46,6 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def networkless(*arguments: str) -> list[str]:
-    """A command in an empty network namespace, where that is permitted."""
-    tried = shutil.which("unshare")
-    inside = [tried or "unshare", "-rn", "--", *arguments]
-    if tried is None or subprocess.run([*inside[:3], "true"], capture_output=True, check=False).returncode != 0:
-        lacking("no network namespace can be made here")
-    return inside
-
-
 def empty(user: User) -> pathlib.Path:
     """A folder with nothing in it."""
     nothing = user.workspace.parent / "nothing"
@@ -81,21 +71,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[User, pathlib.Pa
     done = user.call("demo", "--protocol", "openai-chat", "--record", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     return user, file, done.stdout
-
-
-def test_a_recorded_demo_is_shown_again_without_a_network(recorded: tuple[User, pathlib.Path, str]) -> None:
-    user, file, shown = recorded
-    nothing = empty(user)
-    done = subprocess.run(
-        networkless(*COMMAND, "demo", "--replay", str(file)),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-        cwd=nothing,
-        env=user.environment(PATH=str(nothing), HOME=str(nothing)),
-    )
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", shown)
 
 
 def test_a_recorded_demo_opens_no_socket(recorded: tuple[User, pathlib.Path, str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ripieno.cli.common import exit_codes
-from tests.support.command_line import Screen, User
+from tests.support.command_line import User
 from tests.support.users import Done
 
 Call = Callable[..., Done]
@@ -65,14 +65,6 @@ def test_a_denied_write_names_the_option_and_the_rule(call: Call, user: User) ->
     assert denied.code == exit_codes.REFUSED
     assert "[confirmation] deny has 'io'" in denied.err
     assert "remove the rule" in denied.err
-
-
-def test_what_a_person_denied_is_not_explained_to_them(user: User) -> None:
-    with Screen(user, "invoke", "io.write_file", "path=a.txt", "content=x") as screen:
-        screen.wait_for("Allow it?")
-        screen.type("n\n")
-        assert screen.end() == exit_codes.REFUSED
-    assert "io.write_file was denied at the terminal and did not run." in screen.text
 
 
 def test_a_bug_has_its_place_and_its_traceback(call: Call, mine: pathlib.Path) -> None:

@@ -114,18 +114,6 @@ typed = pytest.mark.parametrize(
 
 
 @typed
-def test_what_is_sent_has_the_types_of_the_sdks(call: Call, protocol: str, type_: Any) -> None:
-    done = call("tools", "--protocol", protocol, "--format", "json")
-    assert done.code == 0, done.err
-    sent = json.loads(done.out)
-    assert len(sent) == 3
-    adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(list[type_])
-    adapter.validate_python(sent, strict=True)
-    names = [one.get("name") or one["function"]["name"] for one in sent]
-    assert names == ["list_directory", "read_file", "write_file"]
-
-
-@typed
 def test_what_is_sent_when_arguments_are_held_to_their_schemas(
     call: Call, user: User, protocol: str, type_: Any
 ) -> None:
@@ -204,14 +192,6 @@ def test_ensembles_that_do_not_play_say_why(call: Call, user: User) -> None:
     assert listed["echo"]["reason"]
 
 
-def test_an_ensemble_that_does_not_play_has_no_tools_to_list(call: Call, user: User) -> None:
-    user.ensemble("echo", echo())
-    user.configure('[ensembles]\nenabled = ["io"]\n')
-    done = call("tools", "--ensemble", "echo")
-    assert (done.code, done.out) == (exit_codes.INPUT, "")
-    assert 'To add it: include = ["echo"] under [ensembles]' in done.err
-
-
 @pytest.mark.parametrize("before", [True, False])
 def test_a_profile_is_played_in_the_place_of_what_is_configured(call: Call, user: User, before: bool) -> None:
     user.configure('[ensembles]\nenabled = ["io"]\n')
@@ -221,14 +201,6 @@ def test_a_profile_is_played_in_the_place_of_what_is_configured(call: Call, user
     names = {one["identity"] for one in json.loads(done.out)["tools"]}
     assert "file_read.head" in names
     assert "io.read_file" not in names
-
-
-def test_a_profile_that_there_is_not_is_told_with_those_that_there_are(call: Call) -> None:
-    for name in ("minimum", ""):
-        done = call("tools", "--profile", name)
-        assert done.code == exit_codes.INPUT
-        assert f"There is no profile named '{name}'." in done.err
-        assert "minimal" in done.err
 
 
 def test_only_the_ensemble_that_is_asked_for_is_connected(call: Call, user: User) -> None:

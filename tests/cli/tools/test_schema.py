@@ -23,7 +23,6 @@ TABLES = [(name, table) for name, origin in ORIGINS.items() for table in tables_
 HEADER = '[ensemble]\nname = "it"\ndescription = "It"\n'
 CONNECTION = HEADER + "[connection]\n"
 INVOKER = HEADER + '[[invokers]]\nname = "do_it"\ndescription = "Does it"\neffect = "none"\n[invokers.invocable]\n'
-ARGUMENTS = '[invokers.arguments]\ntype = "object"\nproperties = { who = { type = "string", description = "Who" } }\n'
 
 
 def validator(call: Call, kind: str) -> Any:
@@ -93,27 +92,3 @@ def test_every_key_of_every_origin_is_known_and_no_slip_of_it(call: Call, name: 
                 at = wrong["connection"] if table == "connection" else wrong["invokers"][0]["invocable"]
                 at[slip] = at.pop(key)
                 assert not ensembles.is_valid(wrong), slip
-
-
-@pytest.mark.parametrize(
-    ("tables", "fits"),
-    [
-        ('[connection]\norigin = "mcp"\ncommand = ["a"]\ntimeout = 5\n', True),
-        ('[connection]\norigin = "mcp"\ntimeout = 60\n', False),
-        ('[connection]\norigin = "python"\ncommand = ["a"]\n', False),
-        ('[connection]\norigin = "command"\n', False),
-        ('[connection]\norigin = "of a plugin"\nanything = 1\n', True),
-        ('invocable = { origin = "mcp" }', False),
-        ('invocable = { argv = ["true"] }', False),
-        ('invocable = { origin = "of a plugin", anything = 1 }', True),
-        ('invocable = { origin = "command", argv = ["a", { when = "who", argv = ["-w", "{who}"] }] }', True),
-        ('invocable = { origin = "command", argv = ["a", { wen = "who", argv = ["-w", "{who}"] }] }', False),
-        ('invocable = { origin = "command", argv = ["a", { each = "who" }] }', True),
-        ('invocable = { origin = "command", argv = [] }', False),
-    ],
-)
-def test_what_fits(call: Call, tables: str, fits: bool) -> None:
-    text = HEADER + tables
-    if tables.startswith("invocable"):
-        text = f'{HEADER}[[invokers]]\nname = "do_it"\ndescription = "Does it"\n{tables}\n{ARGUMENTS}'
-    assert validator(call, "ensemble").is_valid(tomllib.loads(text)) is fits

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -240,10 +239,3 @@ def test_an_export_overwrites_pins_alone(user: User, call: Call, tools: pathlib.
     assert (done.code, "It is not overwritten" in done.err) == (2, True)
     assert file.read_text() == "[limits]\nturns = 3\n"
     assert [call("lock", "it", "--export", "pins.toml").code for _ in range(2)] == [0, 0]
-
-
-def test_as_a_process(user: User, tools: pathlib.Path) -> None:
-    done: subprocess.CompletedProcess[str] = user.run("lock")
-    assert (done.returncode, done.stderr) == (0, "")
-    offer(tools, {**TELL, "description": "Else"}, KEEP)
-    assert user.run("lock", "--check").returncode == 1

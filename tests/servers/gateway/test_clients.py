@@ -131,23 +131,24 @@ class Responses:
     ends = ("completed", "completed")
 
     def request(self, history: list[Any], **wants: Any) -> dict[str, Any]:
-        tools = [function(one) if isinstance(one, str) else one for one in wants.get("tools", ())]
+        tools = [
+            {"type": "function", "name": one, "description": "A tool.", "parameters": SCHEMA}
+            for one in wants.get("tools", ())
+        ]
         return {
             "input": history,
             **({"tools": tools} if tools else {}),
             **({"reasoning": {"effort": "low"}} if "thinks" in wants else {}),
         }
 
-    async def respond(self, front: Front, way: str, history: list[Any], **wants: Any) -> Any:
+    async def ask(self, front: Front, way: str, history: list[Any], **wants: Any) -> Answer:
         asks = {"model": NAME, **self.request(history, **wants)}
         async with front.openai() as client:
             if way == "whole":
-                return await client.responses.create(**asks)
-            async with client.responses.stream(**asks) as stream:
-                return await stream.get_final_response()
-
-    async def ask(self, front: Front, way: str, history: list[Any], **wants: Any) -> Answer:
-        response = await self.respond(front, way, history, **wants)
+                response = await client.responses.create(**asks)
+            else:
+                async with client.responses.stream(**asks) as stream:
+                    response = await stream.get_final_response()
         assert response.model == NAME
         assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
         made = [one for one in response.output if one.type == "function_call"]
@@ -161,23 +162,17 @@ class Responses:
         )
 
     def results(self, answer: Answer, outputs: Sequence[str]) -> list[Any]:
-        calls = [one for one in answer.history if one["type"] in ("function_call", "custom_tool_call")]
-        pairs = zip(calls, outputs, strict=True)
-        return [{"type": f"{one['type']}_output", "call_id": one["call_id"], "output": output} for one, output in pairs]
+        pairs = zip(answer.calls, outputs, strict=True)
+        return [{"type": "function_call_output", "call_id": one, "output": output} for (one, _, _), output in pairs]
 
 
-def function(name: str) -> dict[str, Any]:
-    return {"type": "function", "name": name, "description": "A tool.", "parameters": SCHEMA}
-
-
-RESPONSES = Responses()
-CLIENTS = (RESPONSES, Chat(), Messages())
+CLIENTS = (Responses(), Chat(), Messages())
 GO = [{"role": "user", "content": "Go."}]
 
 
 def asked_by(kind: Kind) -> list[tuple[Any, str]]:
     """The clients, and the ways in which each asks."""
-    return [(client, way) for client in CLIENTS for way in ways(kind)]
+    return [(client, way) for client in CLIENTS for way in ("whole", "helper") if way in ways(kind)]
 
 
 @kinds
@@ -223,41 +218,3 @@ async def test_reasoning(kind: Kind, tmp_path: pathlib.Path) -> None:
             before_it = [one for one in backend.asked[-1].canisters if isinstance(one, AssistantCanister)]
             returned = [one for canister in before_it for one in canister.content if isinstance(one, OpaqueContent)]
             assert bool(returned) is (client.name == kind.name != "openai-chat")
-
-
-# What only the Responses wire has.
-
-
-@kinds
-async def test_tools_in_namespaces(kind: Kind, tmp_path: pathlib.Path) -> None:
-    """Each comes back under the names that the client gave it, and is known again in its history."""
-    inner = [function("read"), function("write")]
-    space = {"type": "namespace", "name": "mcp__files", "description": "Files.", "tools": inner}
-    score = [
-        turn(calls=[call("mcp__files__read", "one", path="a.txt"), call("read", "two", path="b.txt")]),
-        turn("{one} {two}", expect=["one", "two"]),
-    ]
-    async with before(tmp_path, kind, score) as (front, backend):
-        for way in ways(kind):
-            answer = await RESPONSES.ask(front, way, GO, tools=("read", space))
-            made = [(one["name"], one.get("namespace")) for one in answer.history if "call_id" in one]
-            assert made == [("read", "mcp__files"), ("read", None)], way
-            history = [*GO, *answer.history, *RESPONSES.results(answer, ["ONE", "TWO"])]
-            assert (await RESPONSES.ask(front, way, history, tools=("read", space))).text == "ONE TWO"
-    assert {tool.exposed for tool in backend.asked[0].tools} == {"read", "mcp__files__read", "mcp__files__write"}
-
-
-@kinds
-async def test_free_form_tools(kind: Kind, tmp_path: pathlib.Path) -> None:
-    """A tool that takes any text is called as such, whatever the backend knows."""
-    patch = '*** Begin Patch\n"quoted" \\ and ünusual\n*** End Patch'
-    tools: Sequence[Any] = ({"type": "custom", "name": "apply_patch", "description": "Patches."}, "read")
-    score = [turn(calls=[call("apply_patch", "one", input=patch)]), turn("{one}", expect=["one"])]
-    async with before(tmp_path, kind, score) as (front, backend):
-        for way in ways(kind):
-            answer = await RESPONSES.ask(front, way, GO, tools=tools)
-            (made,) = [one for one in answer.history if one["type"] == "custom_tool_call"]
-            assert (made["name"], made["input"]) == ("apply_patch", patch), way
-            history = [*GO, *answer.history, *RESPONSES.results(answer, ["Done."])]
-            assert (await RESPONSES.ask(front, way, history, tools=tools)).text == "Done."
-    assert {tool.exposed for tool in backend.asked[0].tools} == {"apply_patch", "read"}

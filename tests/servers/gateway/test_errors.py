@@ -209,25 +209,6 @@ async def test_a_key_that_is_wrong(tmp_path: pathlib.Path) -> None:
     assert len(backend.asked) == 3
 
 
-async def test_a_request_that_cannot_be_honoured_is_refused_by_the_name_of_its_parameter(
-    tmp_path: pathlib.Path,
-) -> None:
-    async with (
-        before(tmp_path, KINDS["openai-chat"], [turn("Never.")]) as (front, backend),
-        front.openai() as client,
-        front.anthropic() as other,
-    ):
-        with pytest.raises(openai.BadRequestError, match="previous_response_id") as caught:
-            await client.responses.create(model="m", input="Go.", previous_response_id="resp_1")
-        assert caught.value.param == "previous_response_id"
-        with pytest.raises(openai.BadRequestError) as caught:
-            await client.chat.completions.create(model="m", messages=SAID, n=2)
-        assert caught.value.param == "n"
-        with pytest.raises(anthropic.BadRequestError, match="top_k"):
-            await other.messages.create(model="m", max_tokens=9, messages=SAID, extra_body={"top_k": 3})
-    assert backend.asked == []
-
-
 # In the middle of an answer.
 
 

@@ -44,10 +44,6 @@ def result(identifier: str, text: str = "seen") -> ResultCanister:
 ASKED, SAID = UserCanister.of("Go."), AssistantCanister.of("I look.")
 
 FITTING: dict[str, list[Canister]] = {
-    "nothing called": [ASKED, SAID, UserCanister.of("On.")],
-    "in their order": [ASKED, SAID, call("a"), call("b"), result("a"), result("b")],
-    "in another order": [ASKED, SAID, call("a"), call("b"), result("b"), result("a")],
-    "one after the other": [ASKED, SAID, call("a"), result("a"), call("b"), result("b")],
     "with a text between": [ASKED, call("a"), SAID, call("b"), result("a"), result("b"), SAID],
     "with an instruction between": [ASKED, call("a"), SupervisorCanister.of("Mind."), result("a")],
     "the same identifier turn after turn": [ASKED, call("a"), result("a"), SAID, call("a"), result("a")],

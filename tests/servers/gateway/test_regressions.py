@@ -107,18 +107,6 @@ def pairs(count: int, *, first: int = 0) -> list[Canister]:
     return [*calls, *(ResultCanister(invocation_id=f"c{one}", content=SEEN) for one in numbers)]
 
 
-def test_calls_are_found_for_all_results_in_one_pass() -> None:
-    canisters = Counting([UserCanister.of("Go."), *pairs(500), *pairs(500, first=500)])
-    calls = Calls(canisters)
-    for place, canister in enumerate(list(canisters)):
-        if isinstance(canister, ResultCanister):
-            found = calls.find(canister.invocation_id, place)
-            assert found is not None
-            assert found[1].identifier == canister.invocation_id
-            assert list(canisters)[found[0]] is found[1]
-    assert canisters.looks <= len(canisters)
-
-
 def test_the_last_call_before_a_result_is_its_own() -> None:
     one, two = (InvocationCanister(identifier="c", name=name, arguments=frozendict()) for name in ("one", "two"))
     result = ResultCanister(invocation_id="c", content=SEEN)

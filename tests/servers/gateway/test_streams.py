@@ -40,79 +40,47 @@ def _events(*events: dict[str, Any]) -> bytes:
     return b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in events)
 
 
-def _chunks(*deltas: dict[str, Any]) -> bytes:
-    chunks = [{"id": "c", "model": "small", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
-    end = {"id": "c", "model": "small", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
-    return _events(*chunks, end) + b"data: [DONE]\n\n"
-
-
 def _argue(index: int, text: str) -> dict[str, Any]:
     kind = "response.function_call_arguments.delta"
     return {"type": kind, "output_index": index, "item_id": f"fc_{index + 1}", "delta": text}
 
 
-def _piece(index: int, arguments: str | None = None, **members: Any) -> dict[str, Any]:
-    function = {key: value for key, value in (("arguments", arguments), ("name", members.pop("name", None))) if value}
-    return {"tool_calls": [{"index": index, **members, "function": function}]}
-
-
 _ITEM = {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "read"}
 _OTHER = {"type": "function_call", "id": "fc_2", "call_id": "call_b", "name": "read"}
 _DONE = _ITEM | {"arguments": '{"path": "ä.txt"}'}
-EARLY: dict[str, tuple[Kind, bytes]] = {
-    "chat": (
-        CHAT,
-        _chunks(
-            _piece(0, '{"pa'),
-            _piece(0, 'th": "ä'),
-            _piece(0, id="call_a", type="function", name="read"),
-            _piece(0, '.txt"}'),
-            _piece(1, '{"path": "b"'),
-            _piece(1, "}", id="call_b", type="function", name="read"),
-        ),
-    ),
-    "responses": (
-        RESPONSES,
-        _events(
-            {"type": "response.created", "response": {"id": "r", "model": "small", "output": []}},
-            _argue(0, '{"pa'),
-            _argue(0, 'th": "ä'),
-            {"type": "response.output_item.added", "output_index": 0, "item": {**_ITEM, "arguments": ""}},
-            _argue(0, '.txt"}'),
-            _argue(1, '{"path": "b"'),
-            {"type": "response.output_item.done", "output_index": 0, "item": _DONE},
-            {"type": "response.output_item.added", "output_index": 1, "item": _OTHER | {"arguments": ""}},
-            _argue(1, "}"),
-            {"type": "response.output_item.done", "output_index": 1, "item": {**_OTHER, "arguments": '{"path": "b"}'}},
-            {"type": "response.completed", "response": {"id": "r", "model": "small", "status": "completed"}},
-        ),
-    ),
-}  # fmt: skip
+EARLY = _events(
+    {"type": "response.created", "response": {"id": "r", "model": "small", "output": []}},
+    _argue(0, '{"pa'),
+    _argue(0, 'th": "ä'),
+    {"type": "response.output_item.added", "output_index": 0, "item": {**_ITEM, "arguments": ""}},
+    _argue(0, '.txt"}'),
+    _argue(1, '{"path": "b"'),
+    {"type": "response.output_item.done", "output_index": 0, "item": _DONE},
+    {"type": "response.output_item.added", "output_index": 1, "item": _OTHER | {"arguments": ""}},
+    _argue(1, "}"),
+    {"type": "response.output_item.done", "output_index": 1, "item": {**_OTHER, "arguments": '{"path": "b"}'}},
+    {"type": "response.completed", "response": {"id": "r", "model": "small", "status": "completed"}},
+)
 
 
-@pytest.mark.parametrize("name", EARLY)
-async def test_arguments_before_the_name_are_the_same_call_however_they_are_cut(
-    name: str, tmp_path: pathlib.Path
-) -> None:
-    kind, data = EARLY[name]
-
+async def test_arguments_before_the_name_are_the_same_call_however_they_are_cut(tmp_path: pathlib.Path) -> None:
     async def answer(request: Request) -> Response:
         cut = int(json.dumps(await request.json()).partition("cut-")[2].partition("-")[0])
 
         async def pieces() -> AsyncGenerator[bytes, None]:
-            yield data[:cut]
+            yield EARLY[:cut]
             await asyncio.sleep(0)
-            yield data[cut:]
+            yield EARLY[cut:]
 
         return StreamingResponse(pieces(), media_type="text/event-stream")
 
     expected = [("call_a", "read", '{"path": "ä.txt"}'), ("call_b", "read", '{"path": "b"}')]
     async with (
         serving(answer) as (url, _),
-        fronting(tmp_path, kind, base_url(url, kind.protocol)) as front,
+        fronting(tmp_path, RESPONSES, base_url(url, RESPONSES.protocol)) as front,
         front.openai() as client,
     ):
-        for cut in range(1, len(data), 1 if ATTACK else 47):
+        for cut in range(1, len(EARLY), 1 if ATTACK else 47):
             checker = await raw(front, input=f"cut-{cut}-", tools=TOOLS)
             items = checker.response["output"]
             assert [(item["call_id"], item["name"], item["arguments"]) for item in items] == expected, cut
