@@ -242,12 +242,6 @@ def test_names(bring: Call, user: User) -> None:
     assert read(user, "my-io")["ensemble"]["description"] == "Tools of the MCP server io"
 
 
-def test_a_second_import_finds_the_names_of_the_first(bring: Call, user: User) -> None:
-    servers = {"a b": {"command": "first"}, "a-b": {"command": "second"}}
-    assert bring(servers).code == 0
-    assert bring(servers).err == "Already exists: a-b, a-b-2. To replace, use --force.\n"
-
-
 def test_a_configuration_that_names_what_plays_is_told_of(bring: Call, user: User) -> None:
     user.configure('[ensembles]\nenabled = ["io"]\n[environment]\nallow = ["ONE_HOUSE_*"]\n')
     done = bring({"one": {"command": "one", "env": {"HOUSE_KEY": "x", "SHED_KEY": "y"}}})

@@ -1,9 +1,8 @@
 """Who watches a command's runs, by its options and its environment."""
 
-import click
 import pytest
 
-from ripieno.cli.common.observers import LogFormat, logged, observed
+from ripieno.cli.common.observers import observed
 from ripieno.conducting.observers.tracing import Telemetry
 
 
@@ -22,15 +21,3 @@ def test_the_environment_brings_telemetry(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     with observed(None) as watchers:
         assert watchers == ()
-
-
-def test_the_option_is_one_of_two_words() -> None:
-    @click.command()
-    @logged
-    def command(log: LogFormat | None) -> None:
-        raise click.exceptions.Exit(0 if log == "json" else 1)
-
-    assert command.main(["--log-format", "json"], standalone_mode=False) == 0
-    assert command.main([], standalone_mode=False) == 1
-    with pytest.raises(click.BadParameter):
-        command.main(["--log-format", "xml"], standalone_mode=False)

@@ -114,14 +114,6 @@ def test_a_probe_prints_a_table_that_a_configuration_takes(user: User, small: tu
     assert other["capabilities"]["parallel_calls"] is True
 
 
-def test_what_streams_and_does_not_count_is_two_findings(user: User) -> None:
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(obeying(Obedient("stream_usage"))) as url:
-        user.configure(HOUSE.format(url=url))
-        done = user.call("probe", "house/m", HOUSE_KEY="k")
-    assert "yes  It streams\nno   It counts tokens in a stream\n" in done.stderr
-    assert "stream_usage = false" in done.stdout
-
-
 def test_a_probe_as_json(user: User, small: tuple[Obedient, str]) -> None:
     user.configure(HOUSE.format(url=small[1]))
     probed = json.loads(user.call("probe", "house/m", "--format", "json", HOUSE_KEY="k").stdout)

@@ -51,16 +51,6 @@ def test_a_pattern_that_cannot_be_read_stops_the_start_with_its_line(call: Call,
         assert f"{file}:4: error: deny[1]: The parenthesis is not closed" in done.err
 
 
-def test_a_denied_argument_is_denied_and_explained(call: Call, user: User) -> None:
-    file = configure(user, RULES)
-    done = call("invoke", "io.write_file", "path=docs/a", "content=x", "--yes", "--config", file)
-    assert done.code != 0
-    assert "[confirmation] deny has 'io.write_file(path=docs/**)'" in done.err
-    assert not (user.workspace / "docs").exists()
-    done = call("invoke", "io.write_file", "path=src/a", "content=x", "mode=append", "--config", file)
-    assert done.code == 0, done.err
-
-
 def test_nothing_is_approved_that_was_not_seen_whole(user: User) -> None:
     content = "".join(f"line {number}\n" for number in range(2_000))
     with Screen(user, "invoke", "io.write_file", "path=a.txt", f"content={content}") as screen:

@@ -202,3 +202,36 @@ def test_the_doctor_at_a_terminal(user: User) -> None:
         assert screen.end() == 0
         for title in ("Versions", "Layers", "Providers", "Ensembles", "Everything can start."):
             assert title in screen.text
+
+
+def test_the_doctor_says_which_sandbox_holds_here(call: Call, user: User) -> None:
+    done = call("doctor", "--no-connect", "--format", "json")
+    shown = call("doctor", "--no-connect")
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)["sandbox"]
+    assert facts["name"].startswith(f"tier {facts['tier']} (")
+    assert (facts["missing"] is None) == (facts["tier"] > 0 or facts["level"] != "required")
+    assert facts["tier"] == 2 or facts["reason"]
+    assert "\nSandbox\n" in shown.out
+    assert facts["name"] in shown.out
+    assert facts["network"] == "for tools that declare it"
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ('level = "off"\nnetwork = false', {"level": "off", "tier": 0, "network": "for no tools", "missing": None}),
+        ('provider = "cubes"\nnetwork = true', {"tier": 3, "name": "tier 3 (cubes)", "network": "for all tools"}),
+        ('readable = ["/srv/x"]\nwritable = ["y"]\nlevel = "off"', {"readable": ["/srv/x"]}),
+    ],
+)
+def test_the_doctor_says_what_the_user_configures_of_the_sandbox(
+    table: str, expected: dict[str, object], call: Call, user: User
+) -> None:
+    user.configure(f"[sandbox]\n{table}\n")
+    done = call("doctor", "--no-connect", "--format", "json")
+    facts = json.loads(done.out)["sandbox"]
+    assert {name: facts[name] for name in expected} == expected
+    assert all(path.startswith("/") for path in facts["writable"])
+    shown = call("doctor", "--no-connect")
+    assert "\nnetwork" in shown.out

@@ -26,14 +26,6 @@ def changed(user: User, call: Call) -> Call:
     return call
 
 
-def test_the_last_change_is_taken_back(changed: Call, user: User) -> None:
-    done = changed("undo")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("Undone: file_manage.delete_file, ")
-    assert done.out.splitlines()[1:] == ["  notes/todo"]
-    assert (user.workspace / "notes/todo").read_text() == "one three"
-
-
 def test_several_are_taken_back_latest_first(changed: Call, user: User) -> None:
     done = changed("undo", "2")
     assert [line.split(",")[0] for line in done.out.splitlines() if line.startswith("Undone")] == [

@@ -78,14 +78,6 @@ def test_an_effect_may_be_declared_anywhere(call: Call, poor: pathlib.Path) -> N
         assert "declares no effect" not in call("check").out
 
 
-def test_json_says_the_same(call: Call, poor: pathlib.Path) -> None:
-    checked = json.loads(call("check", "--format", "json").out)
-    assert checked["ensembles"] == BUNDLED + 1
-    assert {problem["severity"] for problem in checked["problems"]} == {"warning"}
-    assert {(problem["file"], problem["line"]) for problem in checked["problems"]} >= {(str(poor), 5)}
-    assert checked["left_out"] == []
-
-
 def test_what_is_bundled_gives_no_warning(call: Call) -> None:
     done = call("check", "--strict")
     assert (done.code, done.out) == (0, f"Checked {BUNDLED} ensembles: 0 errors, 0 warnings.\n")

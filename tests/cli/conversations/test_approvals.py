@@ -188,13 +188,3 @@ def test_an_approval_of_another_change_does_not_count(writer: Writer) -> None:
     assert (writer.workspace / "second.txt").read_text() == "two"
     # Nobody is at the terminal: the one that is asked about again goes on waiting.
     assert [one["state"] for one in waiting(writer)] == ["waits for you"]
-
-
-def test_resuming_without_a_terminal_denies_nothing(writer: Writer) -> None:
-    writer.run("ask", "--defer", "Write two files.")
-    resumed = writer.run("resume")
-    assert resumed.code == exit_codes.REFUSED
-    assert [one["state"] for one in waiting(writer)] == ["waits for you", "waits for you"]
-    writer.run("approvals", "approve")
-    assert writer.run("resume").code == exit_codes.GOOD
-    assert sorted(path.name for path in writer.workspace.iterdir()) == ["first.txt", "second.txt"]

@@ -1,6 +1,5 @@
 """``ripieno explain``, and what ``ripieno check`` warns of: what is lost of a schema on its way."""
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -49,24 +48,6 @@ def test_it_shows_what_is_sent_and_what_is_lost(call: Call, user: User) -> None:
     ]
     plain = call("explain", "tagged.set_labels", "--protocol", "anthropic")
     assert plain.out.endswith("All of its schema is sent.\n")
-
-
-def test_json_has_the_same(call: Call, user: User) -> None:
-    user.ensemble("tagged", TAGGED)
-    done = call("explain", "tagged.set_labels", "--protocol", "anthropic", "--strict", "--format", "json")
-    assert done.code == 0, done.err
-    told = json.loads(done.out)
-    assert (told["tool"], told["protocol"], told["strict"], told["reason"]) == (
-        "tagged.set_labels",
-        "anthropic",
-        True,
-        "",
-    )
-    assert told["sent"]["input_schema"]["additionalProperties"] is False
-    assert {(one["keyword"], one["outcome"]) for one in told["losses"]} == {
-        ("minLength", "moved"),
-        ("additionalProperties", "dropped"),
-    }
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,8 @@ def validator(call: Call, kind: str) -> Any:
     ("text", "slip", "meant"),
     [
         (f'{INVOKER}origin = "command"\nargv = ["true"]\n', "argvv", "argv"),
-        (f'{INVOKER}origin = "command"\nargv = ["true"]\nconfined = true\n', "confind", "confined"),
-        (f'{INVOKER}origin = "http"\nurl = "http://a.example/"\nmethod = "POST"\n', "methd", "method"),
-        (f'{INVOKER}origin = "http"\nurl = "http://a.example/"\nquery = {{ a = "b" }}\n', "qeury", "query"),
         (f'{INVOKER}origin = "http"\nurl = "http://a.example/"\nmethod = "POST"\njson = 1\n', "jsn", "json"),
         (f'{INVOKER}origin = "python"\nfunction = "json:dumps"\n', "fuction", "function"),
-        (f'{INVOKER}function = "json:dumps"\npreview = "json:dumps"\n', "previw", "preview"),
         (f'{INVOKER}origin = "client"\ntimeout_argument = "who"\n', "timout_argument", "timeout_argument"),
         (f'{CONNECTION}origin = "mcp"\ncommand = ["true"]\n', "comand", "command"),
         (f'{CONNECTION}origin = "mcp"\nurl = "https://a.example/"\noauth = {{ scope = "read" }}\n', "scop", "scope"),

@@ -151,23 +151,6 @@ async def test_a_backend_that_is_not_there(kind: Kind, tmp_path: pathlib.Path) -
                 assert error.status_code == 502
 
 
-async def test_a_backend_that_is_left_alone_says_for_how_long(tmp_path: pathlib.Path) -> None:
-    provider = {"breaker": {"failures": 1, "cooldown": 60}}
-
-    async def answer(_: Request) -> Response:
-        return Response("Gone.", status_code=500)
-
-    async with (
-        serving(answer) as (url, _),
-        fronting(tmp_path, KINDS["openai-chat"], f"{url}/v1", provider=provider) as front,
-    ):
-        with pytest.raises(openai.InternalServerError):
-            await _responses(front, False)
-        for error in await fails(front, "InternalServerError", "no requests are sent"):
-            assert error.status_code == 503
-            assert 1 <= int(error.response.headers["retry-after"]) <= 60
-
-
 async def test_a_server_of_this_machine_is_asked_as_soon_as_it_is_there(tmp_path: pathlib.Path) -> None:
     """It is no reason to leave it alone that somebody has yet to start it."""
     kind, provider = KINDS["openai-chat"], {"breaker": {"failures": 1, "cooldown": 600}}

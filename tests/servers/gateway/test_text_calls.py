@@ -135,25 +135,6 @@ async def test_text_is_streamed_on_while_a_call_is_awaited(tmp_path: pathlib.Pat
 # Where it is done.
 
 
-async def test_local_servers_leave_calls_by_their_data(tmp_path: pathlib.Path) -> None:
-
-    async def answer(request: Request) -> Response:
-        native = json.loads(await request.body())
-        if native.get("stream"):
-            return Response(streamed(list(TEXT)), media_type="text/event-stream")
-        message = {"role": "assistant", "content": TEXT}
-        whole = {"id": "c", "model": "x", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-        return Response(json.dumps(whole), media_type="application/json")
-
-    servers = ("llama.cpp", "ollama", "vllm", "lm-studio")
-    async with serving(answer) as (url, _):
-        tables = {name: {"base_url": f"{url}/v1", "retries": 0} for name in servers}
-        settings: dict[str, Any] = {"map": frozendict({name: f"{name}/any" for name in servers})}
-        async with fronting(tmp_path, CHAT, f"{url}/v1", providers=tables, **settings) as front:
-            for name in servers:
-                assert bare(await items_of(front, [], model=name)) == ITEMS, name
-
-
 async def test_each_model_can_be_told_apart(tmp_path: pathlib.Path) -> None:
     settings: dict[str, Any] = {"map": frozendict[str, str](), "models": ("back/messy-1", "back/tidy-1")}
     for general, special, match in ((True, False, "tidy*"), (False, True, "messy*")):

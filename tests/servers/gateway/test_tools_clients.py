@@ -1,6 +1,5 @@
 """Tools that run in the gateway, through the clients of every wire, in front of backends of every protocol."""
 
-import json
 import pathlib
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from ripieno.testing import call, turn
 from tests.support.gateways import KINDS, Front, Kind, before, ways
-from tests.support.openresponses_checker import StreamChecker, check_body
+from tests.support.openresponses_checker import check_body, check_stream
 
 SHELL: Any = {"type": "function", "name": "shell", "parameters": {"type": "object"}}
 #: Files are read here, and a command is the client's; then both are told.
@@ -30,16 +29,8 @@ async def respond(front: Front, way: str, said: list[Any], tools: list[Any]) -> 
     """One response as JSON, which satisfies the public schema."""
     if way == "raw":
         body = {"model": "any", "input": said, "tools": tools, "stream": True}
-        async with front.plain() as plain, plain.stream("POST", "/v1/responses", json=body) as streamed:
-            assert streamed.status_code == 200, await streamed.aread()
-            checker, last = StreamChecker(), b""
-            async for piece in streamed.aiter_raw():
-                checker.write(piece)
-                last += piece
-        checker.end()
-        lines = [line[6:] for line in last.decode().splitlines() if line.startswith("data: {")]
-        response: dict[str, Any] = json.loads(lines[-1])["response"]
-        return response
+        async with front.plain() as plain:
+            return check_stream([(await plain.post("/v1/responses", json=body)).content]).response
     async with front.openai() as client:
         if way == "whole":
             whole = await client.responses.with_raw_response.create(model="any", input=said, tools=tools)

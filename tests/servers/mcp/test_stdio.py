@@ -181,12 +181,6 @@ def test_slips_are_answered_with_what_to_do(user: User, arguments: list[str], wo
         assert word in done.stderr
 
 
-def test_help_has_what_clients_want(user: User) -> None:
-    done = user.run("serve", "mcp", "--help")
-    snippet = next(line for line in done.stdout.splitlines() if "mcpServers" in line)
-    assert json.loads(snippet) == {"mcpServers": {"ripieno": {"command": "ripieno", "args": ["serve", "mcp"]}}}
-
-
 def test_a_closed_stream_is_said(user: User) -> None:
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "serve", "mcp"],

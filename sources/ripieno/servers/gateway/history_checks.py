@@ -64,12 +64,9 @@ def _stray(identifier: str, answered: Mapping[str, str]) -> Unpaired:
 def missing(waiting: Mapping[str, str]) -> Unpaired:
     """The error for calls without a result."""
     named = [described(name, identifier) for identifier, name in list(waiting.items())[:_NAMED]]
-    more = len(waiting) - len(named)
-    calls = (
-        f"{', '.join(named)} and {more} more"
-        if more
-        else " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
-    )
+    if len(waiting) > _NAMED:
+        named.append(f"{len(waiting) - _NAMED} more")
+    calls = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
     return Unpaired(
         f"There is no result for {calls}. Send one for each call, with its identifier, even if it did not run."
     )

@@ -57,31 +57,18 @@ class Metrics:
         self._tools: set[str] = set()
         whose = (names.PROVIDER, names.REQUEST_MODEL)
         count = functools.partial(_made, Counter, registry)
-        measure = functools.partial(_made, Histogram, registry)
+        measure = functools.partial(_made, Histogram, registry, unit="seconds", buckets=names.DURATION_BUCKETS)
+        labels = (names.OPERATION, *whose)
         self._requests = count(names.REQUESTS_METRIC, "Requests that have ended.", (names.WIRE, *whose, names.STATUS))
         self._seconds = measure(
-            names.SERVER_DURATION_METRIC,
-            "Seconds of requests, to the last byte.",
-            (names.OPERATION, *whose, names.ERROR),
-            unit="seconds",
-            buckets=names.DURATION_BUCKETS,
+            names.SERVER_DURATION_METRIC, "Seconds of requests, to the last byte.", (*labels, names.ERROR)
         )
         self._first = measure(
-            names.SERVER_FIRST_METRIC,
-            "Seconds to the first byte of streams.",
-            (names.OPERATION, *whose),
-            unit="seconds",
-            buckets=names.FIRST_BUCKETS,
+            names.SERVER_FIRST_METRIC, "Seconds to the first byte of streams.", labels, buckets=names.FIRST_BUCKETS
         )
-        self._tokens = count(
-            names.TOKEN_USAGE_METRIC, "Tokens of requests.", (names.OPERATION, *whose, names.TOKEN_TYPE)
-        )
+        self._tokens = count(names.TOKEN_USAGE_METRIC, "Tokens of requests.", (*labels, names.TOKEN_TYPE))
         self._calls = measure(
-            names.TOOL_METRIC,
-            "Seconds of calls that ran here.",
-            (names.OPERATION, names.TOOL, names.ERROR),
-            unit="seconds",
-            buckets=names.DURATION_BUCKETS,
+            names.TOOL_METRIC, "Seconds of calls that ran here.", (names.OPERATION, names.TOOL, names.ERROR)
         )
         active = Gauge(
             names.spelled(names.ACTIVE_METRIC),

@@ -71,21 +71,18 @@ class Guard:
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = scope["type"]
-        if kind != "http":
-            if kind == "lifespan":
-                await self._application(scope, receive, send)
-            else:
-                await send({"type": "websocket.close", "code": 1008})
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
             return
-        refusal = self._judge(scope)
-        if refusal is None and path_in(scope) == HEALTH:
+        refusal = self._judge(scope) if scope["type"] == "http" else None
+        if refusal is None and (scope["type"] == "lifespan" or path_in(scope) == HEALTH):
             await self._application(scope, receive, send)
             return
         if refusal is None and self._open >= self._most:
             refusal = _BUSY
         if refusal is not None:
-            await self._answer(path_in(scope), refusal, send)
+            body = self._refuse(path_in(scope), refusal)
+            await send_body(send, body, refusal.status, headers_of(refusal))
             return
         self._open += 1
         try:
@@ -128,9 +125,6 @@ class Guard:
             return False
         same = theirs[0] == ours[0] and (theirs[1] or usual) == (ours[1] or usual)
         return same or theirs[0] in self._own
-
-    async def _answer(self, path: str, refusal: Refusal, send: Send) -> None:
-        await send_body(send, self._refuse(path, refusal), refusal.status, headers_of(refusal))
 
 
 def _spelled(name: str) -> bytes:

@@ -89,14 +89,11 @@ async def translate(model: Model, asked: Asked, offer: Offer, watchers: Sequence
         async for batch in batches:
             events: Iterable[Event] = batch
             if not begun:
-                events = renamed(list(batch), asked.model)
+                # The client has its own name of the model.
+                name = asked.model
+                events = [dataclasses.replace(one, model=name) if isinstance(one, TurnBegan) else one for one in batch]
                 begun = any(isinstance(event, TurnBegan) for event in events)
             yield events if sieve is None else sieve.sift(events)
-
-
-def renamed(events: Sequence[Event], name: str) -> Sequence[Event]:
-    """The same events, with the client's name of the model."""
-    return [TurnBegan(model=name, turn=one.turn) if isinstance(one, TurnBegan) else one for one in events]
 
 
 class Sieve:

@@ -35,11 +35,17 @@ from ripieno.exceptions import InputError
 from ripieno.servers.gateway.history_checks import described
 from ripieno.servers.gateway.one_answer import ResponseMerger
 from ripieno.servers.gateway.paused_store import Deferral, ResumeToken, of_caller
+from ripieno.servers.gateway.tools import Offering
 
 Opaque = frozendict[str, object]
 
 WAITING = "waiting_for_approval"
 _WAITS = Fault(category="denied", code=WAITING, message="The call waits for a person.")
+_UNANSWERED = Fault(
+    category="denied",
+    message="The call needs the approval of a person, for which it cannot wait here.",
+    recoverable=False,
+)
 #: Finishes after which nothing is left to conduct.
 _DONE: Sequence[Finish] = ("stop", "terminal", "length", "filter", "limit")
 
@@ -48,22 +54,16 @@ _DONE: Sequence[Finish] = ("stop", "terminal", "length", "filter", "limit")
 class RunRequest:
     """The part of a request that concerns a run. ``begin`` conducts a conversation with answers to waiting calls.
 
-    ``ours`` and ``theirs`` are names of tools, ``tools`` patterns of ours. ``deny`` gives results to calls that cannot
-    wait, and ``finish_of`` gives the finish of the answer. ``wire`` is that of the answer if it shows our calls, whose
-    items have their own identifiers there.
+    ``wire`` is that of the answer if it shows our calls, whose items have their own identifiers there.
     """
 
     begin: Callable[[Conversation, Mapping[str, Given]], Run]
     canisters: tuple[Canister, ...]
-    ours: frozenset[str]
-    theirs: frozenset[str]
-    tools: Sequence[str]
+    offering: Offering
     model: str
     caller: str
     wire: str | None
     hear: Callable[[Event], None] | None
-    deny: Callable[[Conversation], Sequence[ResultCanister]]
-    finish_of: Callable[[Conversation], Finish]
 
 
 class PausedRun:
@@ -76,7 +76,7 @@ class PausedRun:
         self._merger = merger
         self._request = request
         self._claim = claim
-        self._held = _HeldEvents(request.theirs)
+        self._held = _HeldEvents(request.offering.theirs)
         #: The current conversation, and its saved state.
         self._conversation = Conversation(canisters=request.canisters)
         self._paused: Paused | None = None
@@ -119,7 +119,8 @@ class PausedRun:
             used = _between(before, conversation.usage)
             waits = bool(_waiting(conversation)) and not self._must_deny()
             if waits:
-                self._paused = self._deferral.keep(conversation, request.model, request.tools, request.caller)
+                tools = request.offering.patterns
+                self._paused = self._deferral.keep(conversation, request.model, tools, request.caller)
                 yield self._wait(self._paused, used)
             else:
                 yield self._end(used)
@@ -155,9 +156,13 @@ class PausedRun:
 
     def _check(self, conversation: Conversation) -> None:
         """Errors: ``InputError`` for a waiting call of a tool that this request does not have."""
+        offering = self._request.offering
         for call in conversation.open:
-            if call.name not in self._request.ours | self._request.theirs:
-                raise unoffered(call)
+            if call.name not in offering.ours | offering.theirs:
+                raise InputError(
+                    f"The call {described(call.name, call.identifier)} waits, but this request has no tool of that "
+                    "name. Send the same tools again."
+                )
 
     def _must_deny(self) -> bool:
         """Whether its client cannot return to the waiting calls, besides calls of its own."""
@@ -179,7 +184,8 @@ class PausedRun:
                 pending[canister.identifier] = canister
             elif isinstance(canister, ResultCanister):
                 pending.pop(canister.invocation_id, None)
-        events = [*self._merger.expect(one for one in pending.values() if one.name not in self._request.theirs)]
+        theirs = self._request.offering.theirs
+        events = [*self._merger.expect(one for one in pending.values() if one.name not in theirs)]
         for event in _events_of(lacking, pending):
             events += self._merge(event)
         return events
@@ -192,11 +198,13 @@ class PausedRun:
         if request.wire is None:
             events += [*self._held.release({}), *self._describe(paused, waiting)]
             return [*events, *self._merger.end("stop", usage)]
-        claims = {one.identifier: _opaque(request.wire, self._deferral.sign(one, paused)) for one in calls}
+        items = {one.identifier: Opaque({"id": self._deferral.sign(one, paused)}) for one in calls}
+        claims = {identifier: Opaque({request.wire: item}) for identifier, item in items.items()}
         held = self._held.release(claims)
         heard = {one.invocation.identifier for one in held if isinstance(one, InvocationSealed)}
         again = self._merger.repeat(one for one in calls if one.identifier not in heard)
-        return [*events, *held, *_with_claims(again, claims), *self._merger.end("limit", usage, WAITING)]
+        marked = [_mark(event, claims) for event in again]
+        return [*events, *held, *marked, *self._merger.end("limit", usage, WAITING)]
 
     def _describe(self, paused: Paused, waiting: Mapping[str, Waiting]) -> Sequence[Event]:
         """The waiting calls as text, for clients without another form for them."""
@@ -210,20 +218,12 @@ class PausedRun:
 
     def _end(self, usage: Usage) -> Sequence[Event]:
         conversation = self._conversation
-        denied = self._request.deny(conversation)
+        denied = denials(conversation)
         events = [*self._held.take(self._merger.deny(denied))]
         if denied:
             conversation = conversation.say(denied)
         events += self._held.release({})
-        return [*events, *self._merger.end(self._request.finish_of(conversation), usage)]
-
-
-def unoffered(call: InvocationCanister) -> InputError:
-    """The error for a request without the tool of a waiting call."""
-    return InputError(
-        f"The call {described(call.name, call.identifier)} waits, but this request has no tool of that name. Send the "
-        "same tools again."
-    )
+        return [*events, *self._merger.end(finish_of(conversation), usage)]
 
 
 class _HeldEvents:
@@ -244,7 +244,7 @@ class _HeldEvents:
     def release(self, claims: Mapping[str, Opaque]) -> Sequence[Event]:
         """The held events, with these claims in their calls."""
         events, self._events = self._events, []
-        return _with_claims(events, claims) if claims else events
+        return [_mark(event, claims) for event in events] if claims else events
 
     def _is_ours(self, event: Event) -> bool:
         if isinstance(event, InvocationSealed):
@@ -252,12 +252,8 @@ class _HeldEvents:
         return isinstance(event, InvocationBegan) and event.name not in self._theirs
 
 
-def _with_claims(events: Iterable[Event], claims: Mapping[str, Opaque]) -> Sequence[Event]:
-    """The same events, with claims as identifiers of the items of waiting calls."""
-    return [_mark(event, claims) for event in events]
-
-
 def _mark(event: Event, claims: Mapping[str, Opaque]) -> Event:
+    """The same event, with the claim as identifier of the item of a waiting call."""
     if isinstance(event, InvocationBegan) and event.identifier in claims:
         return dataclasses.replace(event, opaque=claims[event.identifier])
     if isinstance(event, InvocationSealed) and event.invocation.identifier in claims:
@@ -266,12 +262,21 @@ def _mark(event: Event, claims: Mapping[str, Opaque]) -> Event:
     return event
 
 
-def _opaque(wire: str, identifier: str) -> Opaque:
-    return Opaque({wire: Opaque({"id": identifier})})
-
-
 def _waiting(conversation: Conversation) -> Mapping[str, Waiting]:
     return {one.invocation: one for one in conversation.waiting if one.why != "caller"}
+
+
+def denials(conversation: Conversation) -> Sequence[ResultCanister]:
+    """Results for the calls that would wait for a person, if they cannot."""
+    return [ResultCanister(invocation_id=invocation, error=_UNANSWERED) for invocation in _waiting(conversation)]
+
+
+def finish_of(conversation: Conversation) -> Finish:
+    """The finish of the answer. A run that a tool has ended is a stop for clients."""
+    if conversation.open:
+        return "open"
+    finish = conversation.finish or "error"
+    return "stop" if finish == "terminal" else finish
 
 
 def _has_ended(conversation: Conversation) -> bool:

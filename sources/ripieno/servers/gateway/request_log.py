@@ -1,5 +1,6 @@
 """Observation of requests: metrics, one log line for each, more with debugging; never contents."""
 
+import dataclasses
 import importlib.util
 import logging
 import sys
@@ -86,18 +87,16 @@ class RequestObserver:
         parented = "opentelemetry.trace" in sys.modules and any(name == _PARENT for name, _ in scope["headers"])
         if self.metrics is None and not logs and not parented:
             return UNOBSERVED
-        return _ObservedRequest(wire, scope, self.metrics, parented=parented, logs=logs)
+        debugs = logs and _logger.isEnabledFor(logging.DEBUG)
+        return _ObservedRequest(wire, scope, self.metrics, parented, logs, debugs)
 
     def refuse(self, wire: str, refusal: Refusal, path: str) -> None:
         """Records a request that was refused before its endpoint. ``wire`` is empty for an unknown path."""
         if self.metrics is not None:
             self.metrics.refuse(wire, refusal, ended=True)
         if _logger.isEnabledFor(logging.INFO):
-            _log(
-                wire=wire,
-                status=refusal.status,
-                why=_reason_of(refusal) or ("" if wire else f"nothing at {spelled(path)}"),
-            )
+            why = _reason_of(refusal) or ("" if wire else f"nothing at {spelled(path)}")
+            _log(wire=wire, status=refusal.status, why=why)
 
 
 def is_countable() -> bool:
@@ -105,84 +104,68 @@ def is_countable() -> bool:
     return importlib.util.find_spec("prometheus_client") is not None
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class _ObservedRequest(RequestLog):
     """A request with metrics, a log line or a span."""
 
-    __slots__ = (
-        "_alerted",
-        "_began",
-        "_debugs",
-        "_end",
-        "_logs",
-        "_metrics",
-        "_model",
-        "_parented",
-        "_reason_of",
-        "_scope",
-        "_status",
-        "_usage",
-        "_wire",
-    )
-
-    def __init__(self, wire: str, scope: Scope, metrics: Any, *, parented: bool, logs: bool) -> None:
-        self._wire = wire
-        self._scope = scope
-        self._metrics = metrics
-        self._parented = parented
-        self._logs = logs
-        self._debugs = logs and _logger.isEnabledFor(logging.DEBUG)
-        self._began = time.perf_counter()
-        self._model = ""
-        self._status = LEFT
-        self._reason_of = ""
-        self._usage: Usage = NO_USAGE
-        self._alerted = False
-        self._end: Callable[[], None] | None = None
+    wire: str
+    scope: Scope
+    metrics: Any
+    parented: bool
+    logs: bool
+    debugs: bool
+    began: float = dataclasses.field(default_factory=time.perf_counter)
+    model: str = ""
+    status: int = LEFT
+    reason: str = ""
+    usage: Usage = NO_USAGE
+    alerted: bool = False
+    end: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
-        if self._metrics is not None:
-            self._metrics.begin(self._wire)
-        if self._parented:
+        if self.metrics is not None:
+            self.metrics.begin(self.wire)
+        if self.parented:
             from ripieno.conducting.observers.tracing import adopt
 
-            self._end = adopt(self._scope["headers"])
+            self.end = adopt(self.scope["headers"])
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        seconds = time.perf_counter() - self._began
+        seconds = time.perf_counter() - self.began
         if kind is not None:
             # An unexpected error, or the end of the server: the client has not left.
-            self._status = 500
-        if self._end is not None:
-            self._end()
-        if self._metrics is not None:
-            self._count(self._metrics, seconds)
-        if self._logs:
+            self.status = 500
+        if self.end is not None:
+            self.end()
+        if self.metrics is not None:
+            self._count(self.metrics, seconds)
+        if self.logs:
             _log(
-                wire=self._wire,
-                model=self._model,
-                status=self._status,
+                wire=self.wire,
+                model=self.model,
+                status=self.status,
                 seconds=seconds,
-                usage=self._usage,
-                caller=self._scope.get("state", {}).get("caller", ""),
-                why=self._reason_of,
+                usage=self.usage,
+                caller=self.scope.get("state", {}).get("caller", ""),
+                why=self.reason,
             )
 
     def read(self, asked: Asked) -> None:
-        if self._debugs:
+        if self.debugs:
             _log_history(asked)
 
     def resolve(self, model: Model) -> None:
-        self._model = model.identity
+        self.model = model.identity
 
     def hear(self, events: Iterable[Event]) -> Iterable[Event]:
         batch = events if isinstance(events, list) else list(events)
         # Alerts come alone, and the end of a turn comes last: other events are skipped for speed.
         if batch and type(batch[-1]) in _NOTED:
             self._note(batch[-1])
-        if self._debugs:
+        if self.debugs:
             for event in batch:
                 _log_call(event)
         return batch
@@ -190,37 +173,37 @@ class _ObservedRequest(RequestLog):
     def take(self, event: Event) -> None:
         if isinstance(event, TurnEnded):
             # Replaced by the sum at the end of the answer, if that arrives.
-            self._usage += event.usage
-        elif self._metrics is not None and isinstance(event, ResultReady):
-            self._metrics.run(event)
+            self.usage += event.usage
+        elif self.metrics is not None and isinstance(event, ResultReady):
+            self.metrics.run(event)
 
     def begin(self) -> None:
-        if self._metrics is not None:
-            self._metrics.wait(self._model, time.perf_counter() - self._began)
+        if self.metrics is not None:
+            self.metrics.wait(self.model, time.perf_counter() - self.began)
 
     def answer(self) -> None:
-        if self._status == LEFT:
-            self._status = 200
+        if self.status == LEFT:
+            self.status = 200
 
     def refuse(self, refusal: Refusal) -> None:
-        self._status = refusal.status
-        self._reason_of = _reason_of(refusal)
-        if self._metrics is not None:
-            self._metrics.refuse(self._wire, refusal)
+        self.status = refusal.status
+        self.reason = _reason_of(refusal)
+        if self.metrics is not None:
+            self.metrics.refuse(self.wire, refusal)
 
     def _note(self, event: Event) -> None:
         if isinstance(event, TurnEnded):
-            self._usage = event.usage
+            self.usage = event.usage
         elif isinstance(event, Alert):
-            self._alerted = True
-            if self._metrics is not None and "attempt" in event.details:
-                self._metrics.retry(self._model)
+            self.alerted = True
+            if self.metrics is not None and "attempt" in event.details:
+                self.metrics.retry(self.model)
 
     def _count(self, metrics: Any, seconds: float) -> None:
-        metrics.end(self._wire, self._model, self._status, seconds, self._usage)
-        if self._status == LEFT:
-            metrics.depart(self._wire)
-        if self._alerted or self._status >= 500:
+        metrics.end(self.wire, self.model, self.status, seconds, self.usage)
+        if self.status == LEFT:
+            metrics.depart(self.wire)
+        if self.alerted or self.status >= 500:
             metrics.count_openings()
 
 
@@ -254,16 +237,8 @@ def _log(
     _logger.log(
         logging.WARNING if status >= 500 else logging.INFO,
         "%s %s: %d%s in %d ms, %d tokens in, %d out%s.",
-        *(
-            wire or "-",
-            model or "-",
-            status,
-            f" ({why})" if why else "",
-            milliseconds,
-            usage.input_tokens,
-            usage.output_tokens,
-        ),
-        f", for {caller}" if caller else "",
+        *(wire or "-", model or "-", status, f" ({why})" if why else "", milliseconds),
+        *(usage.input_tokens, usage.output_tokens, f", for {caller}" if caller else ""),
         extra=fields,
     )
 

@@ -6,14 +6,13 @@ each has its own conversation, so that tool state ends with the answer. A client
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from ripieno.approvals import Given
 from ripieno.assembly import Assembly
-from ripieno.canisters import Conversation, ResultCanister
-from ripieno.canisters.controls import Finish, Limits
+from ripieno.canisters import Conversation
+from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Batches, ConductEnded, Event
-from ripieno.canisters.faults import Fault
 from ripieno.conducting import Run
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError
@@ -21,20 +20,13 @@ from ripieno.models import Model
 from ripieno.models.protocol import Asked
 from ripieno.servers.gateway import history_checks
 from ripieno.servers.gateway.one_answer import ResponseMerger
-from ripieno.servers.gateway.paused_run import PausedRun, RunRequest
+from ripieno.servers.gateway.paused_run import PausedRun, RunRequest, denials, finish_of
 from ripieno.servers.gateway.paused_store import Deferral, ResumeToken, once
 from ripieno.servers.gateway.signatures import Signer, signatures_in
 from ripieno.servers.gateway.tools import Hosting, Offering
 
-_UNANSWERED = Fault(
-    category="denied",
-    message="The call needs the approval of a person, for which it cannot wait here.",
-    recoverable=False,
-)
 #: The maximum number of seconds between the limits of a run and its request, so that the answer ends regularly.
 _MARGIN = 5.0
-#: The finishes of runs with another name for clients.
-_FINISHES: dict[Finish, Finish] = {"terminal": "stop"}
 
 
 class HostedRuns:
@@ -116,7 +108,6 @@ class Plan:
         the run. Closing it cancels the run and its tools. Errors: ``ProviderFailure``, ``InputError``,
         ``ToolExecutionFailure``.
         """
-        limits = self.limits
         merger = ResponseMerger(
             model=self.asked.model,
             theirs=self.offering.theirs,
@@ -125,12 +116,21 @@ class Plan:
             shows=wire is not None,
         )
         if self.deferral is not None:
-            paused = self._paused_run(self.deferral, merger, model, wire=wire, hear=hear)
+            request = RunRequest(
+                begin=lambda conversation, answers: self._begin(model, conversation, self.limits, answers),
+                canisters=self.asked.canisters,
+                offering=self.offering,
+                model=model.identity,
+                caller=self.caller,
+                wire=wire,
+                hear=hear,
+            )
+            paused = PausedRun(self.deferral, merger, request, self.claim)
             async with contextlib.aclosing(paused.respond()) as batches:
                 async for batch in batches:
                     yield batch
             return
-        conversation = Conversation(canisters=self.asked.canisters)
+        conversation, limits = Conversation(canisters=self.asked.canisters), self.limits
         while True:
             run = self._begin(model, conversation, limits)
             turns = calls = 0
@@ -144,7 +144,7 @@ class Plan:
                     if events:
                         yield events
             conversation = run.conversation
-            denied = _denied(conversation)
+            denied = denials(conversation)
             if not denied:
                 break
             yield merger.deny(denied)
@@ -152,32 +152,7 @@ class Plan:
             if conversation.open:
                 break
             limits = dataclasses.replace(limits, turns=limits.turns - turns, calls=max(0, limits.calls - calls))
-        yield merger.end(_finish(conversation), conversation.usage)
-
-    def _paused_run(
-        self,
-        deferral: Deferral,
-        merger: ResponseMerger,
-        model: Model,
-        *,
-        wire: str | None,
-        hear: Callable[[Event], None] | None,
-    ) -> PausedRun:
-        offering = self.offering
-        request = RunRequest(
-            begin=lambda conversation, answers: self._begin(model, conversation, self.limits, answers),
-            canisters=self.asked.canisters,
-            ours=offering.ours,
-            theirs=offering.theirs,
-            tools=offering.patterns,
-            model=model.identity,
-            caller=self.caller,
-            wire=wire,
-            hear=hear,
-            deny=_denied,
-            finish_of=_finish,
-        )
-        return PausedRun(deferral, merger, request, self.claim)
+        yield merger.end(finish_of(conversation), conversation.usage)
 
     def _begin(
         self, model: Model, conversation: Conversation, limits: Limits, answers: Mapping[str, Given] | None = None
@@ -195,15 +170,3 @@ class Plan:
             auxdata=self.caller,
             answers=answers,
         )
-
-
-def _denied(conversation: Conversation) -> Sequence[ResultCanister]:
-    waiting = (one for one in conversation.waiting if one.why != "caller")
-    return [ResultCanister(invocation_id=one.invocation, error=_UNANSWERED) for one in waiting]
-
-
-def _finish(conversation: Conversation) -> Finish:
-    if conversation.open:
-        return "open"
-    finish = conversation.finish or "error"
-    return _FINISHES.get(finish, finish)

@@ -83,8 +83,9 @@ class Hosting:
             patterns += (_CLIENT,)
         controls = self.resolve(asked.controls)
         offer = Offer.of(ensembles, tools=patterns)
-        if controls.tool_choice not in (None, "auto", "none", "required"):
-            _check_choice(controls.tool_choice, offer)
+        choice = controls.tool_choice
+        if choice not in (None, "auto", "none", "required") and offer.named(choice) is None:
+            raise NameAbsence("tool", choice[:_SHOWN], offer.names)
         return Offering(
             ensembles=tuple(ensembles),
             tools=patterns,
@@ -185,11 +186,6 @@ def _names(clients: Ensemble, ours: Mapping[str, Invoker]) -> frozenset[str]:
             parameter="tools",
         )
     return names
-
-
-def _check_choice(name: str, offer: Offer) -> None:
-    if offer.named(name) is None:
-        raise NameAbsence("tool", name[:_SHOWN], offer.names)
 
 
 #: The maximum number of cached offers.

@@ -190,11 +190,7 @@ def bounded(application: ASGIApp, header_bytes: int) -> ASGIApp:
 
 
 async def _refuse(send: Send, status: int, text: bytes, *more: tuple[bytes, bytes]) -> None:
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", b"%d" % len(text)),
-        (b"connection", b"close"),
-        *more,
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    length = b"%d" % len(text)
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", length), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *more]})
     await send({"type": "http.response.body", "body": text})

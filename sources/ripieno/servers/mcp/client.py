@@ -105,7 +105,7 @@ class Client(abc.ABC):
         #: The requests that the tool waits for, if the client gets them in the result of its own request.
         self.requests: Mapping[str, InputRequest] = {}
         #: Called when the tool starts to wait for them.
-        self.waits: Callable[[], None] = _ignore
+        self.waits: Callable[[], None] = lambda: None
 
     @property
     def capabilities(self) -> ClientCapabilities:
@@ -253,7 +253,3 @@ def context_of(client: Client) -> contextvars.Context:
     context = contextvars.copy_context()
     context.run(_CURRENT.set, client)
     return context
-
-
-def _ignore() -> None:
-    return

@@ -45,21 +45,14 @@ class StrictBodies:
             answer = refused.answer.model_dump_json(by_alias=True, exclude_unset=True)
             await Response(answer, 400, media_type="application/json")(scope, receive, send)
             return
-        await self._application(scope, _Replayed(body, receive), send)
+        unread = [body]
 
+        async def replay() -> Message:
+            if unread:
+                return {"type": "http.request", "body": unread.pop(), "more_body": False}
+            return await receive()
 
-class _Replayed:
-    """Returns a body that was read before, then the following messages."""
-
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._body: bytes | None = body
-        self._receive = receive
-
-    async def __call__(self) -> Message:
-        if self._body is None:
-            return await self._receive()
-        body, self._body = self._body, None
-        return {"type": "http.request", "body": body, "more_body": False}
+        await self._application(scope, replay, send)
 
 
 PATH = "/mcp"
@@ -76,13 +69,12 @@ async def serve_http(
     ``names``. Errors: ``InputError`` for an address beyond loopback without a key, an invalid key, a port in use.
     """
     check_exposure(host, keyed=key is not None)
-    keys = None if key is None else Keys({"": digest_of(key)}, places=(BEARER,))
     security = _security([*LOOPBACK, host, *names])
     application: ASGIApp = StrictBodies(
         server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
     )
-    if keys is not None:
-        application = _Keyed(application, keys)
+    if key is not None:
+        application = _Keyed(application, Keys({"": digest_of(key)}, places=(BEARER,)))
     # In its own task: its task group would wrap every error here, such as a port in use.
     sessions = Owner("MCP sessions", server.session_manager.run, lost=_report)
     await sessions.open()
