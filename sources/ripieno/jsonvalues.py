@@ -275,7 +275,7 @@ def _lone_surrogate(surrogate: str, position: int) -> JsonInvalidity:
 
 def _syntax_error(error: json.JSONDecodeError, text: str) -> JsonInvalidity:
     near = f": {text[error.pos : error.pos + 20]!r}" if error.pos < len(text) else ", where the text ends"
-    return JsonInvalidity(f"Not JSON: {error.msg} at character {error.pos}{near}.", position=error.pos)
+    return JsonInvalidity(f"{error.msg} at character {error.pos} of the JSON text{near}.", position=error.pos)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -65,8 +65,8 @@ def test_a_label_says_what_may_be_typed(schema: dict[str, Any], label: str) -> N
 @pytest.mark.parametrize(
     ("schema", "line", "words"),
     [
-        ({"type": "integer"}, "abc", "It must be integer"),
-        ({"type": "integer"}, "[" * 4000, "It must be integer"),
+        ({"type": "integer"}, "abc", "It must be an integer"),
+        ({"type": "integer"}, "[" * 4000, "It must be an integer"),
         ({"type": "boolean"}, "perhaps", "It must be "),
         ({"type": "integer", "minimum": 3}, "2", "at least 3"),
         ({"type": "string", "enum": ["a", "b"]}, "c", 'one of "a", "b"'),

@@ -191,7 +191,7 @@ def test_a_signature_that_cannot_be_used_is_refused_by_name() -> None:
         (unnamed, "unnamed, parameter 'paths': arguments are passed by name"),
         (positional, "positional, parameter 'a': arguments are passed by name"),
         (unresolved, "unresolved: its signature cannot be read: name 'Nowhere'"),
-        (misfitting, "misfitting: a default does not fit its annotation: `a` must be integer"),
+        (misfitting, "misfitting: a default does not fit its annotation: `a` must be an integer"),
         (int, "int: its signature cannot be read"),
     ):
         with pytest.raises(SchemaInvalidity) as caught:

@@ -208,7 +208,7 @@ GOOD = write_pins({"it": record("it", {"tell": {"description": "Tells"}}, ["serv
         ("version = 1\nensembles = []", "'list'"),
         ("version = 1\n[ensembles.it]\ntools = 1", "'int'"),
         ("version = 1\n[ensembles.it.tools.a]\nsha256 = 1\n", "the hash of it.a is not a text"),
-        ('version = 1\n[ensembles.it.tools.a]\nsha256 = ""\ndefinition = "{"\n', "Not JSON"),
+        ('version = 1\n[ensembles.it.tools.a]\nsha256 = ""\ndefinition = "{"\n', "of the JSON text"),
         ("a = " + 100_000 * "[", "."),
     ],
 )

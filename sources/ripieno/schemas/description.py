@@ -66,6 +66,16 @@ def type_of(value: object) -> str:
     return "object" if is_table(value) else "array"
 
 
+_ARTICLES = {"integer": "an integer", "object": "an object", "array": "an array", "null": "null"}
+_ARTICLES |= {name: f"a {name}" for name in ("string", "number", "boolean")}
+
+
+def with_articles(types: str) -> str:
+    """``an integer or an array of string``, for ``integer or array of string``; other expectations unchanged."""
+    parts = types.split(" or ")
+    return " or ".join(f"an {one}" if one.startswith("array of ") else _ARTICLES.get(one, one) for one in parts)
+
+
 def expectation(node: Node, levels: int = 2) -> str:
     """The expectation of a subschema: ``integer``, ``one of "a", "b"``, ``array of string``; empty if unknown."""
     schema = node.schema

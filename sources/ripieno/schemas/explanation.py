@@ -25,6 +25,7 @@ from ripieno.schemas.description import (
     quoted,
     type_of,
     types_of,
+    with_articles,
 )
 from ripieno.schemas.graph import REFERENCES, Edge, Node
 from ripieno.schemas.subschemas import REMAINING, Subschemas, declared_in, parts_of
@@ -114,7 +115,9 @@ class _Explanation:
             return
         expected = joined(expectation(one) for one in alternatives)
         code: Code = "invalid_value" if likely else "invalid_type"
-        yield problem_of(code, place, f"must be {expected or 'of an allowed form'}, not {quoted(value)}.", expected)
+        yield problem_of(
+            code, place, f"must be {with_articles(expected) or 'of an allowed form'}, not {quoted(value)}.", expected
+        )
 
     def _most_alike(self, nodes: Sequence[Node], value: Mapping[str, Any]) -> list[Node]:
         """The most similar forms of an object: by fixed values first, then by names."""
@@ -153,7 +156,10 @@ def _described(kind: jsonschema_rs.ValidationErrorKind, node: Node, value: Any, 
     if kind.name == "type":
         expected = " or ".join(types_of(node.schema)) if "enum" in node.schema else expectation(node)
         return problem_of(
-            "invalid_type", place, f"must be {expected}, not {type_of(value)}: {quoted(value)}.", expected
+            "invalid_type",
+            place,
+            f"must be {with_articles(expected)}, not {with_articles(type_of(value))}: {quoted(value)}.",
+            expected,
         )
     if kind.name in RANGES:
         expected, predicate = RANGES[kind.name](details["limit"], value)

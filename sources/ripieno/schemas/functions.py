@@ -80,7 +80,7 @@ def _adapter(parameters: Mapping[str, inspect.Parameter], function: str) -> Type
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise SchemaInvalidity(f"{where}: arguments are passed by name, and it is positional. Make it a keyword.")
         if parameter.annotation is parameter.empty:
-            raise SchemaInvalidity(f"{where}: it has no annotation. Annotate it; Any accepts everything.")
+            raise SchemaInvalidity(f"{where}: it has no annotation. Add a type; `Any` accepts everything.")
         try:
             annotations[name] = _readable(parameter.annotation)
             TypeAdapter[Any](annotations[name]).json_schema(schema_generator=_Generator)
