@@ -202,7 +202,7 @@ async def test_only_a_plain_yes_approves(line: str, answer: Answer) -> None:
     confirmer, prompts = typing(line)
     assert await confirmer.confirm(request(path="a b")) == answer
     (prompt,) = prompts
-    assert prompt.startswith("\nmine.erase wants to run.\nEffect: write. Asked because: its effect is write\n")
+    assert prompt.startswith("\nmine.erase wants to run.\nEffect: write. Asks because its effect is write.\n")
     assert prompt.endswith('\n| {"path":"a b"}\nAllow it? [y/N, e: edit, or advice for the model] ')
 
 
@@ -292,7 +292,7 @@ async def test_a_field_is_asked_again_with_the_reason(capsys: pytest.CaptureFixt
     assert [prompt.strip().partition(" ")[0] for prompt in prompts[1:]] == ["size"] * 3 + ["mail"] * 2 + ["note"]
     said = capsys.readouterr().err.splitlines()
     assert [line.strip() for line in said] == [
-        'It must be integer, not string: "abc".',
+        'It must be an integer, not a string: "abc".',
         "It must be at least 1, not 0.",
         "A value is required.",
     ]

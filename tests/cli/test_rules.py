@@ -56,7 +56,7 @@ def test_nothing_is_approved_that_was_not_seen_whole(user: User) -> None:
     with Screen(user, "invoke", "io.write_file", "path=a.txt", f"content={content}") as screen:
         screen.wait_for("It would change:")
         screen.wait_for("bytes are not shown here")
-        screen.wait_for("Allow it? [y/N, v: view all, a: always allow io.write_file in this session, e: edit")
+        screen.wait_for("Allow it? [y/N, v: view all, e: edit] ")
         screen.type("y\n")
         screen.wait_for("View the whole call first: v.")
         screen.wait_for("Allow it?")

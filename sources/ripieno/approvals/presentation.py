@@ -3,7 +3,7 @@
 ::
 
     io.write_file wants to run.
-    Effect: write. Asked because: its effect is write.
+    Effect: write. Asks because its effect is write.
     The server 'io' claims (not verified):
     ~ Writes a file.
     Arguments (41 bytes, SHA-256 2f…):
@@ -116,7 +116,7 @@ class Presentation:
         """
         width = max(width, 20) - 1
         lines = _plain(f"{self.tool} wants to run.", width)
-        lines += _plain(f"Effect: {self.effect}. Asked because: {self.reason}", width)
+        lines += _plain(f"Effect: {self.effect}. Asks because {self.reason}.", width)
         if self.claim is not None:
             lines += _plain(f"The server {self.claim.server!r} claims (not verified):", width)
             for text in filter(None, (self.claim.title, self.claim.description)):

@@ -28,7 +28,8 @@ class TerminalConfirmer:
     """Asks the person at the terminal, one request at a time. Without a terminal, it denies.
 
     ``read`` shows a prompt and returns the typed line; ``edit`` returns the edited text, or None if it is unchanged.
-    Without ``edit``, other arguments are typed as one line of JSON.
+    Without ``edit``, other arguments are typed as one line of JSON. ``single``: the person's own call, so there is no
+    model to advise and no session.
 
     ::
 
@@ -36,10 +37,15 @@ class TerminalConfirmer:
     """
 
     def __init__(
-        self, read: Callable[[str], str] | None = None, *, edit: Callable[[str], str | None] | None = None
+        self,
+        read: Callable[[str], str] | None = None,
+        *,
+        edit: Callable[[str], str | None] | None = None,
+        single: bool = False,
     ) -> None:
         self._read = read or _read_line
         self._edit = edit
+        self._single = single
         self._turn = asyncio.Lock()
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
@@ -55,7 +61,7 @@ class TerminalConfirmer:
     async def _decide(self, request: ConfirmationRequest) -> Answer:
         """Shows the call, and asks until there is an answer. An abridged call must be viewed before approval."""
         shown = request.shown
-        menu = _menu(request, abridged=shown.abridged)
+        menu = _menu(request, abridged=shown.abridged, single=self._single)
         prompt = f"\n{shown.render(_columns())}\n{menu}"
         seen = not shown.abridged
         for _ in range(_LINES):
@@ -66,7 +72,7 @@ class TerminalConfirmer:
                     _print(_NOT_YET)
                 case "y" | "yes":
                     return Approve()
-                case "a" | "always" if request.waivable:
+                case "a" | "always" if request.waivable and not self._single:
                     return Approve(always=True)
                 case "v":
                     _print(shown.whole(_columns()))
@@ -77,6 +83,8 @@ class TerminalConfirmer:
                         return Edit(arguments)
                 case "" | "n" | "no":
                     return Deny("The user said no.")
+                case _ if self._single:
+                    _print(f"{visible(line)!r} is no answer. Type y for yes, n for no.")
                 case "a" | "always":
                     _print("A rule requires confirmation of each call; it cannot be allowed for the session.")
                 case _:
@@ -151,9 +159,11 @@ class TerminalConfirmer:
         return line
 
 
-def _menu(request: ConfirmationRequest, *, abridged: bool) -> str:
+def _menu(request: ConfirmationRequest, *, abridged: bool, single: bool) -> str:
     exact = "just this call" if request.effect == "destructive" else visible(request.tool)
     view = ", v: view all" if abridged else ""
+    if single:
+        return f"Allow it? [y/N{view}, e: edit] "
     always = f", a: always allow {exact} in this session" if request.waivable else ""
     return f"Allow it? [y/N{view}{always}, e: edit, or advice for the model] "
 

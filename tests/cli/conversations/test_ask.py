@@ -167,7 +167,7 @@ def test_at_a_terminal_somebody_is_asked_after_what_was_said(
     with Screen(user, "ask", "Write it.") as screen:
         screen.wait_for("I write.\r\n")
         screen.wait_for("io.write_file wants to run.")
-        screen.wait_for("Effect: write. Asked because: its effect is write")
+        screen.wait_for("Effect: write. Asks because its effect is write.")
         screen.wait_for('| {"content":"written","create_directories":true,')
         screen.wait_for("Allow it?")
         screen.type(typed)

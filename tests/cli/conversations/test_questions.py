@@ -39,7 +39,7 @@ def test_a_bad_answer_is_asked_for_again(user: User) -> None:
         screen.type("y\n")
         screen.wait_for("size [integer]: ")
         screen.type("many\n")
-        screen.wait_for("It must be integer")
+        screen.wait_for("It must be an integer")
         screen.wait_for("size [integer]: ")
         screen.type("3\n")
         screen.wait_for("where [string; one of eu (Europe)]: ")
@@ -52,7 +52,7 @@ def test_a_bad_answer_is_asked_for_again(user: User) -> None:
 @pytest.mark.parametrize("typed", ["\x04", "\x03"])
 def test_what_comes_after_a_prompt_that_nobody_answered_begins_a_line(user: User, typed: str) -> None:
     with Screen(user, "invoke", "io.write_file", "path=a.txt", "content=x") as screen:
-        screen.wait_for("advice for the model] ")
+        screen.wait_for("Allow it? [y/N, e: edit] ")
         screen.type(typed)
         assert screen.end() != 0
         assert screen.text.removeprefix("^C").startswith("\r\n")

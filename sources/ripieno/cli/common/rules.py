@@ -1,7 +1,8 @@
 """Checks that need the whole configuration: duplicate tool names, approval rules without a tool, replaced ensembles."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.cli.common.findings import Subject, finding
@@ -11,7 +12,10 @@ from ripieno.descriptors.names import expose, matches
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.rules import Pattern
 from ripieno.exceptions import Problem, nearest
-from ripieno.jsonvalues import EMPTY
+from ripieno.jsonvalues import EMPTY, is_table
+
+#: Keywords under which a schema may name further arguments.
+PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
 
 
 def exposed_names(descriptor: EnsembleDescriptor) -> Iterator[tuple[Path, InvokerDescriptor, str]]:
@@ -39,12 +43,13 @@ def check_names(subject: Subject) -> Iterator[Problem]:
 
 
 def check_rules(subject: Subject) -> Iterator[Problem]:
-    """Warnings about patterns under [confirmation] that match no tool, of disabled ensembles either."""
+    """Warnings about patterns under [confirmation] that match no tool, or that name an argument that no tool has."""
     loaded = subject.loaded
     if loaded.failures:
         return  # A rule may fit tools of a file that could not be read.
     known = loaded.known.values()
-    identities = [f"{one.name}.{invoker.name}" for one in known for invoker in one.invokers]
+    tools = {f"{one.name}.{invoker.name}": invoker for one in known for invoker in one.invokers}
+    identities = [*tools]
     # The tools of a connection are unknown until it is connected: any name may match.
     identities += [f"{one.name}.{name}" for one in known for name in one.overrides]
     open_ended = [one.name for one in known if one.connection is not None]
@@ -52,14 +57,35 @@ def check_rules(subject: Subject) -> Iterator[Problem]:
     rules = loaded.configuration.confirmation
     for key, patterns in (("approve", rules.approve), ("ask", rules.ask), ("deny", rules.deny)):
         for pattern in patterns:
-            tool = Pattern.parse(pattern).tool
+            parsed = Pattern.parse(pattern)
+            tool = parsed.tool
             half = tool.partition(".")[0]
-            if any(matches(tool, one) for one in identities) or any(matches(half, f"{one}.") for one in open_ended):
+            if any(matches(half, f"{one}.") for one in open_ended):
+                continue
+            if any(matches(tool, one) for one in identities):
+                arguments = _arguments_of([invoker for name, invoker in tools.items() if parsed.meets(name)])
+                for name in [name for name, _ in parsed.conditions if arguments and name not in arguments]:
+                    message = f"the pattern {pattern!r} in [confirmation] {key} names {name!r}, which is no argument"
+                    near = nearest(name, arguments)
+                    hint = f"Did you mean {near[0]!r}?" if near else f"Arguments of {tool}: {', '.join(arguments)}."
+                    yield finding(*_place_of(loaded, key, pattern), message, hint)
                 continue
             near = nearest(tool, likely)
             hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "To list the tools: ripieno tools"
             place = _place_of(loaded, key, pattern)
             yield finding(*place, f"the pattern {pattern!r} in [confirmation] {key} matches no tool", hint)
+
+
+def _arguments_of(invokers: Sequence[InvokerDescriptor]) -> Sequence[str]:
+    """The arguments that any of the tools has; none if one of them may have others."""
+    found: dict[str, None] = {}
+    for invoker in invokers:
+        schema: Mapping[str, Any] = invoker.arguments
+        properties = schema.get("properties")
+        if not is_table(properties) or not PARTS.isdisjoint(schema) or schema.get("additionalProperties"):
+            return ()
+        found.update(dict.fromkeys((*properties, *invoker.policy.presets)))
+    return tuple(found)
 
 
 def _place_of(loaded: LoadedConfiguration, key: str, pattern: str) -> tuple[str | None, Path]:

@@ -100,11 +100,14 @@ class ShownConfirmer:
         return self._shown.setdefault(invocation, asyncio.Event())
 
 
-def make_confirmer(terminal: Terminal, *, yes: bool = False) -> Confirmer:
-    """The confirmer of a command: ``--yes``, the person at the terminal, or the rules alone."""
+def make_confirmer(terminal: Terminal, *, yes: bool = False, single: bool = False) -> Confirmer:
+    """The confirmer of a command: ``--yes``, the person at the terminal, or the rules alone.
+
+    ``single`` is that of ``TerminalConfirmer``.
+    """
     if yes:
         return YesConfirmer()
-    return TerminalConfirmer(terminal.read, edit=editor()) if is_attended() else RulesConfirmer()
+    return TerminalConfirmer(terminal.read, edit=editor(), single=single) if is_attended() else RulesConfirmer()
 
 
 def editor() -> Callable[[str], str | None] | None:

@@ -11,16 +11,13 @@ from ripieno.assembly.configuration import LoadedConfiguration, Places, prefix_o
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.cli.check.functions import place_of_error, resolve_functions
-from ripieno.cli.common.rules import exposed_names
+from ripieno.cli.common.rules import PARTS, exposed_names
 from ripieno.descriptors.names import unprefixed
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.owner import reason
-from ripieno.exceptions import InputError, nearest
+from ripieno.exceptions import ConfigurationInvalidity, InputError, nearest
 from ripieno.jsonvalues import EMPTY, is_table
-
-#: Keywords under which a schema may name further arguments.
-_PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,10 @@ class Called:
 
 
 def explain(called: Called, loaded: LoadedConfiguration, confirmer: Confirmer, *, debug: bool) -> str:
-    """The message for a call whose result is an error."""
+    """The message for a call whose result is an error.
+
+    Errors: ``ConfigurationInvalidity`` for a function that does not exist.
+    """
     fault = called.result.error
     if fault is None:
         return ""
@@ -46,6 +46,9 @@ def explain(called: Called, loaded: LoadedConfiguration, confirmer: Confirmer, *
         return _explain_bug(called.bug, called.invoker, loaded, debug=debug)
     if fault.category == "denied":
         return _explain_denial(called, loaded.configuration.confirmation, confirmer)
+    if "parameters" in fault.details:
+        # The pipeline's advice is for a model.
+        fault = dataclasses.replace(fault, suggestion=f"See: ripieno explain {called.invoker.identity}")
     return fault.text()
 
 
@@ -54,7 +57,7 @@ def unknown_arguments(arguments: Mapping[str, object], called: Called) -> tuple[
     schema = called.invoker.arguments_schema
     properties = schema.get("properties")
     known: Sequence[str] = tuple(properties) if is_table(properties) else ()
-    if not _PARTS.isdisjoint(schema):
+    if not PARTS.isdisjoint(schema):
         return ()
     fault = called.result.error
     reported = "" if fault is None else fault.text()
@@ -80,7 +83,7 @@ def _explain_bug(bug: BaseException, invoker: Invoker, loaded: LoadedConfigurati
         descriptor = loaded.known[invoker.ensemble.name]
         problems = resolve_functions([descriptor], only=invoker.name)
         if problems:
-            return "\n".join(map(str, problems))
+            raise ConfigurationInvalidity(problems)
     at = f", at {place}" if place is not None else ""
     lines = [f"Error: {invoker.identity} failed with {reason(bug)}{at}", "This is a bug in the tool."]
     return "\n".join(lines) if debug else f"{lines[0]}\n{lines[1]} For the traceback, run it again with --debug."

@@ -235,7 +235,7 @@ def invoke(
         # Report a folder that cannot be created before the call.
         folder.mkdir(parents=True, exist_ok=True)
     with Terminal() as terminal:
-        confirmer = make_confirmer(terminal, yes=yes)
+        confirmer = make_confirmer(terminal, yes=yes, single=True)
         called = run_async(_invoke(loaded, tool, pairs, given, confirmer), wake=terminal.interrupt)
     if called.bug is not None and settings.debug:
         traceback.print_exception(called.bug)
