@@ -125,7 +125,7 @@ def test_a_name_that_cannot_be(call: Call, user: User, name: str, proposal: str)
     done = call("new", "ensemble", name)
     assert done.code == exit_codes.INPUT
     assert repr(name) in done.err
-    assert (f"Possible: '{proposal}'" in done.err) is bool(proposal)
+    assert (f"For example: '{proposal}'" in done.err) is bool(proposal)
     assert not user.configuration.exists()
 
 
@@ -141,6 +141,13 @@ def test_trust_lists_what_it_covers_and_can_be_taken_back(call: Call, user: User
     assert [one["name"] for one in seen["left_out"]] == ["[plugins]"]
     (user.workspace / "ripieno.toml").write_text('[model]\ndefault = "ollama/y"\n')
     assert json.loads(call("doctor", "--format", "json").out)["project"]["trust"] == "changed since it was trusted"
+    assert "[model]" in (listed := call("ensembles").err)
+    assert "its folder has changed since you trusted it. Review its files, then run: ripieno trust." in listed
+    (user.workspace / "ensembles").mkdir()
+    (user.workspace / "ensembles" / "slip.toml").write_text('[ensemble]\nnam = "slip"\n')
+    slipped = call("trust")
+    assert "Trusted 2 files of" in slipped.out
+    assert "slip.toml:2: error: " in slipped.err
     assert "no longer trusted" in call("trust", "--remove").out
     assert "was not trusted" in call("trust", "--remove").out
 

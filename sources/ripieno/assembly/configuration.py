@@ -29,7 +29,7 @@ from ripieno.descriptors.loading import (
     locate,
 )
 from ripieno.descriptors.loading.configuration import ConfigurationPart, read_configuration_part
-from ripieno.descriptors.loading.layers import LeftOut, Shadowed
+from ripieno.descriptors.loading.layers import CHANGED, UNTRUSTED, LeftOut, Shadowed
 from ripieno.descriptors.loading.unknown_names import (
     Known,
     file_of,
@@ -118,7 +118,8 @@ def load_configuration(
     problems = [problem for part in parts for problem in part.problems if problem.severity == "error"]
     outer = combine([part.parts for part in parts]) if not problems else combine([])
     registry = discover(outer.plugins)
-    trusted = project is not None and TrustStore(own.state).trusts(project)
+    store = TrustStore(own.state)
+    trusted = project is not None and store.trusts(project)
     layers = _layers(own, registry, parts, project, trusted=trusted)
     providers = load_providers(layers)
     counted = list(parts)
@@ -138,9 +139,12 @@ def load_configuration(
         problems.extend(problem for problem in found.problems if problem.severity == "error")
     failures: list[RipienoError] = list(registry.failures)
     known_ensembles = _configured(ensembles.ensembles.replaced(whole.inline), whole, failures)
-    chosen = choose(known_ensembles, whole, profiles.profiles, narrowed, failures)
+    chosen = choose(known_ensembles, whole, profiles.profiles, narrowed, failures, parts=counted)
     if problems:
         failures.insert(0, ConfigurationInvalidity(problems))
+    left_out += (*ensembles.left_out, *providers.left_out, *profiles.left_out)
+    if project is not None and store.knows(project):
+        left_out = [dataclasses.replace(one, reason=CHANGED) if one.reason == UNTRUSTED else one for one in left_out]
     place = pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute()
     warnings = [one for found in (ensembles, providers, profiles) for one in found.problems if one.severity != "error"]
     return LoadedConfiguration(
@@ -156,7 +160,7 @@ def load_configuration(
         state=own.state,
         profile=named_profile(whole, profiles.profiles),
         narrowed=narrowed,
-        left_out=(*left_out, *ensembles.left_out, *providers.left_out, *profiles.left_out),
+        left_out=tuple(left_out),
         shadowed=(*ensembles.shadowed, *providers.shadowed, *profiles.shadowed),
         warnings=tuple(warnings),
         parts=tuple(counted),
@@ -313,7 +317,7 @@ def provision(
         include=tuple(dict.fromkeys((*configuration.include, *include))),
     )
     failures = list(loaded.failures)
-    chosen = choose(loaded.known, configuration, loaded.profiles, loaded.narrowed, failures)
+    chosen = choose(loaded.known, configuration, loaded.profiles, loaded.narrowed, failures, parts=loaded.parts)
     return dataclasses.replace(
         loaded,
         configuration=configuration,

@@ -1,15 +1,17 @@
 """Selects the enabled ensembles: those that a configuration names, or those of a profile, and added ones."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frozendict import frozendict
 
 from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, RetryPolicy
-from ripieno.descriptors.loading import Catalogue
+from ripieno.descriptors.loading import Catalogue, locate
+from ripieno.descriptors.loading.configuration import ConfigurationPart
 from ripieno.descriptors.policy_keys import retry_values
-from ripieno.exceptions import InputError, NameAbsence, RipienoError
+from ripieno.descriptors.reader.problems import dotted
+from ripieno.exceptions import InputError, NameAbsence, Problem, RipienoError
 
 #: The profile if nothing is selected.
 DEFAULT_PROFILE = "starter"
@@ -21,6 +23,8 @@ def choose(
     profiles: Mapping[str, ProfileDescriptor],
     narrowed: tuple[str, ...] | None,
     failures: list[RipienoError],
+    *,
+    parts: Sequence[ConfigurationPart],
 ) -> tuple[EnsembleDescriptor, ...]:
     """The enabled ensembles, in their order.
 
@@ -41,14 +45,15 @@ def choose(
             added = (one.name for one in known.outlines.values() if one.layer != "package")
             names += sorted(name for name in added if name not in names)
         if configuration.include:
-            by += ", or under [ensembles] include"
             names = list(dict.fromkeys((*names, *configuration.include)))
     except InputError as error:
         failures.append(error)
         return ()
-    missing = [NameAbsence("ensemble", name, known, hint=f"It is named {by}.") for name in names if name not in known]
+    missing = [name for name in names if name not in known]
     if missing:
-        failures.extend(missing)
+        for name in missing:
+            hint = f"It is named {_named_in(parts, name) or by}."
+            failures.append(NameAbsence("ensemble", name, known, hint=hint))
         return ()
     if narrowed is not None:
         names = [name for name in names if name in narrowed]
@@ -57,6 +62,18 @@ def choose(
     except InputError as error:
         failures.append(error)
         return ()
+
+
+def _named_in(parts: Sequence[ConfigurationPart], name: str) -> str:
+    """The key, file and line of the configuration that names an ensemble; empty if none does."""
+    for part in reversed(parts):
+        for key in ("enabled", "include"):
+            names = part.parts.get("ensembles", {}).get(key, ())
+            if name in names:
+                at = dotted(("ensembles", key, names.index(name)))
+                (place,) = locate([Problem(message="", file=part.file, key=at)])
+                return f"under [ensembles] {key}, at {place.file}{'' if place.line is None else f':{place.line}'}"
+    return ""
 
 
 def _retrying(ensemble: EnsembleDescriptor, retry: Mapping[str, Any]) -> EnsembleDescriptor:
@@ -75,6 +92,11 @@ def _retrying(ensemble: EnsembleDescriptor, retry: Mapping[str, Any]) -> Ensembl
             for one in ensemble.invokers
         ),
     )
+
+
+def applied_profile(configuration: ConfigurationDescriptor) -> str | None:
+    """The name of the profile that selects the ensembles, also by default; None if ``enabled`` names them."""
+    return configuration.profile or DEFAULT_PROFILE if configuration.enabled is None else None
 
 
 def named_profile(

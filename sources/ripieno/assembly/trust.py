@@ -19,7 +19,7 @@ from frozendict import frozendict
 from ripieno.canisters.controls import Limits
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.loading.configuration import ConfigurationPart, read_configuration_part
-from ripieno.descriptors.loading.layers import LeftOut
+from ripieno.descriptors.loading.layers import UNTRUSTED, LeftOut
 from ripieno.descriptors.sandbox import tighten
 from ripieno.exceptions import InputError
 from ripieno.storage.files import replace_private
@@ -203,7 +203,7 @@ def restrict(
         elif not trusted:
             if table == "ensembles" and "enabled" in value:
                 kept[table] = frozendict({"narrowed": value["enabled"]})
-            leave(f"[{table}]", "this folder is not trusted; review its files, then run: ripieno trust")
+            leave(f"[{table}]", UNTRUSTED)
         elif table == "providers":
             kept[table] = _providers(value, providers, leave)
         elif table == "agents":

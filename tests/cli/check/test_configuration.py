@@ -80,6 +80,21 @@ def test_a_rule_that_fits_no_tool_is_named_with_the_nearest(call: Call, user: Us
     assert done.out.endswith("0 errors, 1 warning.\n")
 
 
+def test_a_rule_with_a_misspelled_argument_is_named_with_the_nearest(call: Call, user: User) -> None:
+    user.configure('[confirmation]\napprove = ["io.write_file(pth=docs/**)", "io.write_file(path=docs/**)"]\n')
+    done = call("check")
+    place = f"{user.configuration / 'config.toml'}:2: warning: "
+    pattern = "the pattern 'io.write_file(pth=docs/**)' in [confirmation] approve"
+    assert f"{place}{pattern} names 'pth', which is no argument\n" in done.out
+    assert "Did you mean 'path'?" in done.out
+    assert done.out.endswith("0 errors, 1 warning.\n")
+
+
+def test_an_unknown_ensemble_is_named_with_its_place(call: Call, user: User) -> None:
+    user.configure('[ensembles]\nprofile = "starter"\ninclude = ["git", "gti"]\n')
+    assert f"It is named under [ensembles] include, at {user.configuration / 'config.toml'}:3." in call("check").out
+
+
 def test_rules_for_what_cannot_be_known_are_left_alone(call: Call, user: User) -> None:
     user.ensemble("server", SERVER.format(command='["cat"]'))
     user.ensemble("spare", ensemble("spare"))

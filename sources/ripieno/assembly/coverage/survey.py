@@ -8,6 +8,7 @@ from frozendict import frozendict
 from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.assembly.coverage.manifest import Manifest, Need, read_manifest
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, State, TaskStatus, ToolStatus
+from ripieno.assembly.selection import applied_profile
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.names import expose
 from ripieno.ensembles import Surroundings
@@ -84,7 +85,7 @@ class _Survey:
                 included=included,
             )
         return Coverage(
-            profile=None if profile is None else profile.name,
+            profile=applied_profile(self.loaded.configuration),
             version=self.manifest.version,
             categories=categories,
             ensembles=tuple(EnsembleStatus(name=one.name, reason=self.unmet[one.name]) for one in others),

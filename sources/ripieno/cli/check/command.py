@@ -75,13 +75,19 @@ def check(
     """Check descriptors and configuration.
 
     Without PATH, checks all layers as they are loaded together; with PATH, only those files and folders. Connects
-    nothing and starts no process. The exit code is 2 if there are errors; with --strict, also if there are warnings.
+    nothing and starts no process.
 
     With --profile or --for, validates the environment instead: which tools of the manifest are available, which are
     missing and why, and what can replace them. Connects nothing, but tries the sandbox. With --for alone, the
-    configured profile applies. The exit code is 0 if everything selected is available; 1 if a category, an ensemble or
-    a requirement of the tasks is missing, and with --strict if any tool is; 2 for a mistake, such as an unknown
-    profile.
+    configured profile applies. A category that lacks only your grant, such as the network, is not missing. In JSON,
+    "fulfilled" covers what is selected; "complete" and "missing_tools" cover all of the manifest, also what the
+    profile leaves out on purpose.
+
+    \b
+    Exit code:
+      0  no errors; or: everything selected is available
+      1  a selected category or ensemble is missing, or a need of the tasks; with --strict, any selected tool
+      2  errors, and with --strict warnings; or: a mistake, such as an unknown profile
 
     \b
     Example:

@@ -73,7 +73,10 @@ def _state(category: CategoryStatus) -> str:
 
 
 def _matrix_row(coverage: Coverage) -> tuple[str, ...]:
-    return coverage.profile or "none", *coverage.matrix.values()
+    lacking = {one.name for one in coverage.categories if one.selected and not one.granted}
+    columns = read_manifest().matrix
+    states = ("not granted" if lacking & {*columns[name]} else state for name, state in coverage.matrix.items())
+    return coverage.profile or "none", *states
 
 
 def _print_tools(title: str, tools: Sequence[ToolStatus]) -> None:

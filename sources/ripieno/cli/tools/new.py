@@ -111,7 +111,8 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
     """
     if not re.fullmatch(ENSEMBLE_NAME.pattern or "", name):
         raise InputError(
-            f"{name!r} is not a valid name of an ensemble: it must be {ENSEMBLE_NAME.shape}.{_proposal(name)}"
+            f"{name!r} is not a valid name of an ensemble: use lower-case letters, digits, _ and -, and begin with a "
+            f"letter.{_proposal(name)}"
         )
     loaded = load_configuration(settings.config)
     _refuse_taken(loaded, name)
@@ -131,7 +132,7 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
 
 def _proposal(name: str) -> str:
     proposed = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_0123456789")
-    return f" Possible: {proposed!r}." if proposed else ""
+    return f" For example: {proposed!r}." if proposed else ""
 
 
 def _refuse_taken(loaded: LoadedConfiguration, name: str) -> None:

@@ -4,17 +4,18 @@ import pathlib
 
 import click
 
-from ripieno.assembly.configuration import Places
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.common.tables import count
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError
 
 
 @click.command()
 @click.argument("path", required=False, type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path))
-@click.option("--remove", is_flag=True, help="End the trust.")
+@click.option("--remove", is_flag=True, help="Stop trusting the folder.")
 @common
 @pass_settings
 def trust(settings: Settings, path: pathlib.Path | None, remove: bool) -> None:
@@ -38,10 +39,11 @@ def trust(settings: Settings, path: pathlib.Path | None, remove: bool) -> None:
     if project is None:
         raise InputError(f"Nothing to trust in {folder}: it has neither {CONFIGURATION_NAME} nor {ENSEMBLES_NAME}/.")
     store.add(project)
-    click.echo(clean(f"Trusted {len(project.files)} files of {folder}, as they are now:"))
+    click.echo(clean(f"Trusted {count(len(project.files), 'file')} of {folder}, as they are now:"))
     for file in sorted(project.files):
         click.echo(clean(f"  {file}"))
-    click.echo("To list settings that a project may never make: ripieno doctor")
-    if project.part is not None:
-        for problem in project.part.problems:
-            say(str(problem))
+    loaded = load_configuration(settings.config, workspace=settings.workspace, project=project)
+    for failure in loaded.failures:
+        say(str(failure))
+    if loaded.failures:
+        say("Commands in this folder cannot start before that is fixed. To check it: ripieno check")

@@ -77,6 +77,11 @@ class Layer:
     lazy: bool = False
 
 
+#: Why the files of a project are left out.
+UNTRUSTED = "its folder is not trusted. Review its files, then run: ripieno trust"
+CHANGED = "its folder has changed since you trusted it. Review its files, then run: ripieno trust"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shadowed:
     """A descriptor that a later layer replaced, or disabled if that layer is not trusted."""
@@ -295,8 +300,8 @@ class _Collector(Generic[D]):
         elif earlier is not None and (restricted := self._restrict(earlier, descriptor)) is not None:
             self.named[descriptor.name] = restricted
         else:
-            reason = "its folder is not trusted. Review its files, then run `ripieno trust`"
-            self._left_out.append(LeftOut(name=descriptor.name, layer=layer.name, file=descriptor.file, reason=reason))
+            left = LeftOut(name=descriptor.name, layer=layer.name, file=descriptor.file, reason=UNTRUSTED)
+            self._left_out.append(left)
             return
         if earlier is not None:
             self._shadowed.append(
