@@ -169,7 +169,7 @@ def test_export_and_verify(file: pathlib.Path, user: User, call: Call) -> None:
     assert (again.code, "already exists" in again.err) == (2, True)
     good = call("journal", "verify", "--anchor", str(kept))
     assert (good.code, "Verified 28 lines" in good.out, "up to 28" in good.out) == (0, True, True)
-    assert "Truncation can be detected only with --anchor." in call("journal", "verify").out
+    assert "To detect removed last lines, use --anchor." in call("journal", "verify").out
     with sqlite3.connect(file) as connection:
         connection.execute("DELETE FROM lines WHERE number > 26")
     connection.close()
@@ -256,7 +256,7 @@ def test_stats(file: pathlib.Path, call: Call) -> None:
     done = call("stats", "--by", "model")
     assert done.code == 0
     assert done.out.splitlines()[:5] == [
-        "2 conversations, 4 turns, 2 calls (0 failed, 2 refused, 0 of them denied)",
+        "2 conversations, 4 turns, 2 calls (0 failed, 0 denied, 2 refused for another reason)",
         "Tokens: 480 input (400 of them from a provider's cache), 120 output (0 of them reasoning)",
         "Time: 6.0 s in models, 25 ms in tools",
         "Calls: 2 needed approval, 2 attempts after the first",

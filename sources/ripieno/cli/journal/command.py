@@ -11,7 +11,7 @@ from ripieno.assembly.configuration import Places
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
-from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, common, formats
+from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.journal.selection import find_conversation, journals, open_journal, path_of, read_since
 from ripieno.cli.journal.transcript import excerpt, heading, moment, transcript
@@ -32,7 +32,7 @@ _ABBREVIATED = 12
 def journal() -> None:
     """List, show, search, verify, fork and delete conversations.
 
-    The beginning of its identifier names a CONVERSATION. Without one, it is the conversation with the latest entry.
+    Name a CONVERSATION by the first characters of its identifier; the default is the latest.
 
     \b
     Example:
@@ -46,7 +46,7 @@ def journal() -> None:
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=Number(min=1),
     default=20,
     show_default=True,
     help="The maximum number of conversations.",
@@ -125,7 +125,7 @@ def show(*, conversation: str | None, full: bool, output: Format, file: pathlib.
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=Number(min=1),
     default=50,
     show_default=True,
     help="The maximum number of lines.",
@@ -250,7 +250,7 @@ def verify(*, anchored: pathlib.Path | None, output: Format, file: pathlib.Path 
         limit = (
             f"The anchor covers lines up to {anchor.number}."
             if anchored
-            else "Truncation can be detected only with --anchor."
+            else "To detect removed last lines, use --anchor."
         )
         click.echo(f"Verified {end.number} lines of {one.path}, none altered. ({limit})")
     else:
@@ -262,7 +262,7 @@ def verify(*, anchored: pathlib.Path | None, output: Format, file: pathlib.Path 
 
 @journal.command()
 @click.argument("conversation", required=False)
-@click.option("--at", "until", metavar="N", type=click.IntRange(min=1), help="The last message to copy.")
+@click.option("--at", "until", metavar="N", type=Number(min=1), help="The last message to copy.")
 @formats
 @journals
 @common
@@ -283,6 +283,7 @@ def fork(*, conversation: str | None, until: int | None, output: Format, file: p
     if output == "json":
         print_json(serialize(forked))
     else:
+        say(f"Copied {visible(summary.identifier)[:_ABBREVIATED]} to {forked.identifier[:_ABBREVIATED]}.")
         click.echo(forked.identifier)
 
 
@@ -303,7 +304,7 @@ def delete(*, conversations: tuple[str, ...], older_than: str | None, yes: bool,
       ripieno journal delete --older-than 90d --yes
     """
     if bool(conversations) == (older_than is not None):
-        raise click.UsageError("Name conversations or give --older-than, not both.")
+        raise click.UsageError("Name a conversation, or give --older-than.")
     with open_journal(file) as one:
         if older_than is None:
             selected = [one.find(name) for name in dict.fromkeys(conversations)]

@@ -36,7 +36,8 @@ def open_journal(file: pathlib.Path | None) -> Generator[Journal, None, None]:
     """An existing journal. Errors: ``InputError``."""
     path = path_of(file)
     if not path.exists():
-        raise InputError(f"There is no journal at {path}. To read another one, give --journal FILE.")
+        advice = " To read another one, give --journal FILE." if file is None else ""
+        raise InputError(f"There is no journal at {path}.{advice}")
     with Journal(path) as journal:
         yield journal
 

@@ -55,7 +55,7 @@ def stats(
             found = one.statistics(since=start, conversation=named)
     if output == "json":
         print_json(found.mapping())
-    elif not found.total.turns and not found.total.calls and not found.total.refused:
+    elif not found.conversations:
         click.echo(f"Nothing has been recorded{'' if since is None else ' since then'} in {path}.")
     else:
         _show(found, by)
@@ -63,10 +63,13 @@ def stats(
 
 def _show(found: Statistics, by: str | None) -> None:
     total = found.total
+    parts = [f"{total.errors} failed", f"{total.denied} denied"]
+    if others := total.refused - total.denied:
+        parts.append(f"{others} refused for another reason")
     click.echo(
         f"{count(found.conversations, 'conversation')}, {count(total.turns, 'turn')}, "
         f"{count(total.calls, 'call')} "
-        f"({total.errors} failed, {total.refused} refused, {total.denied} of them denied)"
+        f"({', '.join(parts)})"
     )
     click.echo(
         f"Tokens: {total.input_tokens} input ({total.cache_read_tokens} of them from a provider's cache), "
@@ -79,8 +82,8 @@ def _show(found: Statistics, by: str | None) -> None:
         "attempts after the first": total.retries,
         "with an unknown outcome": found.unfinished,
     }
-    if parts := [f"{number} {note}" for note, number in notes.items() if number]:
-        click.echo(f"Calls: {', '.join(parts)}")
+    if noted := [f"{number} {note}" for note, number in notes.items() if number]:
+        click.echo(f"Calls: {', '.join(noted)}")
     if found.categories:
         click.echo(f"Errors: {', '.join(f'{number} {visible(name)}' for name, number in found.categories.items())}")
     if found.tools:

@@ -20,6 +20,9 @@ SELECT substr(at, 1, 10), conversation, turn, tool, stage,
     body ->> '$.result.report.attempts', body ->> '$.result.report.cached'
 FROM lines WHERE stage IN ('finished', 'refused') AND at >= ? AND conversation = coalesce(?, conversation)
 """
+_CONVERSATIONS = """
+SELECT count(DISTINCT conversation) FROM lines WHERE at >= ? AND conversation = coalesce(?, conversation)
+"""
 _STAGES = """
 SELECT stage, count(*) FROM lines WHERE at >= ? AND conversation = coalesce(?, conversation) GROUP BY stage
 """
@@ -150,7 +153,7 @@ def compute(connection: sqlite3.Connection, *, since: str = "", conversation: st
             tools[tool].call(row)
     stages: dict[str, int] = dict(connection.execute(_STAGES, asked))
     return Statistics(
-        conversations=len(conversations),
+        conversations=connection.execute(_CONVERSATIONS, asked).fetchone()[0],
         unfinished=max(stages.get("started", 0) - ran, 0),
         asked=stages.get("asked", 0),
         total=total,
