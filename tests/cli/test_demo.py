@@ -189,10 +189,10 @@ def test_a_rehearsal_says_what_it_wants_and_warns_of_what_it_does_not_get(user: 
         assert (other.returncode, "I look around first." in other.stdout) == (0, True)
         warnings = [process.stderr.readline() for _ in range(2)]
         assert "does not offer clock__tell_time, count_lines, which the score 'demo' calls" in warnings[0]
-        assert "begins with 'Hello'" in warnings[1]
+        assert "asked 'Hello'; the score" in warnings[1]
         assert question in warnings[1]
         # Whoever does as it says is not warned of, and hears it to its end.
-        user.configure(configuration + '[confirmation]\napprove = ["io.write_file"]\n')
+        user.configure(configuration)
         (user.workspace / "README.rst").write_text("A title\n")
         path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         asked = user.call("ask", "-m", "rehearsed/demo", question, PATH=path)

@@ -107,4 +107,4 @@ def test_whoever_rehearses_it_is_told_of_bundled_ensembles_only(tmp_path: pathli
     )
     wanted = wanted_ensembles(score, loaded)
     assert {one.name for one in wanted} == set(score.setup.configuration["ensembles"]["enabled"])
-    assert all(one.folder is None for one in wanted)
+    assert not any(one.added for one in wanted)

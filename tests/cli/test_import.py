@@ -97,7 +97,7 @@ def test_cursor(bring: Call, user: User) -> None:
     assert read(user, "linear")["connection"]["transport"] == "http"
     assert "HOME=" not in done.out
     assert "linear: auth: " in done.out
-    assert 'transport = "http" is a guess' in done.out
+    assert 'assumed: transport = "http"' in done.out
 
 
 def test_vscode(bring: Call, user: User) -> None:

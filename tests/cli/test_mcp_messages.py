@@ -84,7 +84,7 @@ def test_a_required_server_that_does_not_start_is_told_once(call: Call, user: Us
     done = call("doctor")
     assert done.code == exit_codes.INPUT
     assert done.out.count("Ensemble 'ghost'") == 1
-    assert done.out.splitlines().count("  last words") == 1
+    assert done.out.splitlines().count("    last words") == 1
 
 
 def test_variables_that_are_named_and_not_set(call: Call, user: User, monkeypatch: pytest.MonkeyPatch) -> None:

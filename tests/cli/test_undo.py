@@ -35,7 +35,7 @@ def test_several_are_taken_back_latest_first(changed: Call, user: User) -> None:
     assert (user.workspace / "notes/todo").read_text() == "one two"
     done = changed("undo", "9")
     assert done.code == 0
-    assert done.out.endswith("There were only 1.\n")
+    assert done.out.endswith("Undone: 1 of 9. No more changes are recorded.\n")
     assert list(user.workspace.iterdir()) == []
     done = changed("undo")
     assert (done.code, done.out) == (1, f"There is nothing to undo in {user.workspace}.\n")
@@ -59,7 +59,7 @@ def test_what_has_changed_since_is_refused(changed: Call, user: User) -> None:
 def test_the_list_says_what_n_would_take_back(changed: Call) -> None:
     done = changed("undo", "--list")
     lines = done.out.splitlines()
-    assert lines[0].split() == ["N", "TIME", "TOOL", "CHANGED"]
+    assert lines[0].split() == ["N", "TIME", "(UTC)", "TOOL", "CHANGED"]
     assert [(line.split()[0], line.split("  ")[-1].strip()) for line in lines[1:]] == [
         ("1", "- notes/todo"),
         ("2", "~ notes/todo"),
@@ -136,7 +136,7 @@ def test_mistakes_are_said(call: Call, user: User, tmp_path: pathlib.Path) -> No
     for arguments in (("0",), ("x",), ("--list", "--skip"), ("2", "--to", "here"), ("--to", "here")):
         done = call("undo", *arguments)
         assert (done.code, done.out) == (2, "")
-    assert "There is no mark 'here'. There are no marks." in done.err
+    assert "There are no marks, so no 'here'." in done.err
     done = call("--workspace", str(tmp_path), "undo")
     assert done.code == 2
     assert "it contains your state folder" in done.err

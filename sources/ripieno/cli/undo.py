@@ -11,7 +11,7 @@ import click
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers
-from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.options import Format, Number, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, ToolFault
@@ -23,7 +23,7 @@ _LISTED = 50
 
 
 @click.command()
-@click.argument("count", metavar="[N]", required=False, type=click.IntRange(min=1))
+@click.argument("count", metavar="[N]", required=False, type=Number(min=1))
 @click.option("--list", "listing", is_flag=True, help="List the last N changes (default 50), and undo none.")
 @click.option("--to", "mark", metavar="MARK", help="Undo all changes since the tool checkpoint set this mark.")
 @click.option("--skip", is_flag=True, help="Skip changes that cannot be undone, and list them.")
@@ -79,7 +79,7 @@ def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | No
     if output == "table" and barred and not skip:
         click.echo(clean(_skip_advice((count or 1) - len(done) + 1, mark)))
     elif output == "table" and len(done) < (count or 1) and mark is None:
-        click.echo(f"There were only {len(done)}.")
+        click.echo(f"Undone: {len(done)} of {count}. No more changes are recorded.")
     # With a mark, there may be nothing to do. Skipped changes fail only if nothing else was undone.
     if (not done and mark is None) or (barred and (not skip or barred == done)):
         raise click.exceptions.Exit(exit_codes.REFUSED)
@@ -130,7 +130,7 @@ def _show_list(entries: Sequence[UndoEntry], output: Format) -> None:
         what = _summary(entry.steps) if entry.steps else f"mark: {entry.label}"
         what += "" if entry.kept else " (cannot be undone: too large to record)"
         rows.append((str(number) if entry.steps else "", _time(entry), entry.cause.tool, what))
-    print_table(("N", "TIME", "TOOL", "CHANGED"), rows)
+    print_table(("N", "TIME (UTC)", "TOOL", "CHANGED"), rows)
 
 
 def _show(one: Undone) -> None:

@@ -55,8 +55,6 @@ def test_it_shows_what_is_sent_and_what_is_lost(call: Call, user: User) -> None:
     [
         (("set_labels", "--protocol", "anthropic"), "ripieno explain tagged.set_labels"),
         (("tagged.set_labels", "--protocol", "anthropics"), "anthropic"),
-        (("tagged.set_labels",), "--protocol"),
-        (("tagged.set_labels",), "anthropic, gemini, openai-chat, openai-responses"),
         (("tagged.set_labels", "--protocol", "gemini", "--strict"), "leave out --strict"),
     ],
 )

@@ -181,9 +181,10 @@ def test_ensembles_that_do_not_play_say_why(call: Call, user: User) -> None:
     user.configure('[ensembles]\nenabled = ["io", "far"]\n')
     done = call("ensembles")
     assert done.code == 0, done.err
-    rows = {line.split()[0]: line for line in done.out.splitlines()[1:]}
+    rows = {line.split()[0]: line for line in done.out.partition("\n\n")[0].splitlines()[1:]}
     assert [rows[name].split()[1] for name in ("io", "far", "echo", "off")] == ["yes", "yes", "no", "no"]
-    assert 'To add it: include = ["echo"]' in rows["echo"]
+    assert f'To add it: include = ["NAME"] under [ensembles], in {user.configuration / "config.toml"}.' in done.out
+    assert "Available" not in rows["echo"]
     assert "enabled = false" in rows["off"]
     assert rows["far"].split()[2] == "mcp"
     listed = {one["name"]: one for one in json.loads(call("ensembles", "--format", "json").out)["ensembles"]}

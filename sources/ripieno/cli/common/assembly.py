@@ -122,9 +122,19 @@ def absence(loaded: LoadedConfiguration, name: str) -> str:
     if name in loaded.known:
         if not loaded.known.outlines[name].enabled:
             return f"Disabled: enabled = false in {loaded.known.outlines[name].file}."
-        return f'Available, not enabled. To add it: include = ["{name}"] under [ensembles].'
+        return f"Available, not enabled. {how_to_include(name)}"
     reasons = [one.reason for one in loaded.left_out if one.name == name]
     return f"Not loaded: {reasons[0]}." if reasons else ""
+
+
+def is_available(loaded: LoadedConfiguration, name: str) -> bool:
+    """Whether an ensemble is not enabled only because nothing selects it."""
+    return name in loaded.known and loaded.known.outlines[name].enabled
+
+
+def how_to_include(name: str) -> str:
+    """The setting that adds an ensemble, with its file."""
+    return f'To add it: include = ["{name}"] under [ensembles], in {Places.of_user().configuration / "config.toml"}.'
 
 
 def owner_of(loaded: LoadedConfiguration, name: str) -> str | None:

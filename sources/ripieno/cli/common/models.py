@@ -16,8 +16,8 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _VARIABLES_ONLY = re.compile(r"(?:\{env:[^{}]*\}|:)*")
 
 
-def require_model(assembly: Assembly, model: str | None, agent: str | None) -> None:
-    """Checks that a model is configured, before anything is connected.
+def require_model(assembly: Assembly, model: str | None, agent: str | None, *, command: str) -> None:
+    """Checks that a model is configured, before anything is connected. ``command`` needs it, such as ``resume``.
 
     Errors: ``InputError`` that explains how to configure one; those of ``Assembly.access_model`` and ``access_agent``.
     """
@@ -26,7 +26,7 @@ def require_model(assembly: Assembly, model: str | None, agent: str | None) -> N
     chosen = model or (assembly.access_agent(agent).model if agent is not None else None)
     chosen = chosen or assembly.configuration.model
     if chosen is None:
-        raise InputError(_how_to_configure(assembly.loaded))
+        raise InputError(_how_to_configure(assembly.loaded, command))
     assembly.access_model(chosen)
 
 
@@ -82,19 +82,22 @@ def bundled_examples(prompt: str) -> list[str]:
     return examples(load_configuration({}).providers, prompt)
 
 
-def _how_to_configure(loaded: LoadedConfiguration) -> str:
+def _how_to_configure(loaded: LoadedConfiguration, command: str) -> str:
     file = Places.of_user().configuration / "config.toml"
     protocols: Sequence[str] = sorted(loaded.registry.protocols)
     first = next(iter(loaded.providers), "mine")
+    chosen = [f"ripieno {command} -m PROVIDER/MODEL   # to list the providers: ripieno providers"]
+    if command == "ask":
+        chosen = examples(loaded.providers)
     lines = [
         "No model is configured. Name one with -m:",
-        *(f"  {line}" for line in examples(loaded.providers)),
+        *(f"  {line}" for line in chosen),
         f"or permanently, in {file}:",
         "  [model]",
         f'  default = "{first}/MODEL"',
         "For a server of your own, add a table there (protocols: " + ", ".join(protocols) + "):",
         "  [providers.mine]",
-        f'  protocol = "{protocols[-1] if protocols else "NAME"}"',
+        '  protocol = "openai-chat"',
         '  base_url = "http://localhost:8000/v1"',
         '  api_key = "{env:MINE_KEY}"          # leave it out if it needs no key',
     ]

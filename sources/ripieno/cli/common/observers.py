@@ -29,7 +29,7 @@ def logged(command: Command) -> Command:
         "--log-format",
         "log",
         type=click.Choice(("text", "json")),
-        help="Log each answer, call and end of a run on standard error, in one line.",
+        help="Log each answer, call and end of a run on standard error, in one line. Off by default.",
     )(command)
 
 

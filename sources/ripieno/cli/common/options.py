@@ -15,6 +15,12 @@ EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
 FOLDER = click.Path(file_okay=False, path_type=pathlib.Path)
 
 
+class Number(click.IntRange):
+    """The type of options that are whole numbers in a range."""
+
+    name = "number"
+
+
 @dataclasses.dataclass(slots=True)
 class Settings:
     """The values of the common options. ``workspace`` is absolute."""
@@ -53,8 +59,8 @@ def common(command: Command) -> Command:
             metavar="NAME",
             callback=_keep,
             expose_value=False,
-            help="Enable the ensembles of this profile instead of the configured ones: minimal, standard, full, "
-            "swe-agent, openhands, or your own.",
+            help="Enable the ensembles of this profile instead of the configured ones: starter (the default), minimal, "
+            "standard, full, swe-agent, openhands, custom, or your own.",
         ),
         click.option(
             "--workspace",
@@ -83,6 +89,14 @@ def formats(command: Command) -> Command:
         show_default=True,
         help="The output format.",
     )(command)
+
+
+def protocols(text: str = "The wire format.", *, default: str | None = None) -> Callable[[Command], Command]:
+    """Adds ``--protocol``. The help lists the bundled wire formats; plugins may add others."""
+    known = "Bundled: anthropic, gemini, openai-chat, openai-responses, prompted."
+    return click.option(
+        "--protocol", metavar="P", default=default, show_default=default or False, help=f"{text} {known}"
+    )
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

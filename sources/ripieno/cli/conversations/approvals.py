@@ -72,8 +72,8 @@ def list_(output: Format) -> None:
         for paused in waiting
         for one in paused.conversation.waiting
     ]
-    caller = ["caller"] if callers else []
-    print_table(["conversation", "call", "tool", "state", "since", *caller, "began with"], rows)
+    caller = ["CALLER"] if callers else []
+    print_table(["CONVERSATION", "CALL", "TOOL", "STATE", "SINCE (UTC)", *caller, "BEGINS WITH"], rows)
 
 
 @approvals.command()

@@ -13,7 +13,7 @@ from ripieno.canisters.contents import text_of
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import ReportingAssembly
 from ripieno.cli.common.main import run_async, say
-from ripieno.cli.common.options import FILE
+from ripieno.cli.common.options import FILE, Number
 from ripieno.conducting.observers.console import Renderer
 from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.cassettes.assembly import CassetteAssembly
@@ -26,7 +26,7 @@ NAMES = ("record", "replay", "fork", "speed", "lenient")
 _OPTIONS = (
     click.option("--record", metavar="FILE", type=FILE, help="Record everything in a new cassette."),
     click.option("--replay", metavar="FILE", type=FILE, help="Replay a cassette, without key, network or tools."),
-    click.option("--fork", metavar="N", type=click.IntRange(0), help="Replay N answers, then continue live."),
+    click.option("--fork", metavar="N", type=Number(0), help="Replay N answers, then continue live."),
     click.option("--speed", metavar="X", type=float, help="Replay with the recorded timing, X times as fast."),
     click.option("--lenient", is_flag=True, help="Replay even if requests differ from the recorded ones."),
 )

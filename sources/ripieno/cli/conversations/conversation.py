@@ -95,7 +95,8 @@ class Wanted:
             grants=keeper.store.grants,
             watchers=self.watchers,
         )
-        require_model(assembly, self.model, self.agent)
+        context = click.get_current_context(silent=True)
+        require_model(assembly, self.model, self.agent, command="ask" if context is None else context.info_name or "")
         return assembly
 
     def renderer(self) -> Renderer:

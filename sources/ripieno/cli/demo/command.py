@@ -14,7 +14,7 @@ from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBeg
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.models import bundled_examples
-from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.common.options import Number, Settings, common, pass_settings, protocols
 from ripieno.cli.conversations.cassettes import cassette_options, open_cassette
 from ripieno.cli.demo.scores import ENSEMBLES, find_score
 from ripieno.cli.demo.stage import DemoStage, replay_demo
@@ -40,12 +40,12 @@ HTTP, wire formats, tools, files, and every result that the model quotes."""
     show_default=True,
     help="The name of a bundled score, or the path of a file.",
 )
-@click.option("--protocol", metavar="P", help="Use only this wire format; all by default.")
+@protocols("Use only this wire format; all by default.")
 @click.option(
     "--sandbox",
     "tier",
     metavar="TIER",
-    type=click.IntRange(1, 2),
+    type=Number(1, 2),
     help="The sandbox tier for programs: 1 (kernel) or 2 (bubblewrap). Default: the highest available.",
 )
 @cassette_options

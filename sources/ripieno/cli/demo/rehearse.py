@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import click
 
-from ripieno.assembly.configuration import load_configuration
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.cli.common.main import Interrupted, run_async, say
-from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.common.options import Number, Settings, common, pass_settings
 from ripieno.cli.common.tables import print_table
 from ripieno.cli.demo.scores import WantedEnsemble, find_score, wanted_ensembles
 from ripieno.conducting.observers.console import clean
@@ -24,7 +24,7 @@ from ripieno.testing.scores import Score
 
 @click.command()
 @click.argument("score")
-@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="The port; a free one by default.")
+@click.option("--port", metavar="N", type=Number(0, 65535), default=0, help="The port; a free one by default.")
 @common
 @pass_settings
 def rehearse(settings: Settings, score: str, port: int) -> None:
@@ -57,7 +57,9 @@ async def _serve(score: Score, protocols: list[Protocol], port: int, wanted: Seq
         click.echo("To use it from an SDK, set one of these; any key is accepted:")
         for protocol in {protocol.sdk: protocol for protocol in reversed(protocols)}.values():
             click.echo(f"  export {_variables(url, protocol)}")
-        click.echo(f'To use it from ripieno, configure:\n  [providers.rehearsed]\n  protocol = "{protocols[-1].name}"')
+        file = Places.of_user().configuration / "config.toml"
+        click.echo(clean(f"To use it from ripieno, add to {file}:"))
+        click.echo(f'  [providers.rehearsed]\n  protocol = "{protocols[-1].name}"')
         click.echo(f'  base_url = "{base_url(url, protocols[-1])}"')
         _print_needs(score, wanted)
         await asyncio.Event().wait()
@@ -71,15 +73,19 @@ def _variables(url: str, protocol: Protocol) -> str:
 
 
 def _print_needs(score: Score, wanted: Sequence[WantedEnsemble]) -> None:
-    folders = list(dict.fromkeys(one.folder for one in wanted if one.folder is not None))
-    if folders:
-        click.echo(clean(f"  [ensembles]\n  paths = {json.dumps(folders, ensure_ascii=False)}"))
+    files = [one.file for one in wanted if one.added]
+    if files:
+        click.echo(clean(f"  [ensembles]\n  paths = {json.dumps(files, ensure_ascii=False)}"))
+    approve = score.setup.configuration.get("confirmation", {}).get("approve", ())
+    if approve:
+        click.echo("  # The score's calls that change something. Without these lines, you are asked: answer y.")
+        click.echo(clean(f"  [confirmation]\n  approve = {json.dumps(list(approve), ensure_ascii=False)}"))
     click.echo(clean(f"Then: ripieno ask -m rehearsed/{score.name} {shlex.quote(score.prompt or '...')}"))
     if wanted:
         click.echo("The score calls these tools, so the client must offer them:")
         print_table((), [("", one.name, ", ".join(one.tools), one.file) for one in wanted])
     own = os.path.dirname(sys.executable)
-    if folders and os.path.dirname(shutil.which("python") or "") != own:
+    if files and os.path.dirname(shutil.which("python") or "") != own:
         click.echo(clean(f"One of them is a server that needs this `python`: export PATH={own}:$PATH"))
     if score.prompt:
         click.echo(clean(f"The score expects this prompt: {score.prompt}"))

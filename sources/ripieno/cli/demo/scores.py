@@ -31,12 +31,12 @@ def find_score(name: str) -> Score:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class WantedEnsemble:
-    """An ensemble, and the tools that a score calls in it. ``folder`` must be configured to have them."""
+    """An ensemble, and the tools that a score calls in it. ``added``: its file must be configured to have them."""
 
     name: str
     tools: tuple[str, ...]
     file: str
-    folder: str | None = None
+    added: bool = False
 
 
 def wanted_ensembles(score: Score, loaded: LoadedConfiguration) -> tuple[WantedEnsemble, ...]:
@@ -52,6 +52,7 @@ def wanted_ensembles(score: Score, loaded: LoadedConfiguration) -> tuple[WantedE
             del left[name]
         if tools:
             file = descriptor.file or "in the configuration"
-            folder = descriptor.folder if descriptor.layer == "demo" else None
-            wanted.append(WantedEnsemble(name=descriptor.name, tools=tools, file=file, folder=folder))
+            wanted.append(
+                WantedEnsemble(name=descriptor.name, tools=tools, file=file, added=descriptor.layer == "demo")
+            )
     return (*wanted, *([WantedEnsemble(name="?", tools=tuple(left), file="")] if left else []))

@@ -1,5 +1,6 @@
 """``ripieno doctor``: layers, trust, plugins, providers, ensembles and their failures in one place."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers, project_of
+from ripieno.cli.common.assembly import how_to_include, load_layers, project_of
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import count, print_json, print_table
@@ -47,7 +48,7 @@ def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> N
     if output == "json":
         print_json(facts)
     else:
-        _print(facts)
+        _print(facts, connected=connect)
     if facts["failures"]:
         raise click.exceptions.Exit(exit_codes.INPUT)
 
@@ -63,7 +64,7 @@ def _show_policy(loaded: LoadedConfiguration, trials: Mapping[str, Trial], outpu
         _print_policy(facts)
 
 
-def _print(facts: Mapping[str, Any]) -> None:
+def _print(facts: Mapping[str, Any], *, connected: bool) -> None:
     ensembles: Sequence[Mapping[str, Any]] = facts["ensembles"]
     for title in ("versions", "places"):
         _table(title.capitalize(), (), list(facts[title].items()))
@@ -73,7 +74,13 @@ def _print(facts: Mapping[str, Any]) -> None:
         (one["name"], one["protocol"], _keys(one), one["base_url"] or _cloud_address(one)) for one in facts["providers"]
     ]
     _table("Providers", ("NAME", "PROTOCOL", "KEY", "BASE URL"), providers)
-    _table("Ensembles", ("NAME", "READY", "TOOLS", "LAYER", "WHY"), [_ensemble(one) for one in ensembles])
+    _table(
+        "Ensembles",
+        ("NAME", "READY" if connected else "ENABLED", "TOOLS", "LAYER", "DESCRIPTION"),
+        [_ensemble(one) for one in ensembles],
+    )
+    if any(one["ready"] is False and not one["failed"] and one["available"] for one in ensembles):
+        click.echo(clean(how_to_include("NAME")))
     for one in ensembles:
         # The table has the first line only. Failures of required ensembles are at the end.
         lines = (one["reason"] or "").splitlines() if one["failed"] and not one["required"] else []
@@ -82,10 +89,10 @@ def _print(facts: Mapping[str, Any]) -> None:
     _list("Variables that are not set", absent)
     left_out = [f"{one['name']}.{tool}: {why}." for one in ensembles for tool, why in one["left_out"].items()]
     _list("Unavailable tools", left_out)
-    connected = [one for one in ensembles if one["connection"] is not None]
+    connections = [one for one in ensembles if one["connection"] is not None]
     headers = ("NAME", "TRANSPORT", "PROTOCOL", "ERA", "SERVER", "SECONDS")
-    _table("Connections", headers, [_connection(one["name"], one["connection"], one["seconds"]) for one in connected])
-    for one in connected:
+    _table("Connections", headers, [_connection(one["name"], one["connection"], one["seconds"]) for one in connections])
+    for one in connections:
         _list(f"Last lines of the standard error of {one['name']}", one["connection"].get("complaints", ()))
     pins = [_pin(one["name"], one["pins"]) for one in ensembles if one["pins"] is not None]
     _table("Pins", ("NAME", "PIN", "STATE", "NEXT COMMAND"), pins)
@@ -108,10 +115,10 @@ def _summary(lost: Sequence[str]) -> str:
 
 def _print_layers(facts: Mapping[str, Any]) -> None:
     layers = [
-        (one["name"] + ("" if one["trusted"] else " (not trusted)"), str(len(one["files"])), ", ".join(one["folders"]))
+        (one["name"] + ("" if one["trusted"] else " (not trusted)"), ", ".join(one["folders"]))
         for one in facts["layers"]
     ]
-    _table("Layers (each overrides the one before it)", ("LAYER", "FILES", "FOLDERS"), layers)
+    _table("Layers (each overrides the one before it)", ("LAYER", "FOLDERS"), layers)
     configuration, project = facts["configuration"], facts["project"]
     click.echo(clean(f"Configuration: {', '.join(configuration['files']) or 'none'}"))
     click.echo(clean(f"Model: {configuration['model'] or 'none; set default under [model], or use -m'}"))
@@ -120,7 +127,8 @@ def _print_layers(facts: Mapping[str, Any]) -> None:
 
 
 def _ensemble(one: Mapping[str, Any]) -> Sequence[str]:
-    why = "; ".join(text for text in (one["reason"], *one["alerts"]) if text)
+    about = one["reason"] if one["failed"] or not one["available"] else one["description"]
+    why = "; ".join(text for text in (about, *one["alerts"]) if text)
     tools = "" if one["tools"] is None else str(one["tools"])
     return one["name"], "yes" if one["ready"] else "no", tools, one["layer"], brief(why, 1000)
 
@@ -149,7 +157,7 @@ def _list(title: str, lines: Sequence[str]) -> None:
     if lines:
         click.echo(f"\n{title}")
         for line in lines:
-            click.echo(clean(f"  {line}"))
+            click.echo(clean(textwrap.indent(line, "  ")))
 
 
 def _sandbox_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:

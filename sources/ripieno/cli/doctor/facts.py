@@ -15,7 +15,7 @@ from ripieno.assembly.plugins import PluginStatus
 from ripieno.assembly.trust import Project, TrustStore
 from ripieno.cli.check.checks import OF_DOCTOR
 from ripieno.cli.check.needs import absent_variables
-from ripieno.cli.common.assembly import absence, left_out_mappings
+from ripieno.cli.common.assembly import absence, is_available, left_out_mappings
 from ripieno.cli.common.findings import Subject, find_problems
 from ripieno.cli.common.group import version
 from ripieno.cli.common.models import has_cloud_credentials, show_address, variables_of
@@ -163,6 +163,8 @@ def _ensemble(
         "file": descriptor.file,
         "ready": ready,
         "reason": trial.reason if selected else absence(loaded, name),
+        "description": descriptor.description,
+        "available": is_available(loaded, name),
         "failed": selected and not ready,
         "required": descriptor.required,
         "tools": len(trial.names) if name in trials else None,

@@ -233,7 +233,7 @@ def _show(outcome: Outcome) -> None:
         for path, one in outcome.made
     ]
     if rows:
-        print_table(("server", "ensemble", "transport", "file", "variables"), rows)
+        print_table(("SERVER", "ENSEMBLE", "TRANSPORT", "FILE", "VARIABLES"), rows)
 
 
 def _remarks(
@@ -242,7 +242,7 @@ def _remarks(
     made = [one for _, one in outcome.made]
     notes = [f"  {one.ensemble}: {note}" for one in made for note in one.notes]
     if notes:
-        yield "\nChanged or left out:"
+        yield "\nAssumed, changed or left out:"
         yield from notes
     wanted: dict[str, list[str]] = {}
     for one in made:
@@ -271,5 +271,7 @@ def _next(names: Sequence[str], loaded: LoadedConfiguration, folder: pathlib.Pat
         yield f'\nTo enable them, add their folder to a configuration: paths = ["{folder}"] under [ensembles].'
     elif enabled is not None and not set(names) <= set(enabled):
         yield f"\nTo enable them, add to enabled under [ensembles]: {', '.join(names)}"
-    check = shlex.join(["ripieno", "check", str(folder)]) if named else "ripieno check"
-    yield f"\nNow try: {check}\n         ripieno tools -e {names[0]}"
+    if named:
+        yield f"\nNow try: {shlex.join(['ripieno', 'check', str(folder)])}"
+    else:
+        yield f"\nNow try: ripieno check\n         ripieno tools -e {names[0]}"

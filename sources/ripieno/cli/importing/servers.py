@@ -93,8 +93,12 @@ def find_entries(document: Any) -> tuple[ServerEntry, ...]:
                 ServerEntry(name=name, place=place, table=table, inputs=inputs, disabled=disabled, events=events)
             )
     if not found:
-        what = f"{' and '.join(places)} {'are' if len(places) > 1 else 'is'} empty" if places else "there are none"
-        raise InputError(f"no servers: {what}. Expected: {_EXPECTED}.")
+        what = (
+            f"has no servers: {' and '.join(places)} {'are' if len(places) > 1 else 'is'} empty"
+            if places
+            else "has no servers"
+        )
+        raise InputError(f"{what}. Expected: {_EXPECTED}.")
     return tuple(found)
 
 
@@ -186,7 +190,7 @@ def _transport(reader: "_Reader", entry: ServerEntry) -> Transport:
     events = url != "httpUrl" and (path.endswith("/sse") or (url == "url" and entry.events))
     guess: Transport = "sse" if events else "http"
     if url != "httpUrl":
-        reader.notes.append(f'the type of its url is not given: transport = "{guess}" is a guess')
+        reader.notes.append(f'assumed: transport = "{guess}", since the type of its url is not given')
     return guess
 
 

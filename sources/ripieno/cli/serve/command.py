@@ -12,7 +12,7 @@ from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
-from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.common.options import Number, Settings, common, pass_settings
 from ripieno.cli.serve.common import approvable, approving, check_approvals, leave_input, read_key, report_logs
 from ripieno.cli.serve.responses import key, responses
 
@@ -56,7 +56,7 @@ serve.add_command(key)
 @approvable
 @click.option("--host", metavar="ADDRESS", help=f"http: the address to listen on.  [default: {HOST}]")
 @click.option(
-    "--port", metavar="N", type=click.IntRange(0, 65535), help=f"http: the port; 0 for any free one.  [default: {PORT}]"
+    "--port", metavar="N", type=Number(0, 65535), help=f"http: the port; 0 for any free one.  [default: {PORT}]"
 )
 @click.option(
     "--key-variable",

@@ -23,7 +23,7 @@ from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
-from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.common.options import Number, Settings, common, pass_settings
 from ripieno.cli.serve.common import (
     approvable,
     approving,
@@ -88,9 +88,7 @@ class _Served:
     help="Offer the tools of this ensemble in every request, and run them here.",
 )
 @approvable
-@click.option(
-    "--max-turns", metavar="N", type=click.IntRange(1), help="The maximum number of model turns in one request."
-)
+@click.option("--max-turns", metavar="N", type=Number(1), help="The maximum number of model turns in one request.")
 @click.option(
     "--hide-calls", is_flag=True, help="Hide calls that run here, for clients that would run every call they see."
 )
@@ -104,13 +102,13 @@ class _Served:
 @click.option(
     "--port",
     metavar="N",
-    type=click.IntRange(0, 65535),
+    type=Number(0, 65535),
     default=PORT,
     show_default=True,
     help="The port; 0 for any free one.",
 )
 @click.option(
-    "--workers", metavar="N", type=click.IntRange(1, 256), default=1, show_default=True, help="The number of processes."
+    "--workers", metavar="N", type=Number(1, 256), default=1, show_default=True, help="The number of processes."
 )
 @click.option("--grace", metavar="SECONDS", type=float, help="Seconds for open answers after a signal.  [default: 5]")
 @click.option(

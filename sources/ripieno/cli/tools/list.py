@@ -13,6 +13,8 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters.controls import Rules
 from ripieno.cli.common.assembly import (
     absence,
+    how_to_include,
+    is_available,
     left_out_mappings,
     load_layers,
     load_valid_layers,
@@ -21,8 +23,9 @@ from ripieno.cli.common.assembly import (
     select_ensembles,
 )
 from ripieno.cli.common.main import run_async, say
-from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings, protocols
 from ripieno.cli.common.tables import described, print_json, print_table
+from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
@@ -37,7 +40,7 @@ _ASKS = {"run": "no", "ask": "yes", "deny": "denied", "depends": "depends"}
 @click.command()
 @click.option("--ensemble", "-e", "names", metavar="E", multiple=True, help="List only the tools of this ensemble.")
 @click.option("--all", "everything", is_flag=True, help="List unavailable tools as well, with the reasons.")
-@click.option("--protocol", metavar="P", help="List what this wire format sends; with --format json, verbatim.")
+@protocols("List what this wire format sends; with --format json, verbatim.")
 @click.option("--strict", is_flag=True, help="As sent in strict mode, in which the provider enforces the schemas.")
 @formats
 @common
@@ -48,14 +51,15 @@ def tools(
     """List the tools that are offered to a model.
 
     NAME is the name for the model, TOOL the name in the configuration and in commands. ASKS says whether a call runs,
-    asks first, is denied, or depends on its arguments. STRICT says whether a provider can enforce the tool's schema.
+    asks first, is denied, or depends on its arguments. With --protocol and --strict, a column STRICT
+    says whether a provider can enforce the tool's schema.
 
     \b
     Example:
       ripieno tools
       ripieno tools --ensemble io --format json
       ripieno tools --all
-      ripieno tools --protocol P --strict
+      ripieno tools --protocol openai-chat --strict
     """
     loaded = load_layers(settings)
     wire = resolve_wire(loaded, protocol, strict=strict) if strict or protocol is not None else None
@@ -190,11 +194,20 @@ def ensembles(settings: Settings, output: Format) -> None:
                 "yes" if descriptor.name in enabled else "no",
                 _count(descriptor),
                 descriptor.layer,
-                described(descriptor.description) if descriptor.name in enabled else absence(loaded, descriptor.name),
+                described(descriptor.description)
+                if is_available(loaded, descriptor.name)
+                else absence(loaded, descriptor.name),
             )
             for descriptor in known
+        ]
+        + [
+            (one.name, "no", "", one.layer, f"Not loaded: {one.reason}.")
+            for one in loaded.left_out
+            if not one.name.startswith("[")
         ],
     )
+    if any(is_available(loaded, name) for name in others):
+        click.echo(clean(f"\n{how_to_include('NAME')}"))
 
 
 def _count(descriptor: EnsembleDescriptor) -> str:

@@ -106,6 +106,8 @@ class Renderer:
                 self.note(_result(event), "red" if event.result.error is not None else "green")
             case Alert():
                 self.note(f"! {f'{event.tool}: ' if event.tool else ''}{clean(event.message)}", "yellow")
+            case ConductEnded(finish="open"):
+                self.note(f"! The run waits for you, after {_count(event.turns, 'turn')}.", "yellow")
             case ConductEnded(finish=finish) if finish not in _SILENT:
                 self.note(f"! The run ended with {finish!r} after {_count(event.turns, 'turn')}.", "yellow")
             case _:

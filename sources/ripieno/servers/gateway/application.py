@@ -109,11 +109,11 @@ def _metrics(observer: RequestObserver, *, wanted: bool) -> Response:
     if observer.metrics is not None:
         return Response(observer.metrics.text(), media_type=observer.metrics.media_type)
     why = (
-        "Install them: pip install 'ripieno[otel]'."
+        "Their library is not installed. To install it: pip install 'ripieno[otel]'."
         if wanted
         else "They are disabled: metrics = false under [gateway]."
     )
-    return _json(plain(Refusal(status=404, message=f"There are no metrics here. {why}")), 404)
+    return _json(plain(Refusal(status=404, message=f"The gateway records no metrics. {why}")), 404)
 
 
 def _refuse(routes: Mapping[str, Protocol], observer: RequestObserver, path: str, refusal: Refusal) -> bytes:

@@ -10,7 +10,7 @@ from ripieno.exceptions import InputError
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 #: Connections that the system keeps until they are accepted.
 BACKLOG = 2048
-_KEY = "Name one with --key-variable NAME; `ripieno serve key` makes one."
+_KEY = "Set one, such as export SERVE_KEY=$(openssl rand -hex 32), and name it: --key-variable SERVE_KEY."
 
 
 def is_loopback(host: str) -> bool:

@@ -92,8 +92,8 @@ class _Warnings:
         prompt = next((text_of(one.content) for one in asked.canisters if isinstance(one, UserCanister)), "")
         if self._score.prompt and prompt.strip() != self._score.prompt.strip():
             self._issue(
-                f"A client begins with {brief(prompt)!r} and gets the same answers, "
-                f"but the score {self._score.name!r} expects {self._score.prompt!r}."
+                f"A client asked {brief(prompt)!r}; the score {self._score.name!r} expects {self._score.prompt!r}, and "
+                "answers as if it had."
             )
 
     def _issue(self, text: str) -> None:

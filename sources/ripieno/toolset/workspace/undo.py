@@ -54,8 +54,8 @@ def choose(journal: UndoLog, count: int, *, to: str | None = None) -> list[UndoE
             chosen.append(entry)
     if to is not None:
         labels = sorted({entry.label for entry in journal.entries() if entry.label})
-        known = f"Marks: {', '.join(labels)}." if labels else "There are no marks."
-        raise InputError(f"There is no mark {to!r}. {known}")
+        known = f"There is no mark {to!r}. Marks: {', '.join(labels)}."
+        raise InputError(known if labels else f"There are no marks, so no {to!r}.")
     return chosen
 
 

@@ -182,7 +182,7 @@ class Walk:
         return PermissionFault(
             message,
             code="outside_workspace",
-            suggestion="Only paths beneath the workspace can be used; it is '.' itself.",
+            suggestion="Only paths beneath the workspace can be used; '.' is the workspace.",
         )
 
     def _enter(self, name: str) -> bool:
