@@ -169,7 +169,7 @@ async def test_nobody_there_names_the_key_to_set() -> None:
     answer = await RulesConfirmer().confirm(request())
     assert answer == Deny(
         "No one can approve it here (its effect is write). "
-        'The user can allow it with approve = ["mine.erase"] under [confirmation].'
+        'The user can allow it with approve = ["mine.erase"] under [confirmation], or in Rules(approve=...).'
     )
 
 

@@ -145,11 +145,21 @@ def test_trust_lists_what_it_covers_and_can_be_taken_back(call: Call, user: User
     assert "its folder has changed since you trusted it. Review its files, then run: ripieno trust." in listed
     (user.workspace / "ensembles").mkdir()
     (user.workspace / "ensembles" / "slip.toml").write_text('[ensemble]\nnam = "slip"\n')
+    (user.workspace / "ensembles" / "good.toml").write_text('invokers = []\n[ensemble]\nname = "good"\n')
+    (row,) = [line.split() for line in call("ensembles").out.splitlines() if line.startswith("good ")]
+    assert row[:5] == ["good", "no", "project", "Not", "loaded:"]
     slipped = call("trust")
-    assert "Trusted 2 files of" in slipped.out
+    assert "Trusted 3 files of" in slipped.out
     assert "slip.toml:2: error: " in slipped.err
     assert "no longer trusted" in call("trust", "--remove").out
     assert "was not trusted" in call("trust", "--remove").out
+
+
+def test_a_misnamed_configuration_is_reported(call: Call, user: User) -> None:
+    user.configuration.mkdir()
+    (user.configuration / "ripieno.toml").write_text('[model]\ndefault = "ollama/x"\n')
+    for command in ("check", "tools"):
+        assert "your own configuration is config.toml in this folder. Rename it." in call(command).err
 
 
 def test_a_store_of_trust_that_cannot_be_read_is_no_trust(call: Call, user: User) -> None:

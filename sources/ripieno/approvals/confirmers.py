@@ -20,7 +20,7 @@ class RulesConfirmer:
         """A denial with the setting that would approve the call."""
         return Deny(
             f"No one can approve it here ({request.reason}). "
-            f'The user can allow it with approve = ["{request.tool}"] under [confirmation].'
+            f'The user can allow it with approve = ["{request.tool}"] under [confirmation], or in Rules(approve=...).'
         )
 
 

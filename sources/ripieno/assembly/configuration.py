@@ -16,7 +16,7 @@ import platformdirs
 
 from ripieno.assembly.plugins import BUILT_IN, Registry, discover
 from ripieno.assembly.selection import choose, named_profile
-from ripieno.assembly.trust import Project, TrustStore, paths_of, restrict
+from ripieno.assembly.trust import CONFIGURATION_NAME, Project, TrustStore, paths_of, restrict
 from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, ProviderDescriptor
 from ripieno.descriptors.configuration import combine, read_parts
 from ripieno.descriptors.loading import (
@@ -66,6 +66,11 @@ class Places:
         state = os.environ.get("RIPIENO_STATE_HOME") or platformdirs.user_state_dir("ripieno")
         return cls(configuration=pathlib.Path(configuration), state=pathlib.Path(state))
 
+    @property
+    def file(self) -> pathlib.Path:
+        """The configuration file."""
+        return self.configuration / "config.toml"
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedConfiguration:
@@ -112,7 +117,7 @@ def load_configuration(
     ``InputError`` for a trust store that cannot be read.
     """
     own = places or Places.of_user()
-    file = own.configuration / "config.toml"
+    file = own.file
     parts = [read_configuration_part(file, layer=_USER)] if file.is_file() else []
     parts += _caller_parts(configuration)
     problems = [problem for part in parts for problem in part.problems if problem.severity == "error"]
@@ -142,6 +147,9 @@ def load_configuration(
     chosen = choose(known_ensembles, whole, profiles.profiles, narrowed, failures, parts=counted)
     if problems:
         failures.insert(0, ConfigurationInvalidity(problems))
+    if (misnamed := own.configuration / CONFIGURATION_NAME).is_file():
+        reason = f"your own configuration is {file.name} in this folder. Rename it"
+        left_out.append(LeftOut(name=misnamed.name, layer=_USER, file=str(misnamed), reason=reason))
     left_out += (*ensembles.left_out, *providers.left_out, *profiles.left_out)
     if project is not None and store.knows(project):
         left_out = [dataclasses.replace(one, reason=CHANGED) if one.reason == UNTRUSTED else one for one in left_out]

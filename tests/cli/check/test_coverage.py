@@ -138,6 +138,12 @@ def test_a_task_needs_nothing_of_a_profile_that_nobody_named(call: Call, user: U
     user.configure(PLAIN)
     done = call("check", "--for", "python")
     assert (done.code, "yes" in done.out) == (exit_codes.GOOD, True)
+    # The default profile applies.
+    assert "The profile 'starter' has 1 of 13 categories" in done.out
+    assert "This profile is small on purpose." in done.out
+    user.configure(f'{PLAIN}[ensembles]\ninclude = ["network"]\n')
+    (row,) = [line for line in call("check", "--for", "python").out.splitlines() if line.startswith("starter ")]
+    assert "not granted" in row
 
 
 @pytest.mark.usefixtures("call")

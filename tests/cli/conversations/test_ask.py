@@ -176,6 +176,13 @@ def test_at_a_terminal_somebody_is_asked_after_what_was_said(
     assert (user.workspace / "b.txt").exists() is written
 
 
+def test_without_a_model_the_command_itself_is_shown(user: User) -> None:
+    chat = user.call("chat")
+    assert (chat.returncode, "  ripieno chat -m PROVIDER/MODEL" in chat.stderr) == (exit_codes.INPUT, True)
+    assert "ripieno ask -m" not in chat.stderr
+    assert 'protocol = "openai-chat"' in chat.stderr
+
+
 @plays("waiting")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_tools_too(user: User, served: str, tmp_path: pathlib.Path, number: signal.Signals) -> None:

@@ -105,7 +105,8 @@ def test_a_function_that_is_not_there_is_a_mistake_of_the_descriptor(call: Call,
     ):
         mine.write_text(text)
         done = call("invoke", "mine.greet_all")
-        assert done.code == exit_codes.REFUSED
+        # As in `ripieno check`.
+        assert done.code == exit_codes.INPUT
         assert f"{descriptor}:6: error: the function of 'greet_all' cannot be used" in done.err
         for word in words:
             assert word in done.err

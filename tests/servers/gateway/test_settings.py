@@ -221,6 +221,15 @@ def test_a_failed_start_closes_the_port(user: User, monkeypatch: pytest.MonkeyPa
     assert [one.fileno() for one in opened] == [-1]
 
 
+@pytest.mark.parametrize("server", [("responses", "-m", "house/small-1"), ("mcp", "--transport", "http")])
+def test_who_lacks_a_key_is_told_how_to_get_one(user: User, server: tuple[str, ...]) -> None:
+    user.configure(HOUSE)
+    done = user.call("serve", *server, "--host", "0.0.0.0", "--port", "0")
+    assert done.returncode == 2
+    assert "which requires a key" in done.stderr
+    assert "export SERVE_KEY=$(openssl rand -hex 32), and name it: --key-variable SERVE_KEY" in done.stderr
+
+
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_project_never_sets_it(user: User, call: Call, trusted: bool) -> None:
     user.configure(HOUSE + '[gateway]\nmodels = ["house/small-1"]\n')

@@ -192,10 +192,10 @@ class Coverage:
         lost += [tool.name for tool in self.missing_tools if tool.name not in known and tool.granted]
         text = f"{text} Missing: {', '.join(lost)}." if lost else text
         others = [category.name for category in self.categories if not category.selected]
-        if len(others) < len(self.categories):
-            text = f"{text} Not selected: {', '.join(others)}." if others else text
-        elif self.profile is not None:
-            text = f"{text} It is small on purpose: it selects no category."
+        if 2 * len(others) > len(self.categories):
+            text = text if self.profile is None else f"{text} This profile is small on purpose."
+        elif others:
+            text = f"{text} Not selected: {', '.join(others)}."
         waiting = [category.name for category in self.categories if category.selected and not category.granted]
         text = f"{text} Not granted: {', '.join(waiting)}." if waiting else text
         return text if self.task is None else f"{text} {self.task.summary()}"

@@ -8,7 +8,7 @@ from ripieno.assembly.coverage.manifest import read_manifest
 from ripieno.assembly.coverage.validation import validate_loaded
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, TaskStatus, ToolStatus
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers
+from ripieno.cli.common.assembly import how_to_include, load_layers
 from ripieno.cli.common.options import Format, Settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
@@ -64,7 +64,7 @@ def _print(coverage: Coverage) -> None:
         _print_task(coverage.task)
     if coverage.configurable:
         names = ", ".join(coverage.configurable)
-        click.echo(clean(f"\nConfigurable: {names}. To enable one, add it to include under [ensembles]."))
+        click.echo(clean(f"\nConfigurable: {names}. {how_to_include('NAME')}"))
     click.echo(clean(f"\n{coverage.summary()}"))
 
 

@@ -134,7 +134,7 @@ def is_available(loaded: LoadedConfiguration, name: str) -> bool:
 
 def how_to_include(name: str) -> str:
     """The setting that adds an ensemble, with its file."""
-    return f'To add it: include = ["{name}"] under [ensembles], in {Places.of_user().configuration / "config.toml"}.'
+    return f'To add it: include = ["{name}"] under [ensembles], in {Places.of_user().file}.'
 
 
 def owner_of(loaded: LoadedConfiguration, name: str) -> str | None:

@@ -81,7 +81,7 @@ def _plugin_commands(ctx: click.Context) -> Mapping[str, str]:
 def _discover(settings: Settings) -> Mapping[str, str]:
     from ripieno.assembly.configuration import Places, load_configuration
 
-    if settings.config is None and not (Places.of_user().configuration / "config.toml").is_file():
+    if settings.config is None and not Places.of_user().file.is_file():
         return {}
     return load_configuration(settings.config).registry.commands
 

@@ -83,7 +83,7 @@ def bundled_examples(prompt: str) -> list[str]:
 
 
 def _how_to_configure(loaded: LoadedConfiguration, command: str) -> str:
-    file = Places.of_user().configuration / "config.toml"
+    file = Places.of_user().file
     protocols: Sequence[str] = sorted(loaded.registry.protocols)
     first = next(iter(loaded.providers), "mine")
     chosen = [f"ripieno {command} -m PROVIDER/MODEL   # to list the providers: ripieno providers"]

@@ -57,7 +57,7 @@ async def _serve(score: Score, protocols: list[Protocol], port: int, wanted: Seq
         click.echo("To use it from an SDK, set one of these; any key is accepted:")
         for protocol in {protocol.sdk: protocol for protocol in reversed(protocols)}.values():
             click.echo(f"  export {_variables(url, protocol)}")
-        file = Places.of_user().configuration / "config.toml"
+        file = Places.of_user().file
         click.echo(clean(f"To use it from ripieno, add to {file}:"))
         click.echo(f'  [providers.rehearsed]\n  protocol = "{protocols[-1].name}"')
         click.echo(f'  base_url = "{base_url(url, protocols[-1])}"')

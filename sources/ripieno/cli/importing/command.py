@@ -259,7 +259,7 @@ def _remarks(
             yield f"Add these to allow under [environment], which your configuration sets: {', '.join(lacking)}"
     approve = [name for one in made for name in one.approve]
     if approve:
-        yield "\nThe client called these without asking. To keep that, write in your configuration:"
+        yield f"\nThe client called these without asking. To keep that, write in {Places.of_user().file}:"
         yield f"  [confirmation]\n  approve = {json.dumps(approve, ensure_ascii=False)}"
     if made and written:
         yield from _next([one.ensemble for one in made], loaded, folder, named=named)
@@ -268,9 +268,9 @@ def _remarks(
 def _next(names: Sequence[str], loaded: LoadedConfiguration, folder: pathlib.Path, *, named: bool) -> Iterator[str]:
     enabled = loaded.configuration.enabled
     if named:
-        yield f'\nTo enable them, add their folder to a configuration: paths = ["{folder}"] under [ensembles].'
+        yield f'\nTo enable them, add their folder: paths = ["{folder}"] under [ensembles], in {Places.of_user().file}.'
     elif enabled is not None and not set(names) <= set(enabled):
-        yield f"\nTo enable them, add to enabled under [ensembles]: {', '.join(names)}"
+        yield f"\nTo enable them, add to enabled under [ensembles], in {Places.of_user().file}: {', '.join(names)}"
     if named:
         yield f"\nNow try: {shlex.join(['ripieno', 'check', str(folder)])}"
     else:

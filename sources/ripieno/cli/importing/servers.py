@@ -93,12 +93,8 @@ def find_entries(document: Any) -> tuple[ServerEntry, ...]:
                 ServerEntry(name=name, place=place, table=table, inputs=inputs, disabled=disabled, events=events)
             )
     if not found:
-        what = (
-            f"has no servers: {' and '.join(places)} {'are' if len(places) > 1 else 'is'} empty"
-            if places
-            else "has no servers"
-        )
-        raise InputError(f"{what}. Expected: {_EXPECTED}.")
+        what = f": {' and '.join(places)} {'are' if len(places) > 1 else 'is'} empty" if places else ""
+        raise InputError(f"it has no servers{what}. Expected: {_EXPECTED}.")
     return tuple(found)
 
 

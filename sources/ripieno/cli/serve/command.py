@@ -13,7 +13,15 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
-from ripieno.cli.serve.common import approvable, approving, check_approvals, leave_input, read_key, report_logs
+from ripieno.cli.serve.common import (
+    approvable,
+    approving,
+    check_approvals,
+    leave_input,
+    read_key,
+    report_logs,
+    report_starting,
+)
 from ripieno.cli.serve.responses import key, responses
 
 HOST = "127.0.0.1"
@@ -106,6 +114,7 @@ def mcp(
                 raise click.UsageError(f"{option} needs --transport http.")
         _serve_stdio(settings, names, approve)
     else:
+        report_starting()
         address = _Address(
             host=host or HOST, port=PORT if port is None else port, key=read_key(key_variable), names=allowed
         )

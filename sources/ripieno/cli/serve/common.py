@@ -6,6 +6,7 @@ import importlib
 import logging
 import os
 import shutil
+import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Generator, Sequence
@@ -78,6 +79,12 @@ def approving(loaded: LoadedConfiguration, approve: Sequence[str]) -> LoadedConf
     rules = loaded.configuration.confirmation
     rules = dataclasses.replace(rules, approve=(*rules.approve, *approve))
     return dataclasses.replace(loaded, configuration=dataclasses.replace(loaded.configuration, confirmation=rules))
+
+
+def report_starting() -> None:
+    """Reports on a terminal that the server starts, which may take seconds."""
+    if sys.stderr.isatty():
+        say("Starting...")
 
 
 def leave_input() -> None:

@@ -31,6 +31,7 @@ from ripieno.cli.serve.common import (
     leave_input,
     read_key,
     report_logs,
+    report_starting,
     shared_metrics,
 )
 from ripieno.descriptors import GatewayDescriptor
@@ -145,6 +146,7 @@ def responses(
       ripieno serve responses --map '*=house/small-1' --ensemble io --workspace ~/notes
       ripieno serve responses --model house/small-1 --host 192.168.1.5 --key-variable GATEWAY_KEY --workers 2
     """
+    report_starting()
     with contextlib.ExitStack() as stack:
         if log is None:
             report_logs(settings)

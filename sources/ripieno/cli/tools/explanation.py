@@ -106,7 +106,7 @@ def _explain_denial(called: Called, rules: Rules, confirmer: Confirmer) -> str:
     ]
     # A call that always asks is not covered by a rule.
     if _judge(called, dataclasses.replace(rules, approve=(identity,))).action == "run":
-        file = Places.of_user().configuration / "config.toml"
+        file = Places.of_user().file
         lines.append(f'To approve all its calls: approve = ["{identity}"] under [confirmation], in {file}.')
     return "\n".join(lines)
 

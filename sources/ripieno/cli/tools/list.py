@@ -203,7 +203,7 @@ def ensembles(settings: Settings, output: Format) -> None:
         + [
             (one.name, "no", "", one.layer, f"Not loaded: {one.reason}.")
             for one in loaded.left_out
-            if not one.name.startswith("[")
+            if one.layer == "project" and not one.name.startswith("[")
         ],
     )
     if any(is_available(loaded, name) for name in others):

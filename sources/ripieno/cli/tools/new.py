@@ -149,9 +149,9 @@ def _next(settings: Settings, name: str, place: pathlib.Path, *, named: bool) ->
     if not named:
         loaded = load_configuration(settings.config)
         if not loaded.failures and all(descriptor.name != name for descriptor in loaded.ensembles):
-            return f'Enable it: add "{name}" to enabled under [ensembles] in your configuration. Then: {call}'
+            return f'Enable it: add "{name}" to enabled under [ensembles], in {Places.of_user().file}. Then: {call}'
         return f"Now try: {call}"
     return (
         f"Now check it: ripieno check {place / name}.toml\n"
-        f'To enable it, add its folder to a configuration: paths = ["{place}"] under [ensembles]. Then: {call}'
+        f'To enable it, add its folder: paths = ["{place}"] under [ensembles], in {Places.of_user().file}. Then: {call}'
     )
