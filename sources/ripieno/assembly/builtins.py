@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from ripieno.plugin import hookimpl
 from ripieno.toolset import DATA
 
+#: The wire format that most servers have.
+DEFAULT_PROTOCOL = "openai-chat"
+
 
 @hookimpl
 def ripieno_data() -> Sequence[pathlib.Path]:

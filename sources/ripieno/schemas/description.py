@@ -66,8 +66,11 @@ def type_of(value: object) -> str:
     return "object" if is_table(value) else "array"
 
 
-_ARTICLES = {"integer": "an integer", "object": "an object", "array": "an array", "null": "null"}
-_ARTICLES |= {name: f"a {name}" for name in ("string", "number", "boolean")}
+_ARTICLES = {
+    **{name: f"an {name}" for name in ("integer", "object", "array")},
+    **{name: f"a {name}" for name in ("string", "number", "boolean")},
+    "null": "null",
+}
 
 
 def with_articles(types: str) -> str:

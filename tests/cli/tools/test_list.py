@@ -141,7 +141,6 @@ def test_what_is_sent_when_arguments_are_held_to_their_schemas(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "Available: anthropic, gemini, openai-chat, openai-responses"),
         (("--protocol", "gemini"), "leave out --strict"),
         (("--protocol", "prompted"), "leave out --strict"),
         (("--protocol", "anthropics"), "anthropic"),

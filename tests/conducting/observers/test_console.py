@@ -73,6 +73,7 @@ def shown(*events: Event) -> str:
         ),
         (ConductEnded(finish="stop", turns=1, calls=0), ""),
         (ConductEnded(finish="limit", turns=1, calls=0), "! The run ended with 'limit' after 1 turn.\n"),
+        (ConductEnded(finish="open", turns=3, calls=1), "! The run waits for you, after 3 turns.\n"),
         (ContentSealed(ImageContent(data=b"x", mime_type="image/png")), ""),
     ],
 )

@@ -12,12 +12,13 @@ import click
 
 from ripieno.approvals import Confirmer
 from ripieno.assembly import Assembly
+from ripieno.assembly.builtins import ripieno_protocols
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
 from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.events import Alert
 from ripieno.cli.common.main import say
-from ripieno.cli.common.options import Settings
+from ripieno.cli.common.options import Command, Settings
 from ripieno.conducting import Watcher
 from ripieno.ensembles import Origin
 from ripieno.exceptions import AssemblyFailure, NameAbsence, Problem, RipienoError
@@ -99,11 +100,14 @@ def require_ensembles(loaded: LoadedConfiguration, names: Iterable[str]) -> None
             raise NameAbsence("ensemble", name, enabled, left_out=why and f"is {why[0].lower()}{why[1:]}")
 
 
-def resolve_wire(loaded: LoadedConfiguration, protocol: str | None, *, strict: bool) -> Protocol:
-    """The named wire format. Errors: ``UsageError`` without a name, and for one that does not support ``strict``."""
-    if not protocol:
-        choices = ", ".join(sorted(loaded.registry.protocols))
-        raise click.UsageError(f"Name the wire format with --protocol. Available: {choices}.")
+def protocols(text: str, *, default: str | None = None) -> Callable[[Command], Command]:
+    """Adds ``--protocol``. Its help lists the bundled wire formats; plugins may add others."""
+    text = f"{text} Bundled: {', '.join(sorted(ripieno_protocols()))}."
+    return click.option("--protocol", metavar="P", default=default, show_default=default is not None, help=text)
+
+
+def resolve_wire(loaded: LoadedConfiguration, protocol: str, *, strict: bool) -> Protocol:
+    """The named wire format. Errors: ``UsageError`` for one that does not support ``strict``."""
     wire: Protocol = loaded.registry.resolve("protocols", protocol)
     if strict and wire.invocations.strict_dialect is None:
         raise click.UsageError(f"The protocol {protocol!r} has no strict mode: leave out --strict.")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ripieno.assembly import Assembly
+from ripieno.assembly.builtins import DEFAULT_PROTOCOL
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
@@ -97,7 +98,7 @@ def _how_to_configure(loaded: LoadedConfiguration, command: str) -> str:
         f'  default = "{first}/MODEL"',
         "For a server of your own, add a table there (protocols: " + ", ".join(protocols) + "):",
         "  [providers.mine]",
-        '  protocol = "openai-chat"',
+        f'  protocol = "{DEFAULT_PROTOCOL}"',
         '  base_url = "http://localhost:8000/v1"',
         '  api_key = "{env:MINE_KEY}"          # leave it out if it needs no key',
     ]

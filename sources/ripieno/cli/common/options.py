@@ -91,12 +91,4 @@ def formats(command: Command) -> Command:
     )(command)
 
 
-def protocols(text: str = "The wire format.", *, default: str | None = None) -> Callable[[Command], Command]:
-    """Adds ``--protocol``. The help lists the bundled wire formats; plugins may add others."""
-    known = "Bundled: anthropic, gemini, openai-chat, openai-responses, prompted."
-    return click.option(
-        "--protocol", metavar="P", default=default, show_default=default or False, help=f"{text} {known}"
-    )
-
-
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

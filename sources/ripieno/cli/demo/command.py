@@ -12,9 +12,10 @@ from ripieno.assembly import Assembly, assemble
 from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.cli.common import exit_codes
+from ripieno.cli.common.assembly import protocols
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.models import bundled_examples
-from ripieno.cli.common.options import Number, Settings, common, pass_settings, protocols
+from ripieno.cli.common.options import Number, Settings, common, pass_settings
 from ripieno.cli.conversations.cassettes import cassette_options, open_cassette
 from ripieno.cli.demo.scores import ENSEMBLES, find_score
 from ripieno.cli.demo.stage import DemoStage, replay_demo

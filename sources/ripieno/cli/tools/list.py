@@ -9,6 +9,7 @@ from frozendict import frozendict
 
 from ripieno.approvals.rules import Outlook, expect
 from ripieno.assembly import Assembly
+from ripieno.assembly.builtins import DEFAULT_PROTOCOL
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters.controls import Rules
 from ripieno.cli.common.assembly import (
@@ -19,11 +20,12 @@ from ripieno.cli.common.assembly import (
     load_layers,
     load_valid_layers,
     make_assembly,
+    protocols,
     resolve_wire,
     select_ensembles,
 )
 from ripieno.cli.common.main import run_async, say
-from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings, protocols
+from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import described, print_json, print_table
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor
@@ -51,18 +53,20 @@ def tools(
     """List the tools that are offered to a model.
 
     NAME is the name for the model, TOOL the name in the configuration and in commands. ASKS says whether a call runs,
-    asks first, is denied, or depends on its arguments. With --protocol and --strict, a column STRICT
-    says whether a provider can enforce the tool's schema.
+    asks first, is denied, or depends on its arguments. With --strict, a column STRICT says whether a provider can
+    enforce the tool's schema.
 
     \b
     Example:
       ripieno tools
       ripieno tools --ensemble io --format json
       ripieno tools --all
-      ripieno tools --protocol openai-chat --strict
+      ripieno tools --strict
     """
     loaded = load_layers(settings)
-    wire = resolve_wire(loaded, protocol, strict=strict) if strict or protocol is not None else None
+    if strict and protocol is None:
+        protocol = DEFAULT_PROTOCOL
+    wire = None if protocol is None else resolve_wire(loaded, protocol, strict=strict)
     loaded = select_ensembles(loaded, names)
     run_async(_list_tools(loaded, names, wire, output, strict=strict, everything=everything))
 

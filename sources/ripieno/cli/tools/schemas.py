@@ -4,10 +4,11 @@ import dataclasses
 
 import click
 
+from ripieno.assembly.builtins import DEFAULT_PROTOCOL
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.cli.common.assembly import load_layers, make_assembly, resolve_wire, select_ensembles
+from ripieno.cli.common.assembly import load_layers, make_assembly, protocols, resolve_wire, select_ensembles
 from ripieno.cli.common.main import run_async
-from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings, protocols
+from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.tools.explanation import suggest_tool
 from ripieno.descriptors.names import split
@@ -18,7 +19,7 @@ from ripieno.schemas.lowering import Lowered
 
 @click.command()
 @click.argument("tool", metavar="ENSEMBLE.TOOL")
-@protocols(default="openai-chat")
+@protocols("The wire format.", default=DEFAULT_PROTOCOL)
 @click.option("--strict", is_flag=True, help="As sent in strict mode, in which the provider enforces the schema.")
 @formats
 @common
@@ -32,7 +33,7 @@ def explain(settings: Settings, tool: str, protocol: str, strict: bool, output: 
 
     \b
     Example:
-      ripieno explain io.read_file --protocol openai-chat --strict
+      ripieno explain io.read_file --strict
     """
     ensemble, name = split(tool)
     loaded = load_layers(settings)
