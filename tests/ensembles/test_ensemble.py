@@ -55,6 +55,7 @@ async def test_an_opener_that_fails_leaves_nothing_and_may_be_tried_again() -> N
 
     town = Town(opening=opening)
     connected = Ensemble("mine", opener=town)
+    kept, _ = seen(connected)
     with pytest.raises(
         ConnectionFailure, match=r"Ensemble 'mine': it could not connect: .*Connection refused"
     ) as caught:
@@ -62,6 +63,7 @@ async def test_an_opener_that_fails_leaves_nothing_and_may_be_tried_again() -> N
     assert isinstance(caught.value.__cause__, OSError)
     assert (connected.state, town.opened) == ("failed", 0)
     await connected.disconnect()
+    assert kept == [("connecting", 0), ("failed", 0)]
     fails = False
     await connected.connect()
     assert connected.connection == "connection 1"
@@ -140,11 +142,13 @@ async def test_it_connects_after_a_cancelled_attempt_and_once_for_two_at_a_time(
     gate = asyncio.Event()
     town = Town(opening=gate.wait)
     connected = Ensemble("mine", opener=town)
+    kept, _ = seen(connected)
     task = asyncio.create_task(connected.connect())
     await town.began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert kept == [("connecting", 0), ("disconnected", 0)]
     both = asyncio.gather(connected.connect(), connected.connect())
     await asyncio.sleep(0)
     gate.set()
@@ -239,29 +243,6 @@ async def test_each_change_is_told_when_it_has_happened() -> None:
     await mine.connect()
     await mine.disconnect()
     assert len(kept) == 6
-
-
-async def test_failures_are_told() -> None:
-    town = Town()
-    town.refusals = 1
-    mine = Ensemble("mine", opener=town)
-    kept, _ = seen(mine)
-    with pytest.raises(ConnectionFailure):
-        await mine.connect()
-    await mine.disconnect()
-    assert kept == [("connecting", 0), ("failed", 0)]
-
-
-async def test_a_cancelled_attempt_is_told() -> None:
-    mine = Ensemble("mine", opener=Town(opening=asyncio.Event().wait))
-    kept, _ = seen(mine)
-    begun = asyncio.Event()
-    mine.watch(begun.set)
-    connecting = asyncio.create_task(mine.connect())
-    await begun.wait()
-    connecting.cancel()
-    await asyncio.wait((connecting,))
-    assert kept == [("connecting", 0), ("disconnected", 0)]
 
 
 async def test_an_ensemble_without_a_connection_tells_of_its_state() -> None:

@@ -7,9 +7,10 @@ import pytest
 
 from ripieno.exceptions import ResourceFault
 from ripieno.sandbox import ProcessLimits, Sandbox
-from ripieno.sandbox.processes import Completed, LocalSpawner, collect
+from ripieno.sandbox.processes import Completed, LocalSpawner
 from ripieno.sandbox.toolchains import toolchains
 from tests.support.sandbox_tiers import SHELTERS, shelter
+from tests.support.sandbox_tiers import start as start_confined
 
 ALL = pytest.mark.parametrize("name", SHELTERS)
 SECRET = "CANARY-of-a-registry"
@@ -52,11 +53,7 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def start(argv: list[str], sandbox: Sandbox, workspace: Path) -> Completed:
-    confinement = sandbox.confinement(writable=[workspace])
-    process = await LocalSpawner().start(
-        argv, sandbox.environment(), workspace, ProcessLimits(), confinement=confinement
-    )
-    return await collect(process)
+    return await start_confined(argv, sandbox.confinement(writable=[workspace]), workspace, sandbox.environment())
 
 
 @pytest.fixture
