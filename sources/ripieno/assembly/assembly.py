@@ -277,7 +277,6 @@ class Assembly:
         return FallbackModel.of(models)
 
     def _model_of(self, agent: AgentDescriptor) -> Model:
-        """The model of an agent, or the default one, with the agent's fallbacks."""
         default = self.configuration
         identity = agent.model or default.model
         fallback = default.fallback if agent.model in (None, default.model) else ()

@@ -179,7 +179,6 @@ def load_configuration(
 
 
 def _configured(known: Catalogue, whole: ConfigurationDescriptor, failures: list[RipienoError]) -> Catalogue:
-    """The ensembles with the settings of the configuration over their own."""
     configured: list[EnsembleDescriptor] = []
     for name, settings in whole.settings.items():
         try:
@@ -242,7 +241,6 @@ def _layers(
 
 
 def _paths(part: ConfigurationPart) -> tuple[pathlib.Path, ...]:
-    """The paths under ``[ensembles] paths`` of a configuration."""
     return tuple(pathlib.Path(path) for path in part.parts.get("ensembles", {}).get("paths", ()))
 
 

@@ -148,7 +148,6 @@ def _collect(
 
 
 def _ask(manager: pluggy.PluginManager, module: Any, hook: str) -> Any:
-    """The result of one plugin's hook; None if it has no such hook."""
     implementations = getattr(manager.hook, hook).get_hookimpls()
     return next((one.function() for one in implementations if one.plugin is module), None)
 

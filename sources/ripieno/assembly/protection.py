@@ -69,7 +69,6 @@ def secrets_among(variables: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _used(value: object, depth: int) -> Iterator[str]:
-    """The names of the variables that settings use, at any depth."""
     if depth == 0:
         return
     if isinstance(value, str):

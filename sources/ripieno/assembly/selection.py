@@ -77,7 +77,6 @@ def _named_in(parts: Sequence[ConfigurationPart], name: str) -> str:
 
 
 def _retrying(ensemble: EnsembleDescriptor, retry: Mapping[str, Any]) -> EnsembleDescriptor:
-    """An ensemble with these retry keys as defaults of its own and its invokers' keys."""
     if not retry:
         return ensemble
     combined: frozendict[str, Any] = frozendict({**retry, **retry_values(ensemble.defaults)})

@@ -84,7 +84,6 @@ class Chronicle:
             self.skip(conversation)
 
     def _new(self, canisters: Sequence[Canister]) -> Iterator[Record]:
-        """A record for each canister that the recorder lacks, with its position and its turn."""
         turn = 0
         for position, begins in enumerate(assistant_begins(canisters)):
             turn += begins
@@ -99,5 +98,4 @@ class Chronicle:
 
 
 def _tokens_of(usage: Usage) -> dict[str, int]:
-    """Tokens as JSON, without zeros."""
     return {name: count for name, count in dataclasses.asdict(usage).items() if count}

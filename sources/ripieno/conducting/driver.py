@@ -42,48 +42,39 @@ from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenC
 Watcher: TypeAlias = Callable[[str, str], Callable[[Event], None]]
 
 
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class Driver:
     """Conducts one conversation, for one run."""
 
-    def __init__(
-        self,
-        model: Model,
-        conversation: Conversation,
-        *,
-        ensembles: Sequence[Ensemble],
-        tools: Sequence[str] | None,
-        execution: Execution,
-        auxdata: Any,
-        controls: Controls,
-        limits: Limits | None,
-        history: History | HistoryStrategy | None,
-        answers: Mapping[str, Answer | Given],
-        watchers: Sequence[Watcher],
-    ) -> None:
-        self.model = model
-        self.conversation = conversation
+    model: Model
+    conversation: Conversation
+    ensembles: Sequence[Ensemble]
+    tools: Sequence[str] | None
+    execution: Execution
+    auxdata: Any
+    controls: Controls
+    limits: Limits
+    history: dataclasses.InitVar[History | HistoryStrategy | None]
+    answers: Mapping[str, Answer | Given]
+    watchers: Sequence[Watcher]
+
+    def __post_init__(self, history: History | HistoryStrategy | None) -> None:
         self.driving = False
         self.cancelled = False
-        self._ensembles = tuple(ensembles)
-        self._tools = tools
-        self._execution = execution
-        self._auxdata = auxdata
-        self._controls = controls
-        self._limits = limits or execution.limits
-        self._answers = answers
-        self._budget = Budget(self._limits)
+        self._budget = Budget(self.limits)
         self.channel = Channel()
-        self._watchers = watchers
         self._watching: list[Callable[[Event], None]] = []
         self._memory: dict[object, Any] = {}
-        self._view = HistoryView(history, model=model, controls=controls, memory=self._memory, alert=self._notify)
-        self._tokenizer = ReportedTokenizer(EstimatingTokenizer(model.sends))
+        self._view = HistoryView(
+            history, model=self.model, controls=self.controls, memory=self._memory, alert=self._notify
+        )
+        self._tokenizer = ReportedTokenizer(EstimatingTokenizer(self.model.sends))
         self._clashes: set[str] = set()
         self._offer = Offer(())
         self._revisions: tuple[int, ...] | None = None
-        self._chronicle = Chronicle(execution.reporter, conversation)
+        self._chronicle = Chronicle(self.execution.reporter, self.conversation)
         #: The number of answers in the conversation before this run.
-        self._earlier_turns = sum(assistant_begins(conversation.canisters))
+        self._earlier_turns = sum(assistant_begins(self.conversation.canisters))
         #: The provider's name of the model that answers.
         self._model_name = ""
 
@@ -95,8 +86,8 @@ class Driver:
     async def drive(self) -> None:
         """Conducts until no invocation is left. Errors: those of the model; ``ToolExecutionFailure``."""
         self.driving = True
-        self._watching = [watch(self.conversation.identifier, self.model.identity) for watch in self._watchers]
-        budget = self._budget = Budget(self._limits)
+        self._watching = [watch(self.conversation.identifier, self.model.identity) for watch in self.watchers]
+        budget = self._budget = Budget(self.limits)
         finish: Finish = "error"
         try:
             finish = await self._conduct()
@@ -127,16 +118,15 @@ class Driver:
         self.channel.put(event)
 
     def _circumstances(self) -> Circumstances:
-        """The scope of the calls of this turn."""
         return Circumstances(
             conversation=self.conversation.identifier,
             turn=self._earlier_turns + self._budget.turns,
-            auxdata=self._auxdata,
+            auxdata=self.auxdata,
             namespaces=self.conversation.namespaces,
             notify=self._notify if self.channel.open or self._watching else None,
-            output=self._limits.output,
+            output=self.limits.output,
             history=self.conversation.canisters,
-            answers=self._answers,
+            answers=self.answers,
         )
 
     async def _conduct(self) -> Finish:
@@ -145,11 +135,11 @@ class Driver:
         if waiting:
             names = ", ".join(f"{one.name} ({one.identifier})" for one in waiting)
             raise InputError(f"These invocations wait for their results: {names}. Say those first.")
-        surroundings = self._execution.surroundings
+        surroundings = self.execution.surroundings
         participants = {
             "model": self.model.identity,
-            "ensembles": [ensemble.name for ensemble in self._ensembles],
-            "tools": None if self._tools is None else list(self._tools),
+            "ensembles": [ensemble.name for ensemble in self.ensembles],
+            "tools": None if self.tools is None else list(self.tools),
             "workspace": None if surroundings is None else str(surroundings.workspace),
         }
         self._chronicle.begin(self.conversation, self._circumstances(), participants)
@@ -159,7 +149,7 @@ class Driver:
             finish = await self._resume()
             if finish != "invocations":
                 return finish
-        controls, urged = self._controls, False
+        controls, urged = self.controls, False
         while not self.cancelled and self._budget.admits_turn():
             finish = await self._turn(controls)
             if finish == "stop" and controls.forced():
@@ -191,7 +181,7 @@ class Driver:
         controls = offer.narrow(controls, strict=self._budget.turns == 1)
         scope = self._circumstances()
         turn = Turn(
-            execution=self._execution,
+            execution=self.execution,
             offer=offer,
             scope=scope,
             budget=self._budget,
@@ -263,11 +253,11 @@ class Driver:
 
     def _refresh(self) -> Offer:
         """The snapshot that this turn offers; a new one only when an ensemble has changed."""
-        revisions = tuple(ensemble.revision for ensemble in self._ensembles)
+        revisions = tuple(ensemble.revision for ensemble in self.ensembles)
         if revisions != self._revisions:
             first = self._revisions is None
             self._revisions = revisions
-            self._offer = Offer.of(self._ensembles, tools=self._tools, left_out=None if first else self._leave_out)
+            self._offer = Offer.of(self.ensembles, tools=self.tools, left_out=None if first else self._leave_out)
         return self._offer
 
     def _leave_out(self, newcomer: Invoker, holder: Invoker) -> None:
@@ -278,7 +268,7 @@ class Driver:
     async def _resume(self) -> Finish:
         """Runs the calls of the last answer that waited for a person, or were interrupted."""
         offer = self._refresh()
-        turn = Turn(execution=self._execution, offer=offer, scope=self._circumstances(), budget=self._budget)
+        turn = Turn(execution=self.execution, offer=offer, scope=self._circumstances(), budget=self._budget)
         for invocation in self.conversation.open:
             turn.seal(invocation)
         try:
@@ -288,7 +278,6 @@ class Driver:
         return self._judge(turn, "invocations", contents=True)
 
     def _append(self, canisters: tuple[Canister, ...], turn: Turn, ended: TurnEnded | None = None) -> None:
-        """Appends a turn to the conversation, with the results of its calls in their order."""
         results = tuple(entry.result for entry in turn.entries if entry.result is not None)
         before = self.conversation.canisters
         shown = self._view.latest(before)
@@ -306,7 +295,7 @@ class Driver:
 
     def _count(self, shown: Sequence[Canister], canisters: Sequence[Canister]) -> Usage:
         """An estimate of a turn's tokens, if a limit is set and the provider reported none."""
-        if self._limits.tokens is None:
+        if self.limits.tokens is None:
             return NO_USAGE
         estimate = self._tokenizer.count
         return Usage(input_tokens=estimate(shown, self._offer).tokens, output_tokens=estimate(canisters).tokens)
@@ -335,7 +324,6 @@ class Driver:
 
 
 def _waits(entry: ScheduledCall) -> Waiting | None:
-    """Why a call of a finished turn has no result yet, or None."""
     if entry.why is None:
         return None
     deferred = entry.deferred

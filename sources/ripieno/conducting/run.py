@@ -189,15 +189,16 @@ def conduct(
         if not (canisters and canisters[0] == instructions):
             rest = canisters[1:] if canisters and isinstance(canisters[0], SupervisorCanister) else canisters
             conversation = conversation.replace(canisters=(instructions, *rest))
+    pipeline = execution or Execution()
     driver = Driver(
-        model,
-        conversation,
-        ensembles=ensembles,
+        model=model,
+        conversation=conversation,
+        ensembles=tuple(ensembles),
         tools=tools,
-        execution=execution or Execution(),
+        execution=pipeline,
         auxdata=auxdata,
         controls=controls or Controls(),
-        limits=limits,
+        limits=limits or pipeline.limits,
         history=history,
         answers=answers or {},
         watchers=watchers,

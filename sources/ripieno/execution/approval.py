@@ -165,7 +165,6 @@ class Approver:
     async def _ask(
         self, prepared: Prepared, presentation: Presentation, binding: Binding, scope: Circumstances
     ) -> Outcome:
-        """Asks the confirmer, if the question can be recorded."""
         invoker = prepared.invoker
         request = ConfirmationRequest(
             invocation=prepared.invocation.identifier,
@@ -217,7 +216,6 @@ class Approver:
             return show(preview=lambda _: "The changes are not known: the preview takes too long.")
 
     def _settle(self, prepared: Prepared, given: Given, binding: Binding, scope: Circumstances) -> Outcome:
-        """Applies an answer to a call, after it is recorded."""
         invoker, answer = prepared.invoker, given.answer
         if not self._record("answered", prepared, scope, _details_of(answer)):
             return self._refuse(prepared, UNRECORDED, scope)
@@ -286,7 +284,6 @@ def _given(prepared: Prepared, binding: Binding, scope: Circumstances) -> Given 
 
 
 def _details_of(answer: Answer) -> dict[str, Any]:
-    """The details of the record of an answer."""
     match answer:
         case Approve():
             lasting = {"always": True, "exact": answer.exact} if answer.always else {}

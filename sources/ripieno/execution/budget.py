@@ -159,7 +159,6 @@ def _unmarked(message: str, identifier: str) -> str:
 
 
 def _shown(call: _CallKey) -> str:
-    """A call as a model knows it."""
     name, arguments = call
     text = json.dumps(thaw(arguments), ensure_ascii=False, default=str)
     return f"{name} {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"

@@ -16,12 +16,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from ripieno.canisters import Content, DocumentContent, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters import ResultCanister
 from ripieno.canisters.canisters import now
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution.call import Call
 from ripieno.execution.claims import Claims, claims_of
+from ripieno.execution.results import size_of
 from ripieno.jsonvalues import canonical
 
 #: Results, and bytes of content, of all conversations together.
@@ -130,7 +131,6 @@ class ResultCache:
         return functools.partial(self._end_read, reading)
 
     def _write(self, writing: "_Writing") -> None:
-        """Drops the entries that a write overlaps with, and the results of overlapping calls under way."""
         if not self._entries and not self._reading:
             return
         for key in [key for key, entry in self._entries.items() if writing.claims.conflicts(entry.call.claims)]:
@@ -146,11 +146,10 @@ class ResultCache:
             self._writing[writing.claims] = writing
 
     def _end_read(self, reading: "_Reading", result: ResultCanister) -> None:
-        """Keeps the result if it is no error and no overlapping write happened."""
         self._reading.remove(reading)
         if not reading.fresh or result.error is not None:
             return
-        call, size = reading.call, sum(map(_size, result.content))
+        call, size = reading.call, sum(map(size_of, result.content))
         expires = reading.began + call.seconds
         if size > LARGEST or self._clock() >= expires:
             return
@@ -177,19 +176,14 @@ class _Reading:
 class _Writing:
     """A call under way that may write. Its claims are computed only when they are compared."""
 
-    __slots__ = ("_arguments", "_claims", "_invoker")
-
     def __init__(self, invoker: Invoker, arguments: Mapping[str, Any]) -> None:
         self._invoker = invoker
         self._arguments = arguments
-        self._claims: Claims | None = None
 
-    @property
+    @functools.cached_property
     def claims(self) -> Claims:
         """The resources that it reads and writes."""
-        if self._claims is None:
-            self._claims = claims_of(self._invoker, self._arguments)
-        return self._claims
+        return claims_of(self._invoker, self._arguments)
 
 
 class CachedCall(Call):
@@ -216,13 +210,3 @@ class CachedCall(Call):
 
     def cancel(self) -> None:
         """Does nothing: no tool runs."""
-
-
-def _size(content: Content) -> int:
-    if isinstance(content, TextualContent):
-        return len(content.text) if content.text.isascii() else len(content.text.encode())
-    if isinstance(content, OpaqueContent):
-        return len(canonical(content.data))
-    if isinstance(content, DocumentContent):
-        return len(content.data or b"") + len(content.url or "")
-    return len(content.data)

@@ -117,7 +117,6 @@ class Call:
                     self._fail(nonsense)
 
     async def _rest(self, pause: float) -> None:
-        """Waits before another attempt, whose timeout begins afterwards."""
         self._set_timer(None)
         await asyncio.sleep(pause)
         self._set_timer(self.result.get_loop().time() + self._timeout)
@@ -176,7 +175,6 @@ class Call:
         self._settle(contents, self._check_structure(value), outcome)
 
     def _check_structure(self, value: object) -> Fault | None:
-        """The fault of structured output that does not match its schema; the text is kept as well."""
         schema = self.invoker.results
         structure = None if schema is None else structure_of(value)
         if schema is None or structure is None:

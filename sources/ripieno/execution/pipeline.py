@@ -235,7 +235,6 @@ class Execution:
 async def _run(
     execution: Execution, invocation: InvocationCanister, offer: Offer, scope: Circumstances
 ) -> Call | ResultCanister:
-    """The call when it has its result, or the result of one that did not run."""
     prepared = execution.prepare(invocation, offer, scope)
     if isinstance(prepared, Prepared):
         prepared = execution.insist(await execution.confirm(prepared, scope), scope)

@@ -58,7 +58,6 @@ def _latest(named: str, calls: Sequence[InvocationCanister], offer: Offer) -> In
 
 
 def _is_unknown(call: InvocationCanister, history: Sequence[Canister], offer: Offer) -> bool:
-    """Whether the outcome of a call, or of a repetition of it, is unknown."""
     same = {call.identifier}
     earlier: list[InvocationCanister] = []
     for canister in history:

@@ -140,7 +140,6 @@ class Reporter:
         self._ended[loop].append(_HeldRecord(record=record, scope=scope, then=lambda _: then()))
 
     def _keep(self, held: Sequence[_HeldRecord]) -> None:
-        """Writes the records of several conversations in one commit."""
         if not held:
             return
         kept = self.record([one.record for one in held], held[0].scope)

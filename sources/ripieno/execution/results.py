@@ -105,26 +105,26 @@ def bound(contents: tuple[Content, ...], limit: int, keep: Keep | None = None) -
     cut = False
     for content in contents:
         kept: Content = content
+        size = size_of(content)
         if isinstance(content, TextualContent):
-            text = content.text
-            size = len(text) if text.isascii() else len(text.encode())
             if size > room:
-                kept = TextualContent(text=shorten(text, room, keep), mime_type=content.mime_type)
+                kept = TextualContent(text=shorten(content.text, room, keep), mime_type=content.mime_type)
             room = max(0, room - size)
+        elif size > data_room:
+            kind = content.kind if isinstance(content, OpaqueContent) else content.mime_type
+            kept = TextualContent(text=f"[{size} bytes of {kind} left out]")
         else:
-            size = _size(content)
-            if size > data_room:
-                kind = content.kind if isinstance(content, OpaqueContent) else content.mime_type
-                kept = TextualContent(text=f"[{size} bytes of {kind} left out]")
-            else:
-                data_room -= size
+            data_room -= size
         cut = cut or kept is not content
         total += size
         bounded.append(kept)
     return tuple(bounded), total, cut
 
 
-def _size(content: ImageContent | AudioContent | DocumentContent | OpaqueContent) -> int:
+def size_of(content: Content) -> int:
+    """The bytes of a content; a link has none."""
+    if isinstance(content, TextualContent):
+        return len(content.text) if content.text.isascii() else len(content.text.encode())
     if isinstance(content, OpaqueContent):
         return len(encode(content.data))
     return 0 if content.data is None else len(content.data)

@@ -137,29 +137,6 @@ async def test_what_waits_when_the_answer_is_lost_never_begins(how: str) -> None
     assert (second.budget.calls, Locks.here().idle) == (0, True)
 
 
-async def test_who_came_first_is_first() -> None:
-    order: list[str] = []
-    blocking = Blocking()
-
-    async def note(context: Context, arguments: dict[str, Any]) -> str:
-        order.append(arguments["path"])
-        return "noted"
-
-    playing = ensemble(
-        act(blocking, writes=("file:a", "file:b")),
-        tool("write", note, effect="write", writes=("file:a",)),
-        tool("both", note, effect="write", writes=("file:a", "file:b")),
-        tool("read", note, reads=("file:b",)),
-    )
-    tasks: list[asyncio.Task[None]] = []
-    for one in (("act", ""), ("both", "1"), ("read", "2"), ("write", "3"), ("both", "4")):
-        tasks.append(asyncio.create_task(Talk(playing, one).turn.finish()))
-        await settle_down()
-    blocking.go.set()
-    await asyncio.gather(*tasks)
-    assert order == ["1", "2", "3", "4"]
-
-
 # Places.
 
 
@@ -247,6 +224,10 @@ def test_law_what_conflicts_is_never_held_at_once_and_all_are_served(
         for place, one in enumerate(living[:places]):
             if not one.held:
                 assert any(one.claims.conflicts(earlier.claims) for earlier in living[:place])
+        # Who came first is first.
+        for place, one in enumerate(living):
+            if one.held:
+                assert not any(one.claims.conflicts(earlier.claims) for earlier in living[:place])
         gone = data.draw(st.sampled_from(living))
         living.remove(gone)
         locks.release(gone)

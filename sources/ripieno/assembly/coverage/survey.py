@@ -33,8 +33,6 @@ def cover(
 
 
 class _Survey:
-    """The state of one survey of an environment."""
-
     def __init__(self, loaded: LoadedConfiguration, surroundings: Surroundings, manifest: Manifest) -> None:
         self.loaded = loaded
         self.manifest = manifest
@@ -121,7 +119,6 @@ class _Survey:
         return dataclasses.replace(status, fallback=self._fallback(name))
 
     def _fallback(self, name: str) -> tuple[str, ...]:
-        """Tools that can be called instead, best first."""
         category = self.manifest.category_of(name)
         offered = list(self.manifest.fallbacks.get(name, ()))
         if category in self.manifest.shell_categories and name not in self.lacking:

@@ -65,10 +65,7 @@ def _may_begin(before: Canister, canister: Canister) -> bool:
 
 
 class _Pairs:
-    """The pairs of calls and results.
-
-    If an identifier is used twice, its results belong to its calls in their order, as in ``models.repair``.
-    """
+    """The pairs of calls and results; those of a repeated identifier in their order, as in ``models.repair``."""
 
     def __init__(self) -> None:
         self._calls: dict[str, list[int]] = collections.defaultdict(list)
@@ -199,7 +196,6 @@ class Cutter(Follower):
             self._cut(chosen)
 
     def _apply_notes(self, end: int) -> None:
-        """Applies the notes that replace results from this request on."""
         notes = () if self._shortener is None else self._shortener.notes
         while self._applied < len(notes) and notes[self._applied].end <= end:
             note = notes[self._applied]
@@ -232,7 +228,6 @@ class Cutter(Follower):
         return [] if self._said[exchange] else self._before[exchange]
 
     def _fixed(self, exchange: int) -> int:
-        """The cost of the canisters before an exchange if it is the first remaining one."""
         if not exchange:
             return 0
         spoken = sum(self._weigh(self._current[position], False)[1] for position in self._words(exchange))

@@ -27,7 +27,7 @@ class Follower(abc.ABC):
         # The comparison of tuples skips identical objects.
         if canisters[:done] != self.canisters or (done and not _is_request(canisters, done)):
             return False
-        for end in _requests(canisters, done):
+        for end in requests(canisters, done):
             for position in range(done, end):
                 if not self._add(position, canisters[position]):
                     return False
@@ -64,10 +64,6 @@ def _is_request(canisters: Sequence[Canister], end: int) -> bool:
     return end == len(canisters) or (is_of_assistant(canisters[end]) and not is_of_assistant(canisters[end - 1]))
 
 
-def _requests(canisters: Sequence[Canister], done: int) -> Iterator[int]:
+def requests(canisters: Sequence[Canister], done: int = 0) -> Iterator[int]:
     """The number of canisters of each request since ``done``, and of the current one."""
-    for position in range(done + 1, len(canisters)):
-        if is_of_assistant(canisters[position]) and not is_of_assistant(canisters[position - 1]):
-            yield position
-    if len(canisters) > done:
-        yield len(canisters)
+    return (end for end in range(done + 1, len(canisters) + 1) if _is_request(canisters, end))

@@ -33,8 +33,6 @@ class Note:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Short:
-    """A result that may become a note: its position, the note, and the saved tokens."""
-
     position: int
     note: ResultCanister
     saved: int
@@ -127,7 +125,6 @@ class Shortener(Follower):
             self._latest[key] = stays
 
     def _shorten(self, position: int, text: str, name: str) -> _Short | None:
-        """The note for a position; None if it would save nothing."""
         old = self._current[position]
         assert isinstance(old, ResultCanister)
         content = (TextualContent(text=text.format(name=name)),)
@@ -175,7 +172,6 @@ class Shortener(Follower):
         return order[:best]
 
     def _over_budget(self, bounded: _Bounded, already: set[int]) -> list[_Short]:
-        """The oldest results of an ensemble to replace when its budget is exceeded."""
         taken = bounded.taken - sum(
             self._count(self._current[position]) for position in already if self._bounded_of.get(position) is bounded
         )

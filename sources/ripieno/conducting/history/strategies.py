@@ -133,8 +133,6 @@ class Tokens(CuttingStrategy):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Window(CuttingStrategy):
-    """A budget in exchanges."""
-
     def _weigh(self, memory: dict[object, Any]) -> Weigh:  # noqa: ARG002  nothing is counted twice
         return lambda _, begins: (int(begins), 0)
 

@@ -45,8 +45,6 @@ _KEYS = "keys of summaries"
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Keys:
-    """The cache keys of the summaries of a cutter's cuts, and the digest that continues."""
-
     cutter: Cutter
     hashed: Any
     keys: list[str] = dataclasses.field(default_factory=list[str])
@@ -76,11 +74,7 @@ class Summarizing(Tokens):
         return dataclasses.replace(cutter.shown(memory, text), usage=usage)
 
     async def _summary(self, cutter: Cutter, memory: dict[object, Any]) -> tuple[str, Usage]:
-        """The summary of everything before the last cut, and the tokens that it took.
-
-        Each summary is made from the one before it and the part that was left out since. That part was shown, so it is
-        never much larger than the budget.
-        """
+        """The last cut's summary, and its tokens. Each is made from the one before it and what was cut since."""
         keys, cuts = self._keys(cutter, memory), cutter.cuts
         known = next((number for number in reversed(range(len(keys))) if keys[number] in self.cache), -1)
         text = self.cache[keys[known]] if known >= 0 else ""
@@ -92,7 +86,6 @@ class Summarizing(Tokens):
         return text, usage
 
     def _keys(self, cutter: Cutter, memory: dict[object, Any]) -> list[str]:
-        """The cache key of the summary for each cut."""
         kept: _Keys | None = memory.get((_KEYS, self))
         if kept is None or kept.cutter is not cutter:
             hashed = hashlib.sha256(f"{self.model.identity} {self.budget.marker}\n".encode())
@@ -116,7 +109,6 @@ class Summarizing(Tokens):
             self.asking.pop(key, None)
 
     async def _ask(self, before: str, part: Sequence[Canister]) -> tuple[str, Usage]:
-        """The model's answer, and its tokens. Errors: ``ProviderFailure``."""
         material = "\n\n".join(filter(None, [before, *map(_line, part)]))
         canisters = (
             SupervisorCanister.of(_INSTRUCTION.format(tokens=self.budget.marker)),
@@ -128,7 +120,6 @@ class Summarizing(Tokens):
         return "".join(one.text for one in said), usage
 
     def _fit(self, text: str) -> str:
-        """The summary with its first line, cut to its budget."""
         text = text.strip()
         if not text:
             return LEFT_OUT
@@ -183,7 +174,6 @@ def _clipped(text: str, length: int) -> str:
 
 
 def _line(canister: Canister) -> str:
-    """A canister as text for the model that summarizes."""
     if isinstance(canister, InvocationCanister):
         arguments = encode(canister.arguments).decode() if canister.raw is None else canister.raw
         return f"Assistant calls {canister.name}: {_clip(arguments)}"

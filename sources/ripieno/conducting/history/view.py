@@ -8,8 +8,9 @@ from frozendict import frozendict
 
 from ripieno.canisters import Canister, Controls, InvocationCanister
 from ripieno.canisters.events import Alert
+from ripieno.conducting.history.increments import requests
 from ripieno.conducting.history.settings import History, plain
-from ripieno.conducting.history.shown import HistoryStrategy, Shown, is_of_assistant
+from ripieno.conducting.history.shown import HistoryStrategy, Shown
 from ripieno.conducting.history.strategies import Superseding, chain
 from ripieno.conducting.history.supersession import Supersession
 from ripieno.ensembles.offers import Offer
@@ -83,7 +84,8 @@ class HistoryView:
         else:
             if self._most is None:
                 # An earlier run alerted about its own cuts.
-                self._most = (await self._show_plain(canisters[: _last_request(canisters)], ())).left_out
+                earlier = (end for end in requests(canisters) if end < len(canisters))
+                self._most = (await self._show_plain(canisters[: max(earlier, default=0)], ())).left_out
             shown = await self._show(self._strategy, canisters, open)
             self._reserve(canisters)
             self._report(shown, len(canisters))
@@ -114,7 +116,6 @@ class HistoryView:
         return shown
 
     async def _show_plain(self, canisters: tuple[Canister, ...], open: Collection[str]) -> Shown:
-        """The shown part if no model can be asked."""
         try:
             if self._plain is not None:
                 return await self._plain.show(canisters, open=open, memory=self._kept)
@@ -139,7 +140,6 @@ class HistoryView:
         return self._bounded or self._found > 1
 
     def _adopt(self, offer: Offer) -> None:
-        """Applies the declarations of the tools, and the tokens that they take."""
         try:
             declared = Supersession.of_offer(offer, stale=self._history.supersession)
         except InputError as error:
@@ -197,14 +197,6 @@ class HistoryView:
         if key not in self._alerted:
             self._alerted.add(key)
             self._alert(Alert(message=message))
-
-
-def _last_request(canisters: Sequence[Canister]) -> int:
-    """The number of canisters of the model's last request; 0 if there was none."""
-    for position in range(len(canisters) - 1, 0, -1):
-        if is_of_assistant(canisters[position]) and not is_of_assistant(canisters[position - 1]):
-            return position
-    return 0
 
 
 def _free(model: Model, controls: Controls) -> int | None:

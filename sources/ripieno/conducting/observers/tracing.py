@@ -11,6 +11,7 @@ is current while the call runs: the spans of instrumented libraries are inside i
 is enabled.
 """
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -90,20 +91,16 @@ class Telemetry:
         return _Watch(self, conversation, model).take
 
 
+@dataclasses.dataclass(slots=True)
 class _Answer:
-    """A model's answer under way."""
-
-    def __init__(self, span: Span, began: int, attributes: Attributes) -> None:
-        self.span = span
-        self.began = began
-        self.attributes = attributes
-        self.heard = False
-        self.sealed: list[Event] = []
+    span: Span
+    began: int
+    attributes: Attributes
+    heard: bool = False
+    sealed: list[Event] = dataclasses.field(default_factory=list[Event])
 
 
 class _Watch:
-    """The spans of one run."""
-
     def __init__(self, telemetry: Telemetry, conversation: str, model: str) -> None:
         self._telemetry = telemetry
         self._identity = model
@@ -183,7 +180,6 @@ class _Watch:
         self._telemetry.answers.record((now - answer.began) / 1e9, answer.attributes, self._context)
 
     def _lose(self, answer: _Answer, why: str) -> None:
-        """Ends the span of an incomplete answer."""
         self._requested = now = self._telemetry.clock()
         answer.span.set_attribute(names.ERROR, why)
         answer.span.set_status(StatusCode.ERROR)

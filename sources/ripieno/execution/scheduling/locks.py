@@ -6,6 +6,7 @@ a call that conflicts with no earlier one gets its locks immediately.
 
 import asyncio
 import contextvars
+import dataclasses
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 
@@ -16,24 +17,19 @@ from ripieno.execution.claims import EVERYTHING, Claims
 HELD: contextvars.ContextVar[tuple["Ticket", ...]] = contextvars.ContextVar("ripieno held tickets", default=())
 
 
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Ticket:
-    """The locks of one call. ``granted`` is called when it gets them, unless it gets them at once."""
+    """The locks of one call of a turn, its ``owner``. ``granted`` is called when it gets them, unless at once."""
 
-    __slots__ = ("_followers", "_waits_for", "claims", "granted", "held", "owner", "pools", "space", "tool")
-
-    def __init__(
-        self, *, tool: str, owner: object, space: str | None, claims: Claims, granted: Callable[[], None]
-    ) -> None:
-        self.tool = tool
-        #: The turn of a conversation that makes the call.
-        self.owner = owner
-        self.space = space
-        self.claims = claims
-        self.pools: tuple[Pool, ...] = ()
-        self.held = False
-        self.granted = granted
-        self._waits_for: dict[Ticket, None] = {}
-        self._followers: dict[Ticket, None] = {}
+    tool: str
+    owner: object
+    space: str | None
+    claims: Claims
+    granted: Callable[[], None]
+    pools: "tuple[Pool, ...]" = ()
+    held: bool = False
+    _waits_for: "dict[Ticket, None]" = dataclasses.field(init=False, default_factory=dict["Ticket", None])
+    _followers: "dict[Ticket, None]" = dataclasses.field(init=False, default_factory=dict["Ticket", None])
 
     def conflicts(self, other: "Ticket") -> bool:
         """Whether the two may not be held at once."""
@@ -69,14 +65,12 @@ class Ticket:
         return next((one for pool in self.pools for one in pool.members if one is not self and one.held), None)
 
 
+@dataclasses.dataclass(slots=True, eq=False, repr=False)
 class Pool:
     """A limited number of places, with the tickets that hold or wait for one, in the order of arrival."""
 
-    __slots__ = ("limit", "members")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.members: dict[Ticket, None] = {}
+    limit: int
+    members: dict[Ticket, None] = dataclasses.field(default_factory=dict[Ticket, None])
 
     @property
     def first(self) -> Iterator[Ticket]:
@@ -179,7 +173,6 @@ class Locks:
 
 
 def _declared(claims: Claims) -> Claims:
-    """The claims without the undeclared ones, which are not locked."""
     if claims.alone:
         return Claims()
     if EVERYTHING not in claims.reads:

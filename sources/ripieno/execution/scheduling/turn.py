@@ -152,7 +152,6 @@ class Turn:
                 unasked = unasked or not entry.confirmed
 
     def _try(self, entry: ScheduledCall, *, unasked: bool, undecided: int) -> None:
-        """Refuses one call, starts it, or lets it wait."""
         if self._ended is not None:
             message = f"The call was not run: {self._ended} came before it and ended the run."
             self._dispatcher.refuse(entry, "cancelled", message)
@@ -184,7 +183,6 @@ class Turn:
             self._asking = asyncio.get_running_loop().create_task(self._ask(entry))
 
     def _prepare(self, entry: ScheduledCall) -> bool:
-        """Prepares the call, or gives it the result that says why it cannot run."""
         if self._dispatcher.fails(entry, self._budget.break_loop(entry.invocation, entry.invoker)):
             return False
         prepared = self._execution.prepare(entry.invocation, self._offer, self._around)
@@ -256,7 +254,6 @@ class Turn:
     # Ending a turn early.
 
     async def _stop(self) -> None:
-        """Waits for every call under way. A cancellation is raised when all have their results."""
         self._stopped = True
         for entry in self.entries:
             if entry.call is None:
