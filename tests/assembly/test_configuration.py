@@ -70,7 +70,6 @@ def test_an_untrusted_project_may_only_narrow(user: User, greeting: str) -> None
         '[confirmation]\napprove = ["*"]\ndeny = ["io.read_file"]\n'
         "[limits]\nturns = 2\ncalls = 100000\n"
         '[providers.openai]\nbase_url = "http://127.0.0.1:9/"\n'
-        '[environment]\nallow = ["SECRET"]\n'
         '[sandbox]\nlevel = "off"\nnetwork = false\n'
     )
     user.ensemble("evil", greeting.replace("greeting", "evil"), folder=user.workspace / "ensembles")
@@ -84,18 +83,9 @@ def test_an_untrusted_project_may_only_narrow(user: User, greeting: str) -> None
     assert (loaded.configuration.limits.turns, loaded.configuration.limits.calls) == (2, 50)
     assert loaded.providers["openai"].base_url == "https://api.openai.com/v1"
     assert loaded.configuration.plugins == ()
-    assert loaded.configuration.environment is None
     assert (loaded.configuration.sandbox.level, loaded.configuration.sandbox.network) == (None, False)
-    named = {one.name for one in loaded.left_out}
-    assert {
-        "[plugins]",
-        "[confirmation] approve",
-        "[limits] calls",
-        "[providers]",
-        "[environment]",
-        "[sandbox] level",
-        "evil",
-    } <= named
+    # What else is left out of a project: test_trust.
+    assert {"[plugins]", "[limits] calls", "[providers]", "evil"} <= {one.name for one in loaded.left_out}
 
 
 def test_a_trusted_project_acts_and_still_never_takes_what_is_the_users(user: User, greeting: str) -> None:

@@ -117,16 +117,6 @@ async def test_calls_that_the_model_leaves_in_its_text(agent: Agent, user: User)
     assert "tool_call" not in done.told
 
 
-async def test_a_hosted_search_is_left_out(agent: Agent, user: User) -> None:
-    score = [turn(calls=[call("exec_command", "ran", cmd=COMMAND)]), turn("It says: {ran}", expect=["ran"])]
-    async with fronted(user, score) as (gateway, backend):
-        done = await agent.do(TASK, gateway.url, web_search="live")
-    assert done.code == 0, done.told
-    assert done.said.endswith("made by the shell")
-    assert "web_search" not in {tool.exposed for tool in backend.asked[0].tools}
-    assert gateway.log.count("A client asks for a tool of the kind 'web_search'; it is left out.") == 1
-
-
 async def test_a_free_form_tool(agent: Agent, user: User) -> None:
     agent.workspace.mkdir()
     file = agent.workspace / "score.txt"

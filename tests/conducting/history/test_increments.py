@@ -1,7 +1,6 @@
 """Incremental processing gives the same result as processing everything."""
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
-    Controls,
     InvocationCanister,
     OpaqueContent,
     ResultCanister,
@@ -24,7 +22,6 @@ from ripieno.canisters import (
 from ripieno.conducting.history import (
     LEFT_OUT,
     HistoryStrategy,
-    Shown,
     Superseding,
     Supersession,
     chain,
@@ -33,18 +30,12 @@ from ripieno.conducting.history import (
     summarize,
 )
 from ripieno.conducting.history.cutting import Exchanges
-from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import freeze
-from ripieno.models.model import requirements_of
-from ripieno.models.protocol import Request
-from ripieno.models.repair import repair
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.conducting.history.reference_cuts import asks, cuts, exchanges
 from tests.conducting.history.test_strategies_laws import MANY, flat, laws, long_conversation, show, sizes, turns
-from tests.models.test_repair_wires import TARGETS, histories
+from tests.models.test_repair_wires import histories
 from tests.support.scripted_models import says, scripted
-from tests.support.wire_requests import write
-from tests.support.wire_rules import CHECKERS
 
 LARGE = TextualContent(text="x" * 900)
 FILES = Supersession.of({"read": ["read:{path}"], "write": ["read:{path}"]})
@@ -215,51 +206,7 @@ async def test_what_a_provider_wants_back_is_no_note_and_other_lines_are_no_stal
     assert noted(read(1), read(2, start_line=None)) == [1]
 
 
-LONG = {
-    "drop-oldest": lambda: drop_oldest(8000),
-    "sliding-window": lambda: sliding_window(exchanges=60),
-    "window of tokens": lambda: sliding_window(tokens=8000),
-    "summarize": lambda: summarize(scripted(says("They looked at files. " * 50)), 8000),
-    "everything": lambda: chain(
-        Superseding(supersession=ROOM), sliding_window(exchanges=80), summarize(scripted(says("Files.")), 8000)
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", LONG)
-def test_many_turns_stay_within_their_budget_and_every_wire_takes_them(kind: str) -> None:
-    strategy, memory = LONG[kind](), dict[object, Any]()
-    shown = Shown(canisters=())
-    wires: dict[str, dict[object, Any]] = {target.name: {} for target in TARGETS}
-    canisters: tuple[Canister, ...] = ()
-    for number, part in enumerate(long_conversation(MANY)):
-        if number % 2:
-            shown = show(strategy, canisters, memory=memory)
-            assert not shown.excess
-            if kind != "sliding-window":
-                supervisors = sum(sizes([one]) for one in shown.canisters if isinstance(one, SupervisorCanister))
-                assert sizes(shown.canisters) <= 8000 + (supervisors if kind == "window of tokens" else 0)
-            if number % 40 == 1 or number > 2 * MANY - 4:
-                for target in TARGETS:
-                    body = _written(target, shown.canisters, wires[target.name])
-                    assert CHECKERS[target.name](body) == [], target.name
-        canisters += tuple(part)
-    assert shown.cuts > 1
-
-
-def _written(target: Any, canisters: tuple[Canister, ...], memory: dict[object, Any]) -> Any:
-    """The body of a request, as a run writes it: what the last one left makes no difference."""
-    repaired = repair(canisters, requirements_of(target, {}), memory)
-    assert repaired.repairs == ()
-    request = Request(
-        model="m", canisters=repaired.canisters, offer=Offer(()), controls=Controls(), capabilities={}, memory=memory
-    )
-    body = target.request(request)
-    assert body == write(target, canisters)
-    return json.loads(body)
-
-
-@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("kind", ["drop-oldest", "sliding-window", "window of tokens", "summarize", "everything"])
 def test_a_late_turn_costs_what_an_early_one_does(kind: str) -> None:
     """The steps of a turn are counted, not timed: how many canisters are looked at."""
     looked = 0
