@@ -144,16 +144,6 @@ def test_results_of_any_form(response: Any, said: str, failed: bool) -> None:
     assert (result.invocation_id, result.text, result.error is not None) == ("x", said, failed)
 
 
-def test_contents_of_a_stream_that_came_back_are_one() -> None:
-    """The official client keeps a content for each chunk."""
-    chunks = [{"role": "model", "parts": [text(one)]} for one in ("Let ", "me ", "see.", "")]
-    canisters = parsed(
-        {"role": "user", "parts": [text("Go.")]}, *chunks, {"role": "model", "parts": [call("f")]}
-    ).canisters
-    assert [type(one).__name__ for one in canisters] == ["UserCanister", "AssistantCanister", "InvocationCanister"]
-    assert canisters[1].text == "Let me see."
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -1,7 +1,7 @@
 """Laws over streamed answers of the Responses wire: what the public schema and its grammar say of each of them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -24,15 +24,12 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import encode as encode_json
-from ripieno.models.protocol import Asked, Native, Refusal
+from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.common.calls import read_invocation
-from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder
 from tests.models.protocols.test_openai_responses_encoder import streamed
-from tests.models.protocols.test_wires_golden import read
 from tests.models.protocols.test_wires_parameters import HONOURED, TAKEN
-from tests.models.protocols.test_wires_sealed_calls import chunk, part
 from tests.models.protocols.wire_strategies import details, foreign, phases, reasons, searches, thinking
 from tests.support.json_strategies import objects, texts
 from tests.support.openresponses_checker import check_body, check_stream
@@ -192,33 +189,3 @@ def test_what_was_asked_is_repeated(key: str, value: Any) -> None:
 def test_whatever_was_asked_the_answer_is_a_response(native: dict[str, Any]) -> None:
     asked = Asked(model="m", native=native)
     check_body(PROTOCOL.encode([TurnEnded(finish="stop")], asked))
-
-
-# The calls of seed 001, in fragments.
-
-LOCATION = '{"location":"San Francisco, CA","unit":"celsius"}'
-
-
-def fragmentations() -> Iterable[list[Native]]:
-    """Every cut of the first call's arguments, with its name before, between and after them; a second beside it."""
-    second = part(1, "get_weather", "{}", id="call_2")
-    named = part(0, "get_weather", id="call_1")
-    for cut in range(len(LOCATION) + 1):
-        one, other = (part(0, None, text) for text in (LOCATION[:cut], LOCATION[cut:]))
-        for order in ([named, one, other], [one, named, other], [one, other, named]):
-            yield [*map(chunk, order), chunk(second)]
-        yield [chunk(named, one, second), chunk(other)]
-        yield [chunk(one), chunk(second), chunk(other), chunk(named)]
-    pieces = [chunk(part(0, None, character)) for character in LOCATION]
-    yield from ([chunk(named), *pieces, chunk(second)], [*pieces, chunk(named), chunk(second)])
-
-
-@encoders
-def test_every_fragmentation_gives_the_same_items(encoder: type[Encoder]) -> None:
-    for chunks in fragmentations():
-        checker = streamed(read(CHAT, [*chunks, chunk(reason="tool_calls")]), encoder)
-        output = checker.response["output"]
-        assert [(one["call_id"], one["name"], one["arguments"]) for one in output] == [
-            ("call_1", "get_weather", LOCATION),
-            ("call_2", "get_weather", "{}"),
-        ]

@@ -73,15 +73,6 @@ def test_reasoning_returns_as_the_providers_data_says() -> None:
     assert native["input"][1] == dict(compaction.data)
 
 
-def test_leading_supervisors_are_one_instruction() -> None:
-    first, second = SupervisorCanister.of("Be brief."), SupervisorCanister.of("Be kind.")
-    silent = SupervisorCanister.of("")
-    native = body([first, silent, second, *HI, silent, first])
-    assert native["instructions"] == "Be brief.\n\nBe kind."
-    assert native["input"][1:] == [{"type": "message", "role": "system", "content": "Be brief."}]
-    assert "instructions" not in body([silent, *HI])
-
-
 def test_stop_sequences_are_an_error_not_a_silence() -> None:
     with pytest.raises(InputError, match="does not support stop: leave it out"):
         body(controls=Controls(stop=("END",)))

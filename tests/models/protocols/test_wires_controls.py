@@ -182,10 +182,3 @@ def test_the_number_of_tokens_has_the_word_that_the_provider_knows() -> None:
     assert "max_completion_tokens" not in json.loads(write(CHAT, []))
     assert json.loads(write(CHAT, [], controls=few))["max_completion_tokens"] == 7
     assert json.loads(write(CHAT, [], controls=few, output_tokens_parameter="max_tokens"))["max_tokens"] == 7
-
-
-def test_efforts_that_only_servers_know_become_the_nearest_word() -> None:
-    for word, ours in {"minimal": "low", "xhigh": "high", "max": "high"}.items():
-        assert CHAT.parse({"model": "m", "messages": [], "reasoning_effort": word}).controls.reasoning == ours
-        effort = {"model": "m", "messages": [], "output_config": {"effort": word}}
-        assert ANTHROPIC.parse(effort).controls.reasoning == ours

@@ -1,6 +1,7 @@
 """Redacts secrets in the events of a recorded answer, including secrets that are split over several events."""
 
 import copy
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -17,27 +18,23 @@ _WHOLE = frozenset(
 )
 
 
-class _Piece:
-    """A text of one event that may continue. ``fixed`` is final, ``raw`` may be part of a secret."""
-
-    __slots__ = ("event", "fixed", "holder", "key", "raw")
-
-    def __init__(self, event: "Held", holder: Any, key: Any, raw: str) -> None:
-        self.event = event
-        self.holder = holder
-        self.key = key
-        self.raw = raw
-        self.fixed = ""
-
-
+@dataclasses.dataclass(slots=True)
 class Held:
     """Events that came together, redacted so far. ``open`` counts texts that may continue."""
 
-    __slots__ = ("events", "open")
+    events: list[Any]
+    open: int = 0
 
-    def __init__(self, events: list[Any]) -> None:
-        self.events = events
-        self.open = 0
+
+@dataclasses.dataclass(slots=True)
+class _Piece:
+    """A text of one event that may continue. ``fixed`` is final, ``raw`` may be part of a secret."""
+
+    event: Held
+    holder: Any
+    key: Any
+    raw: str
+    fixed: str = ""
 
 
 class StreamRedactor:

@@ -51,11 +51,7 @@ def client_form(asked: Asked) -> Callable[[str], ClientForm]:
     supports these, needs only the name and namespace. An undeclared name (of a tool that runs here) stays.
     """
     forms = {str(tool.exposed): form for tool in asked.tools if (form := _form(tool)) is not None}
-
-    def form_of(name: str) -> ClientForm:
-        return forms.get(name) or ClientForm(name=name)
-
-    return form_of
+    return lambda name: forms.get(name) or ClientForm(name=name)
 
 
 def _form(tool: Definition) -> ClientForm | None:
