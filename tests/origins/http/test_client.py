@@ -25,16 +25,13 @@ from ripieno.storage.redaction import Redactor
 from tests.support.raw_http_servers import answer, fetcher, knowing, redirect, web
 
 
-@pytest.mark.parametrize("text", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "2a00:1450:4001::1"])
-def test_public_addresses_are_reached(text: str) -> None:
-    assert refuse_address(ipaddress.ip_address(text), local=False) is None
-
-
 @pytest.mark.parametrize(
     "text",
     ["127.0.0.1", "127.255.1.2", "10.1.2.3", "172.16.0.1", "172.31.9.9", "192.168.1.1", "::1", "fd12::1", "fc00::1"],
 )
 def test_private_addresses_are_reached_where_that_is_granted(text: str) -> None:
+    for public in ("1.1.1.1", "93.184.216.34", "2606:4700::1111", "2a00:1450:4001::1"):
+        assert refuse_address(ipaddress.ip_address(public), local=False) is None
     assert refuse_address(ipaddress.ip_address(text), local=False) is not None
     assert refuse_address(ipaddress.ip_address(text), local=True) is None
     assert is_local(ipaddress.ip_address(text))
@@ -102,20 +99,6 @@ def test_a_listed_host_is_that_host(pattern: str, fits: list[str], fits_not: lis
 def test_what_is_no_host_cannot_be_listed(text: str) -> None:
     with pytest.raises(InputError):
         HostPattern.parse(text)
-
-
-async def test_an_answer_in_words() -> None:
-    body = gzip.compress('{"a": "é"}'.encode(), mtime=0)
-    headers = ("Content-Type: application/json", "Content-Encoding: gzip", "Set-Cookie: a=b", 'ETag: "1"')
-    async with web(lambda *_: answer(body, *headers)) as one:
-        fetched = await fetcher().fetch(Request(url=parse_url(f"http://127.0.0.1:{one.port}/a?b=%20")))
-    wording = Wording(fetched=fetched)
-    assert wording.content == '{"a": "é"}'
-    assert wording.head == (
-        f"HTTP 200 OK\nurl: http://127.0.0.1:{one.port}/a?b=%20\ncontent-type: application/json\n"
-        f'content-length: {len(body)}\netag: "1"'
-    )
-    assert one.targets == ["/a?b=%20"]
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,6 @@ async def test_some_tests_of_a_project(tools: Tools) -> None:
     assert json_of(await tools("run_tests", filter="nothing of the kind"))["outcome"] == "no tests ran"
     found = json_of(await tools("run_tests", targets=["missing.py"]))
     assert (found["errors"], found["failures"][0]["name"]) == (1, "missing")
-    for target in ("-v", "../x", "/etc/passwd", "../../x::y"):
-        assert code_of(await tools("run_tests", targets=[target])) in ("argument", "outside_workspace"), target
 
 
 async def test_a_file_that_cannot_be_imported_is_an_error(tools: Tools) -> None:

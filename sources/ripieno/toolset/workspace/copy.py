@@ -35,13 +35,10 @@ class CopyTree(Operation):
         self._bytes = 0
 
     def prepare(self, site: Site) -> None:
-        source = site.walk(self.path, follow=True)
-        try:
+        with contextlib.closing(site.walk(self.path, follow=True)) as source:
             check_kind(entries.status(source), source, "directory")
             self._from = os.open(source.name, entries.DIRECTORY, dir_fd=source.directory)
             source_path = source.true_path
-        finally:
-            source.close()
         created = self.created if self._create else None
         self._to = target = site.walk(self.destination, created=created, unless="create_directories = true")
         if source_path == "." or f"{target.true_path}/".startswith(f"{source_path}/"):
@@ -149,12 +146,9 @@ class CopyTree(Operation):
 
 def read_source(site: Site, path: str) -> tuple[bytes, int]:
     """The content and the permissions of a file to copy. Errors: ``ToolFault``; ``OSError``."""
-    source = site.walk(path, follow=True)
-    try:
+    with contextlib.closing(site.walk(path, follow=True)) as source:
         check_kind(entries.status(source), source, "file")
         descriptor = os.open(source.name, os.O_RDONLY | entries.SAFELY, dir_fd=source.directory)
-    finally:
-        source.close()
     try:
         found = os.fstat(descriptor)
         entries.check_regular(found, path)

@@ -1,5 +1,6 @@
 """Makes directories and links, and sets permissions, on descriptors of the examined files."""
 
+import contextlib
 import os
 import stat
 
@@ -65,8 +66,7 @@ class ChangeMode(ReversibleOperation):
         self._held: int | None = None
 
     def prepare(self, site: Site) -> None:
-        walk = site.walk(self.path)
-        try:
+        with contextlib.closing(site.walk(self.path)) as walk:
             found = entries.status(walk)
             entries.check_no_link(found, walk)
             # Without O_PATH (macOS), what cannot be read cannot be changed.
@@ -79,8 +79,6 @@ class ChangeMode(ReversibleOperation):
             before = State(kind=kind, mode=entries.mode_of(found), size=found.st_size)
             after = State(kind=kind, mode=self._mode, size=found.st_size)
             self.steps.append(Step(path=walk.true_path, before=before, after=after))
-        finally:
-            walk.close()
 
     def commit(self) -> None:
         self._set(self._mode)

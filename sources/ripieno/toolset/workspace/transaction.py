@@ -159,12 +159,8 @@ def _tidy(site: Site, operation: Operation) -> None:
     if operation.made:
         return
     for path in reversed(operation.created):
-        with contextlib.suppress(Exception):
-            walk = site.walk(path)
-            try:
-                os.rmdir(walk.name, dir_fd=walk.directory)
-            finally:
-                walk.close()
+        with contextlib.suppress(Exception), contextlib.closing(site.walk(path)) as walk:
+            os.rmdir(walk.name, dir_fd=walk.directory)
 
 
 def discard(directory: int, name: str) -> None:

@@ -133,15 +133,11 @@ class Walk:
 
     def leads_out(self) -> bool:
         """Whether the end of the walk is a link that leaves the root."""
-        further = Walk(self.true_path, self._root, self._bases)
-        try:
-            further.go(follow=True)
-        except PermissionFault:
-            return True
-        except (ToolFault, OSError):
-            return False
-        finally:
-            further.close()
+        with contextlib.closing(Walk(self.true_path, self._root, self._bases)) as further:
+            try:
+                further.go(follow=True)
+            except (ToolFault, OSError) as error:
+                return isinstance(error, PermissionFault)
         return False
 
     def missing(self, name: str) -> ResourceFault:
