@@ -1,4 +1,4 @@
-"""What the descriptors of the bundled tools promise: effects, closed schemas, and the schemas of seed 000."""
+"""What the descriptors of the bundled tools promise: effects, narrow schemas, and the schemas of seed 000."""
 
 import pathlib
 from collections.abc import Mapping
@@ -99,7 +99,16 @@ def test_effects_are_honest(name: str) -> None:
     expected = {tool: effect for effect, tools in EFFECTS[name].items() for tool in tools.split()}
     for invoker in BUNDLED[name].invokers:
         assert invoker.policy.effect == expected.pop(invoker.name, "write")
+        assert invoker.policy.idempotent or name != "reasoning"
     assert not expected
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_schemas_are_narrow(name: str) -> None:
+    for invoker in BUNDLED[name].invokers:
+        schema = schema_of(f"{name}.{invoker.name}")
+        assert schema["additionalProperties"] is False, invoker.name
+        assert name != "network" or schema["properties"]["url"]["maxLength"] == 8192
 
 
 @pytest.mark.parametrize("identity", SEED)
@@ -110,4 +119,3 @@ def test_schemas_are_the_seeds(identity: str) -> None:
         for key, one in schema["properties"].items()
     }
     assert (found, schema["required"]) == SEED[identity]
-    assert schema["additionalProperties"] is False

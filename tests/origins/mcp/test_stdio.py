@@ -153,6 +153,12 @@ async def test_a_command_that_is_not_there(surroundings: Surroundings) -> None:
     assert "Install it" in message
 
 
+async def test_a_missing_variable_is_named_before_anything_starts(surroundings: Surroundings, alive: Living) -> None:
+    text = server("misbehaving.py", alive=alive, more='A = "{env:TOKEN}{env:FIRST}"\nB = "env:SECOND"')
+    message = await fail_to_connect(make_ensemble(text, surroundings))
+    assert message.startswith("Ensemble 'it': the variables FIRST, SECOND are not set.")
+
+
 async def test_lines_that_are_no_messages_are_counted(surroundings: Surroundings, alerts: Alerts) -> None:
     async with make_ensemble(server("misbehaving.py"), surroundings) as ensemble:
         assert ensemble.connection.protocol == "2025-11-25"

@@ -68,7 +68,8 @@ async def test_what_a_project_is_set_up_for_comes_first(tools: Tools) -> None:
     fake(tools, "pyright", "echo '{\"generalDiagnostics\": []}'", ".venv/bin")
     assert json_of(await tools("typecheck"))["tool"] == "mypy"
     (tools.workspace / "pyproject.toml").write_text("[tool.pyright]\n")
-    assert json_of(await tools("typecheck"))["tool"] == "pyright"
+    found = json_of(await tools("typecheck"))
+    assert (found["tool"], found["clean"]) == ("pyright", True)
     assert json_of(await tools("typecheck", tool="mypy"))["problems"][0]["message"] == "from mypy"
 
 
