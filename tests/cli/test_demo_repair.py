@@ -1,7 +1,9 @@
 """``ripieno demo --score repair``: an agent's work on a repository, under each tier, and an end that is looked at."""
 
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -88,6 +90,19 @@ async def test_a_repository_that_was_never_cloned_is_reported(tmp_path: pathlib.
     assert "$ git status --porcelain (in metronome) cannot run: there is no such folder." in nothing
 
 
+async def test_tests_that_are_changed_until_they_pass_are_no_fixed_bug(tmp_path: pathlib.Path) -> None:
+    score, clone = find_score("repair"), tmp_path / "metronome"
+    await prepare(score, tmp_path)
+    git(tmp_path, "clone", "--quiet", "upstream", "metronome")
+    file = clone / "tests" / "test_bars.py"
+    file.write_text(file.read_text().replace("(9, 4), 3)", "(9, 4), 2)"))
+    (clone / "tests" / "test_tempo.py").unlink()
+    git(clone, "commit", "--quiet", "--all", "--message=Count a short bar at the end")
+    _, found = await examine(score, tmp_path, Conversation(finish="terminal"))
+    faults = [one for one in found if "in metronome" in one and "%h" not in one]
+    assert [one.partition(" (in")[0] for one in faults] == ["$ git diff --name-only --no-ext-diff origin/main HEAD"]
+
+
 async def test_without_git_it_says_so(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"'repair' cannot be prepared\. There is no program 'git'"):
@@ -108,3 +123,10 @@ def test_whoever_rehearses_it_is_told_of_bundled_ensembles_only(tmp_path: pathli
     wanted = wanted_ensembles(score, loaded)
     assert {one.name for one in wanted} == set(score.setup.configuration["ensembles"]["enabled"])
     assert not any(one.added for one in wanted)
+
+
+def git(folder: pathlib.Path, *words: str) -> None:
+    identity = ["-c", "user.name=Ripieno", "-c", "user.email=a@localhost"]
+    # Whoever runs the tests may have settings of their own.
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["git", *identity, *words], cwd=folder, env=environment, check=True, capture_output=True)

@@ -184,6 +184,7 @@ def test_ensembles_that_do_not_play_say_why(call: Call, user: User) -> None:
     assert [rows[name].split()[1] for name in ("io", "far", "echo", "off")] == ["yes", "yes", "no", "no"]
     assert f'To add it: include = ["NAME"] under [ensembles], in {user.configuration / "config.toml"}.' in done.out
     assert "Available" not in rows["echo"]
+    assert "To add it: include = [" in call("tools", "--ensemble", "echo").err
     assert "enabled = false" in rows["off"]
     assert rows["far"].split()[2] == "mcp"
     listed = {one["name"]: one for one in json.loads(call("ensembles", "--format", "json").out)["ensembles"]}

@@ -478,10 +478,8 @@ def configure(user: User, url: str) -> None:
     keys = "".join(f'{name} = "{digest_of(key)}"\n' for name, key in KEYS.items())
     user.configure(
         f"[providers.house]\n{provider}retries = 0\n[providers.patient]\n{provider}retries = 1\n"
-        # A place that is not given back would be missed.
         f'[gateway]\nconcurrency = {2 * CLIENTS}\nmcp = ["soak"]\n'
-        'map = { small-1 = "house/small-1", patient = "patient/small-1" }\n'
-        f"[gateway.keys]\n{keys}"
+        f'map = {{ small-1 = "house/small-1", patient = "patient/small-1" }}\n[gateway.keys]\n{keys}'
     )
     text = ENSEMBLE + TOOL.format("echo") + TOOL.format("hold")
     user.ensemble("soak", text).with_name("soaking.py").write_text(MODULE)
