@@ -71,6 +71,8 @@ async def test_writing_tells_hashes(tools: Tools) -> None:
     fault = await refused(tools, "create_file", "exists", path="a/one", content="2")
     assert "exists already" in fault.message
     assert (tools.workspace / "a/one").read_text() == "1\n"
+    outcome = await tools.call("append_file", path="log", content="1\n")
+    assert outcome.changes == (Change.of("FileCreated", path="log", after=digest(b"1\n")),)
     outcome = await tools.call("append_file", path="a/one", content="2\n")
     assert outcome.changes == (Change.of("FileModified", path="a/one", before=digest(b"1\n"), after=digest(b"1\n2\n")),)
     outcome = await tools.call("write_file", path="a/one", content="3\n")
