@@ -54,9 +54,6 @@ def test_a_clean_environment_has_the_basics_and_what_is_added(monkeypatch: pytes
     assert environment["PATH"] == "/usr/bin:/bin"
     assert (environment["HOME"], environment["LANG"], environment["MORE"]) == ("/home/somebody", "C", "yes")
     assert set(environment) <= {"PATH", "LANG", "TZ", "TMPDIR", "HOME", "MORE"}
-
-
-def test_a_clean_environment_has_a_path_where_we_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PATH")
     assert clean_environment()["PATH"] == "/bin:/usr/bin"
 
