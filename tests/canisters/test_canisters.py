@@ -24,7 +24,7 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.canisters.contents import legible
-from ripieno.canisters.controls import Format
+from ripieno.canisters.controls import Format, Limits
 from ripieno.canisters.faults import CATEGORY_NAMES, Change, Fault, Report
 from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import ExecutionFault, FatalFault, ToolFault
@@ -94,6 +94,10 @@ def test_a_document_has_data_or_a_url() -> None:
     for given_parts in ({}, {"data": b"x", "url": "https://example.org"}):
         with pytest.raises(ValueError, match="exactly one"):
             DocumentContent(mime_type="text/plain", **given_parts)  # type: ignore[arg-type]
+
+
+def test_the_limits_are_the_documented_ones() -> None:
+    assert Limits() == Limits(turns=20, calls=100, wall=600.0, repeats=3, output=None, tokens=None)
 
 
 def test_a_format_has_a_schema_where_it_is_one() -> None:

@@ -158,6 +158,14 @@ def test_invocable(table: str, origin: str, settings: dict[str, str]) -> None:
     assert (invocable.origin, invocable.settings) == (origin, settings)
 
 
+def test_header() -> None:
+    header: dict[str, Any] = {"pin": "required", "prefix": "", "scope": "conversation", "category": "files"}
+    header |= {"required": False, "enabled": False}
+    descriptor, problems = read_ensemble({"ensemble": {"name": "x", **header}, "invokers": []})
+    assert problems == ()
+    assert {name: getattr(descriptor, name) for name in header} == header
+
+
 def test_schemas_in_files_of_their_own() -> None:
     text = """
     [ensemble]
