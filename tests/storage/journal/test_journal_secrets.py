@@ -1,5 +1,6 @@
 """No secret stands in any file of a journal, however it is written and wherever it comes from."""
 
+import base64
 import dataclasses
 import json
 import random
@@ -154,3 +155,14 @@ def test_a_key_that_is_none_is_said_and_left(tmp_path: Path) -> None:
         Journal(tmp_path / "j", secrets=["a long secret"])
     assert (tmp_path / "j.key").read_bytes() == b"short"
     Journal(tmp_path / "j").close()
+
+
+@pytest.mark.parametrize("around", [("", ""), ("", "\n"), ("user:", ""), ("a longer text before ", " and after")])
+def test_a_secret_in_base64_alone_is_found(tmp_path: Path, around: tuple[str, str]) -> None:
+    secret, (before, after) = "zebra-7781-quilt-secret", around
+    written = base64.b64encode(f"{before}{secret}{after}".encode()).decode()
+    with Journal(tmp_path / "journal", secrets=[secret]) as journal:
+        journal.record([Record(stage="began", conversation="a", turn=0, details={"text": f"It is {written}."})])
+        told = "".join(journal.export())
+    # Nothing of it that is longer than what its neighbours share with it.
+    assert not any(written[start : start + 12] in told for start in range(len(before) * 8 // 6 + 2, len(written) - 14))
