@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.approvals import Approve
+from ripieno.approvals import Approve, Deny
 from ripieno.assembly import assemble
 from ripieno.canisters import Conversation, InvocationCanister
 from ripieno.jsonvalues import thaw
@@ -121,3 +121,17 @@ async def test_a_coding_agent_writes_source_and_runs_tests(user: User, settings:
     assert (user.workspace / "double.py").read_text() == CODE
     assert json.loads(results[-1].text)["passed"] == 1
     assert {request.tool for request in person.requests} == {"io.write_file", "testing.run_tests"}
+
+
+async def test_a_denial_is_read_by_the_model(user: User, settings: dict[str, Any]) -> None:
+    person = Person(Deny("Write it into docs/ instead."))
+    score = model_of(
+        [
+            turn("I write.", calls=[call("write_file", "refusal", path="README.md", content=README)]),
+            turn("I was told: {refusal}"),
+        ]
+    )
+    conversation = await conducted(user, settings, person, score, "Document it.", agent="documentation")
+    assert "Write it into docs/ instead." in conversation.text
+    assert list(user.workspace.iterdir()) == []
+    assert len(person.requests) == 1

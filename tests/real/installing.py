@@ -12,10 +12,12 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 PLACE = ROOT / ".build" / "real"
 #: The versions are those that these tests were measured with.
-PYTHON_SERVERS = ("mcp-server-git>=2026.10.19", "mcp-server-time>=2026.10.19")
+PYTHON_SERVERS = ("mcp-server-fetch>=2026.10.24", "mcp-server-git>=2026.10.19", "mcp-server-time>=2026.10.19")
 NODE_SERVERS = (
+    "@modelcontextprotocol/inspector@0.15.0",  # what npm chooses for Node 20
     "@modelcontextprotocol/server-everything@>=2026.8.31",
     "@modelcontextprotocol/server-filesystem@>=2026.8.31",
+    "@modelcontextprotocol/server-memory@>=2026.8.31",
 )
 #: A coding agent, whose package has its program beside a launcher: what it asks changes from version to version.
 CODING_AGENT = ("@openai/codex@0.169.0",)

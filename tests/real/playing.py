@@ -14,6 +14,7 @@ import ripieno
 from ripieno.approvals import Confirmer
 from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister
+from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import freeze
 
@@ -27,12 +28,20 @@ class Played:
 
     assembly: ripieno.Assembly
     ensemble: ripieno.Ensemble
+    alerts: list[Alert]
+    mark: str
     calls: int = 0
+    events: list[Event] = dataclasses.field(default_factory=list[Event])
 
     @property
     def tools(self) -> tuple[str, ...]:
         """The names of the tools that it lists."""
         return tuple(self.ensemble.invokers)
+
+    @property
+    def progress(self) -> list[tuple[float, float | None]]:
+        """What the calls told of their progress."""
+        return [(event.done, event.total) for event in self.events if isinstance(event, ExecutionProgress)]
 
     async def result(self, tool: str, **arguments: Any) -> ripieno.ResultCanister:
         """The result of one call through the whole pipeline."""
@@ -42,7 +51,7 @@ class Played:
             name=self.ensemble.access_invoker(tool).exposed,
             arguments=freeze(arguments),
         )
-        around = Circumstances(conversation="real")
+        around = Circumstances(conversation="real", notify=self.events.append)
         return await self.assembly.execution.execute(invocation, ensembles=[self.ensemble], circumstances=around)
 
     async def call(self, tool: str, **arguments: Any) -> ripieno.ResultCanister:
@@ -106,12 +115,13 @@ class Stage:
     ) -> AsyncGenerator[Played, None]:
         """The server while it is connected; at the end neither a process nor a descriptor of it may be left."""
         mark = self.declare(name, command, **environment)
+        alerts: list[Alert] = []
         places = Places(configuration=self.folder / "configuration", state=self.folder / "state")
         before = descriptors()
         async with ripieno.assemble(
-            self.configuration, workspace=self.workspace, places=places, confirmer=confirmer
+            self.configuration, workspace=self.workspace, places=places, alert=alerts.append, confirmer=confirmer
         ) as assembly:
-            played = Played(assembly=assembly, ensemble=assembly.access_ensemble(name))
+            played = Played(assembly=assembly, ensemble=assembly.access_ensemble(name), alerts=alerts, mark=mark)
             assert marked(mark), "No process has the mark: its absence later would mean nothing."
             yield played
         assert marked(mark) == {}

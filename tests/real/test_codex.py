@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 import tomli_w
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from ripieno.canisters import ResultCanister
+from ripieno.canisters import ImageContent, ResultCanister, UserCanister
 from ripieno.testing import call, turn
 from ripieno.testing.scores.turns import Turn
 from tests.real.coding import Agent, Gateway, serving_responses
 from tests.real.installing import coding_agent
 from tests.support.command_line import User
 from tests.support.gateways import KINDS, Backend, rehearsing
+from tests.support.hosted_runs import PIXEL
+from tests.support.loopback_servers import serving
 
 CHAT = KINDS["openai-chat"]
 TASK = "Write proof.txt with the shell, and add 17 and 25."
@@ -117,6 +121,25 @@ async def test_calls_that_the_model_leaves_in_its_text(agent: Agent, user: User)
     assert "tool_call" not in done.told
 
 
+async def test_a_hosted_search_is_left_out(agent: Agent, user: User) -> None:
+    score = [turn(calls=[call("exec_command", "ran", cmd=COMMAND)]), turn("It says: {ran}", expect=["ran"])]
+    async with fronted(user, score) as (gateway, backend):
+        done = await agent.do(TASK, gateway.url, web_search="live")
+    assert done.code == 0, done.told
+    assert done.said.endswith("made by the shell")
+    assert "web_search" not in {tool.exposed for tool in backend.asked[0].tools}
+    assert gateway.log.count("A client asks for a tool of the kind 'web_search'; it is left out.") == 1
+
+
+async def test_a_hosted_search_is_refused_where_that_is_strict(agent: Agent, user: User) -> None:
+    async with fronted(user, [turn("Never said.")], "--strict") as (gateway, backend):
+        done = await agent.do(TASK, gateway.url, web_search="live")
+    assert done.code == 1
+    assert "Nothing runs here for a tool of the kind 'web_search': leave it out of the tools." in done.told
+    assert done.said == ""
+    assert backend.asked == []
+
+
 async def test_a_free_form_tool(agent: Agent, user: User) -> None:
     agent.workspace.mkdir()
     file = agent.workspace / "score.txt"
@@ -149,6 +172,20 @@ async def test_tools_that_it_declares_in_the_conversation(agent: Agent, user: Us
     assert done.said.endswith("made by the shell")
 
 
+async def test_an_image(agent: Agent, user: User) -> None:
+    agent.workspace.mkdir()
+    (agent.workspace / "dot.png").write_bytes(PIXEL)
+    score = [turn(calls=[call("view_image", "seen", path="dot.png")]), turn("It is a dot.", expect=["seen"])]
+    async with fronted(user, score) as (gateway, backend):
+        done = await agent.do("What is in dot.png?", gateway.url)
+    assert done.code == 0, done.told
+    assert done.said == "It is a dot."
+    # A tool's message has only text on this wire: the image stands in the next one.
+    last = backend.asked[-1].canisters[-1]
+    assert isinstance(last, UserCanister)
+    assert [type(one) for one in last.content] == [ImageContent]
+
+
 async def test_tools_that_run_in_the_gateway(agent: Agent, user: User) -> None:
     user.ensemble("band", BAND).with_name("band.py").write_text(TUNE)
     score = [
@@ -165,3 +202,50 @@ async def test_tools_that_run_in_the_gateway(agent: Agent, user: User) -> None:
     assert [one["name"] for one in done.calls] == ["exec_command"]
     assert "tune" not in done.told
     assert len(backend.asked) == 3
+
+
+REFUSALS = {
+    # It tells the status alone, whatever the body says.
+    "busy": (429, {"message": "Too many players."}, "429 Too Many Requests"),
+    "broken": (500, {"message": "The roof is on fire."}, "502 Bad Gateway: HTTP 500: The roof is on fire."),
+    "key": (401, {"message": "A wrong key."}, "502 Bad Gateway: HTTP 401: A wrong key."),
+    "long": (
+        400,
+        {"message": "This model's maximum context length is 8192 tokens.", "code": "context_length_exceeded"},
+        "ran out of room in the model's context window",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_a_model_that_refuses(name: str, agent: Agent, user: User) -> None:
+    status, error, words = REFUSALS[name]
+
+    async def refuse(_: Request) -> Response:
+        return JSONResponse({"error": error}, status)
+
+    async with serving(refuse) as (url, asked):
+        configure(user, f"{url}/v1")
+        with serving_responses(user) as gateway:
+            done = await agent.do(TASK, gateway.url)
+    assert done.code == 1
+    assert words in done.told
+    assert done.said == ""
+    assert len(asked) == 1
+
+
+async def test_a_model_that_fails_in_the_middle(agent: Agent, user: User) -> None:
+    chunk = {"id": "c1", "object": "chat.completion.chunk", "created": 0, "model": "small"}
+    begun = {**chunk, "choices": [{"index": 0, "delta": {"content": "I wri"}, "finish_reason": None}]}
+    lines = [f"data: {json.dumps(one)}\n\n" for one in (begun, {"error": {"message": "The roof is on fire."}})]
+
+    async def fail(_: Request) -> Response:
+        return StreamingResponse(iter(lines), media_type="text/event-stream")
+
+    async with serving(fail) as (url, asked):
+        configure(user, f"{url}/v1")
+        with serving_responses(user) as gateway:
+            done = await agent.do(TASK, gateway.url)
+    assert done.code == 1
+    assert "The roof is on fire." in done.told
+    assert len(asked) == 1

@@ -1,4 +1,4 @@
-"""The reference servers of the npm world: everything that the protocol has, and files."""
+"""The reference servers of the npm world: everything that the protocol has, files, and a memory."""
 
 import json
 import pathlib
@@ -57,6 +57,13 @@ async def test_everything_that_a_server_can_answer(stage: Stage, node_servers: p
         assert zlib.decompress(zipped.data, 31) == b"hello"
 
 
+async def test_a_long_operation_tells_its_progress(stage: Stage, node_servers: pathlib.Path) -> None:
+    async with stage.play("everything", [node_servers / "mcp-server-everything", "stdio"]) as played:
+        result = await played.call("trigger-long-running-operation", duration=1, steps=4)
+        assert "Steps: 4" in result.text
+        assert played.progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
 async def test_what_a_server_may_not_ask(stage: Stage, node_servers: pathlib.Path) -> None:
     async with stage.play("everything", [node_servers / "mcp-server-everything", "stdio"]) as played:
         # This server offers what asks for a model, or for folders, only to clients that say they answer.
@@ -107,3 +114,26 @@ async def test_files_in_one_folder_and_nowhere_else(stage: Stage, node_servers: 
         assert "Access denied" in await played.fail("write_file", path=str(outside), content="mine")
         assert outside.read_text() == "secret"
         assert "`path`" in await played.fail("read_text_file")
+
+
+async def test_a_memory_that_outlives_its_server(stage: Stage, node_servers: pathlib.Path) -> None:
+    command = [node_servers / "mcp-server-memory"]
+    file = str(stage.folder / "memory.jsonl")
+    vivaldi = {"name": "Vivaldi", "entityType": "composer", "observations": ["wrote concerti grossi"]}
+    corelli = {"name": "Corelli", "entityType": "composer", "observations": []}
+    async with stage.play("memory", command, MEMORY_FILE_PATH=file) as played:
+        await played.call("create_entities", entities=[vivaldi, corelli])
+        relation = {"from": "Vivaldi", "to": "Corelli", "relationType": "learned from"}
+        await played.call("create_relations", relations=[relation])
+        found = structure((await played.call("search_nodes", query="concerti")).content)
+        assert isinstance(found, dict)
+        assert [one["name"] for one in found["entities"]] == ["Vivaldi"]
+        assert "`entities`" in await played.fail("create_entities", entities="Vivaldi")
+    async with stage.play("memory", command, MEMORY_FILE_PATH=file) as played:
+        graph = structure((await played.call("read_graph")).content)
+        assert isinstance(graph, dict)
+        assert graph["entities"] == [vivaldi, corelli]
+        assert graph["relations"] == [relation]
+        await played.call("delete_entities", entityNames=["Vivaldi"])
+        emptied = structure((await played.call("read_graph")).content)
+        assert emptied == {"entities": [corelli], "relations": []}

@@ -1,10 +1,56 @@
-"""The reference servers of the Python world: time, and a repository."""
+"""The reference servers of the Python world: time, a repository, and pages of the web."""
 
+import contextlib
+import http.server
 import json
 import pathlib
 import subprocess
+import threading
+from collections.abc import Iterator
+
+import pytest
 
 from tests.real.playing import Stage
+
+PAGES = {
+    "/page.html": ("text/html", "<html><body><article><h1>Tutti</h1><p>Everybody plays.</p></article></body></html>"),
+    "/page.txt": ("text/plain", "solo " * 2000),
+    "/private/page.txt": ("text/plain", "not for robots"),
+    "/robots.txt": ("text/plain", "User-agent: *\nDisallow: /private/\n"),
+}
+
+
+class Pages(http.server.BaseHTTPRequestHandler):
+    """A few pages; anything else is not there."""
+
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        kind, text = PAGES.get(self.path, ("text/plain", "Not here."))
+        self.send_response(200 if self.path in PAGES else 404)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def pages() -> Iterator[tuple[str, list[str]]]:
+    """The address of a server on loopback, and the paths that it was asked for."""
+    asked: list[str] = []
+    handler = type("Handler", (Pages,), {"asked": asked})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def git(repository: pathlib.Path, *arguments: str) -> str:
@@ -54,3 +100,28 @@ async def test_a_repository(stage: Stage, python_servers: pathlib.Path) -> None:
         # It was given one repository; another folder is none of its business.
         assert str(stage.folder) in await played.fail("git_status", repo_path=str(stage.folder))
         assert "max_count" in await played.fail("git_log", **where, max_count="many")
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_pages_on_loopback(stage: Stage, python_servers: pathlib.Path, allowed: bool) -> None:
+    command = [python_servers / "mcp-server-fetch", *(["--allow-private-ips"] if allowed else [])]
+    with pages() as (url, asked):
+        async with stage.play("fetch", command) as played:
+            assert played.tools == ("fetch",)
+            if not allowed:
+                assert "not a public address" in await played.fail("fetch", url=f"{url}/page.html")
+                assert asked == []
+                return
+            page = (await played.call("fetch", url=f"{url}/page.html")).text
+            assert "Everybody plays." in page
+            assert "<p>" not in page
+            assert asked == ["/robots.txt", "/page.html"]
+            part = (await played.call("fetch", url=f"{url}/page.txt", max_length=50, start_index=5)).text
+            assert "solo solo" in part
+            assert len(part) < 500
+            raw = (await played.call("fetch", url=f"{url}/page.html", raw=True)).text
+            assert "<p>Everybody plays.</p>" in raw
+            assert "robots.txt" in await played.fail("fetch", url=f"{url}/private/page.txt")
+            assert "/private/page.txt" not in asked
+            assert "404" in await played.fail("fetch", url=f"{url}/nowhere")
+            assert "max_length" in await played.fail("fetch", url=f"{url}/page.txt", max_length=0)
