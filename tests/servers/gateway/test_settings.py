@@ -247,7 +247,7 @@ def test_a_project_never_sets_it(user: User, call: Call, trusted: bool) -> None:
     done = call("serve", "responses", "--host", "0.0.0.0", "--port", "0")
     assert done.code == 2
     assert "Left out: [gateway]" in done.err
-    assert "requires a key. Name one with --key-variable NAME; `ripieno serve key` makes one." in done.err
+    assert "requires a key. Set one, such as export SERVE_KEY=$(openssl rand -hex 32)" in done.err
 
 
 #: Beyond this machine, as people write it, and as somebody would who wants to be taken for loopback.
