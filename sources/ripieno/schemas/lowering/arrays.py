@@ -6,7 +6,7 @@ from typing import Any
 from ripieno.jsonvalues import is_list
 from ripieno.schemas.graph import Node
 from ripieno.schemas.lowering.conjunctions import Conjunction, is_never
-from ripieno.schemas.lowering.walk import SCALARS, Lowerer, either, unique
+from ripieno.schemas.lowering.lowerer import SCALARS, Lowerer, either, unique
 
 
 def lower_array(lowerer: Lowerer, together: Conjunction, out: dict[str, Any]) -> None:

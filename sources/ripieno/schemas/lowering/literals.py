@@ -6,7 +6,7 @@ from typing import Any
 from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.schemas.description import type_of
 from ripieno.schemas.lowering.conjunctions import Conjunction, fits_type
-from ripieno.schemas.lowering.walk import Lowerer, either
+from ripieno.schemas.lowering.lowerer import Lowerer, either
 
 
 def lower_literals(

@@ -12,9 +12,9 @@ from ripieno.schemas.lowering.conjunctions import ABOUT, ANNOTATIONS, STRICTEST,
 from ripieno.schemas.lowering.dialects import Dialect
 from ripieno.schemas.lowering.literals import accepts_null, lower_literals
 from ripieno.schemas.lowering.losses import Loss, Lowered, Outcome, Refusal, check_limits, with_notes, words
+from ripieno.schemas.lowering.lowerer import SCALARS, either, unique
 from ripieno.schemas.lowering.objects import lower_object
 from ripieno.schemas.lowering.roots import plain_root, united
-from ripieno.schemas.lowering.walk import SCALARS, either, unique
 from ripieno.schemas.schema import Schema
 
 #: Subschemas that one lowering may produce. Subschemas that apply together are merged, which can repeat them.

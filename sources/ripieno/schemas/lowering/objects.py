@@ -8,7 +8,7 @@ from ripieno.jsonvalues import is_list, is_table
 from ripieno.schemas.graph import Node
 from ripieno.schemas.lowering.conjunctions import ANNOTATIONS, Conjunction, is_never
 from ripieno.schemas.lowering.losses import Refusal
-from ripieno.schemas.lowering.walk import SCALARS, Lowerer, either, unique
+from ripieno.schemas.lowering.lowerer import SCALARS, Lowerer, either, unique
 
 _PAIRS = "as a list of pairs {key, value}"
 _TEXT = "as a text of JSON"

@@ -1,4 +1,4 @@
-"""The interface of the walk for the files that lower objects, arrays and literals."""
+"""``Lowerer``: what lowering a subschema offers to the files that lower objects, arrays and literals."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
