@@ -15,7 +15,6 @@ imported when it is first used, which keeps ``import ripieno`` fast; type checke
 """
 
 import importlib
-from typing import Any
 
 #: Each public name, and the module that defines it.
 _HOMES = {
@@ -53,7 +52,7 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  all of them are strings
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """A public name, imported now; ``__version__`` is the installed distribution's."""
     if name == "__version__":
         from importlib import metadata

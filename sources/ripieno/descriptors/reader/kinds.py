@@ -276,14 +276,14 @@ class Either:
     expected: str
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        hints: list[str] = []
+        refused: list[Problems] = []
         for kind in self.kinds:
-            wrong = Problems(problems.source)
-            read = kind.read(value, path, wrong)
+            refused.append(Problems(problems.source))
+            read = kind.read(value, path, refused[-1])
             if read is not INVALID:
                 return read
-            hints += [problem.hint for problem in wrong.finished() if problem.hint]
-        return refuse(self, value, path, problems, hints[0] if hints else "")
+        hints = (problem.hint for one in refused for problem in one.finished() if problem.hint)
+        return refuse(self, value, path, problems, next(hints, None))
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [kind.schema() for kind in self.kinds]}
