@@ -10,7 +10,6 @@ import io
 import ipaddress
 import ssl
 import urllib.parse
-import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 from typing import Protocol as Contract
@@ -140,9 +139,11 @@ class PooledCarrier:
 
     def _proxy_for(self, scheme: str, host: str) -> str | None:
         """The proxy for the endpoint, from the environment. Errors: ``ProviderFailure``."""
-        proxies = urllib.request.getproxies()
+        from urllib.request import getproxies, proxy_bypass  # It imports an HTTP client and a parser of mail.
+
+        proxies = getproxies()
         proxy = proxies.get(scheme) or proxies.get("all")
-        if proxy is None or urllib.request.proxy_bypass(host):
+        if proxy is None or proxy_bypass(host):
             return None
         kind = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}").scheme
         if kind not in ("http", "https"):
