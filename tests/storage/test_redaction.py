@@ -63,7 +63,7 @@ def test_logs_are_redacted_as_long_as_the_redactor_lives(caplog: pytest.LogCaptu
     caplog.set_level(logging.DEBUG)
     logger = logging.getLogger("tests.redaction")
     redactor = Redactor([SECRET])
-    redact_logs(["tests.redaction"], redactor)
+    redact_logs(("tests.redaction",), redactor)
     logger.debug("It is %s.", SECRET)
     del redactor
     gc.collect()

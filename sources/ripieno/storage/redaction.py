@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import functools
 import json
 import logging
 import re
@@ -153,6 +154,12 @@ class _LogFilter(logging.Filter):
         super().__init__()
         self.redactors: dict[int, weakref.ref[Redactor]] = {}
 
+    def add(self, redactor: Redactor) -> None:
+        """Removes its secrets, too, as long as it lives."""
+        key, known = id(redactor), self.redactors
+        if redactor and key not in known:
+            known[key] = weakref.ref(redactor, lambda _: known.pop(key, None))
+
     def filter(self, record: logging.LogRecord) -> bool:
         message = kept = record.getMessage()
         # ``list`` copies in one step, so that no garbage collection changes the table meanwhile.
@@ -167,14 +174,19 @@ class _LogFilter(logging.Filter):
 _FILTER = _LogFilter()
 
 
-def redact_logs(loggers: Iterable[str], redactor: Redactor) -> None:
-    """Keeps the secrets of ``redactor`` out of the logs of libraries, at every level, during its lifetime.
+@functools.cache
+def _loggers_of(names: tuple[str, ...]) -> tuple[logging.Logger, ...]:
+    return tuple(map(logging.getLogger, names))
 
-    A filter applies to one logger and not to its children: ``loggers`` names each.
+
+def redact_logs(loggers: tuple[str, ...], *redactors: Redactor) -> None:
+    """Keeps the secrets of ``redactors`` out of the logs of libraries, at every level, during their lifetime.
+
+    A filter applies to one logger and not to its children: ``loggers`` names each. Repeated before each request, it
+    also holds after an application has configured its logs anew.
     """
-    for name in loggers:
-        # Adding the same filter again changes nothing.
-        logging.getLogger(name).addFilter(_FILTER)
-    key, known = id(redactor), _FILTER.redactors
-    if redactor and key not in known:
-        known[key] = weakref.ref(redactor, lambda _: known.pop(key, None))
+    for logger in _loggers_of(loggers):
+        if _FILTER not in logger.filters:
+            logger.addFilter(_FILTER)
+    for redactor in redactors:
+        _FILTER.add(redactor)

@@ -30,5 +30,4 @@ _TOKEN_REDACTOR = _TokenRedactor()
 
 def mute(endpoint: Endpoint) -> None:
     """Redacts the secrets of an endpoint in logs, for the endpoint's lifetime."""
-    redact_logs(_LOGGERS, _TOKEN_REDACTOR)
-    redact_logs(_LOGGERS, endpoint.redactor)
+    redact_logs(_LOGGERS, _TOKEN_REDACTOR, endpoint.redactor)
