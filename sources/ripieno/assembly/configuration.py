@@ -151,7 +151,7 @@ def load_configuration(
         reason = f"your own configuration is {file.name} in this folder. Rename it"
         left_out.append(LeftOut(name=misnamed.name, layer=_USER, file=str(misnamed), reason=reason))
     left_out += (*ensembles.left_out, *providers.left_out, *profiles.left_out)
-    if project is not None and store.knows(project):
+    if project is not None and not trusted and store.knows(project):
         left_out = [dataclasses.replace(one, reason=CHANGED) if one.reason == UNTRUSTED else one for one in left_out]
     place = pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute()
     warnings = [one for found in (ensembles, providers, profiles) for one in found.problems if one.severity != "error"]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ripieno.jsonvalues import parse
-from ripieno.models.protocols.text_calls.grammar import Piece, Reasoning, Text, TextCall, Tools, source_of
+from ripieno.models.protocols.text_calls.grammar import Piece, Reasoning, Text, TextCall, Tools
 from ripieno.models.protocols.text_calls.openings import FORMS
 from ripieno.models.protocols.text_calls.scanner import Parser
 
@@ -34,6 +34,11 @@ BITS: Sequence[str] = sorted(
     | {"<tool_result id=1>", "</tool_result>", "<invoke ", "<a:", "<function_calls>", "</function_calls>"}
     | {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<|end|>", "<|channel|>analysis<|message|>"}  # noqa: RUF001
 )
+
+
+def source_of(piece: Piece) -> str:
+    """The source text of a piece. The sources of all pieces, joined, are the parsed text."""
+    return piece.text if isinstance(piece, Text | Reasoning) else piece.raw
 
 
 def taken_apart(

@@ -1,12 +1,8 @@
 """A server of raw JSON lines, of the handshake era; its first argument names its misbehaviour."""
 
-import itertools
 import json
 import os
-import signal
-import subprocess
 import sys
-import time
 from typing import Any
 
 MODE = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -22,8 +18,6 @@ def write(message: dict[str, Any]) -> None:
 
 
 def answer(request: dict[str, Any], result: Any) -> None:
-    if MODE == "modern":
-        result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}
     write({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
 
@@ -52,8 +46,6 @@ def list_tools(request: dict[str, Any]) -> None:
             "no tool at all",
         ]
         answer(request, {"tools": tools, "nextCursor": str(page + 1)} if page < 2 else {"tools": tools})
-    elif MODE == "toolless":
-        answer(request, {"tools": 3})
     elif MODE == "endless":
         cursor = request.get("params", {}).get("cursor", "x")
         many = [{"name": f"tool_{len(cursor)}_{index}", "inputSchema": SCHEMA} for index in range(10)]
@@ -90,8 +82,6 @@ def call_tool(request: dict[str, Any]) -> None:  # noqa: PLR0912  one case a beh
             write({"jsonrpc": "2.0", "method": "notifications/progress", "params": progress})
         case "nonsense":
             answer(request, {"content": [{"type": "hologram"}]})
-        case "ask" if MODE == "modern":
-            answer(request, {"resultType": "input_required", "inputRequests": {}, "requestState": "x"})
         case "refuse":
             write({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32602, "message": "bad \x1b[1mcolour"}})
         case "ask":
@@ -123,8 +113,6 @@ def serve() -> None:
             version = request["params"]["protocolVersion"]
             server = {"name": "rude", "version": "0"}
             answer(request, {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server})
-        elif method == "server/discover" and MODE == "modern":
-            answer(request, {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
         elif method == "tools/list":
             list_tools(request)
         elif method == "tools/call":
@@ -143,19 +131,5 @@ elif MODE == "mute":
     sys.stderr.flush()
     for _ in sys.stdin:
         pass
-elif MODE == "noise":
-    while True:
-        raw("Listening on port 1234\n")
-elif MODE == "flood":
-    for number in itertools.count(1):
-        write({"jsonrpc": "2.0", "id": number, "method": "ping"})
-elif MODE == "orphans":
-    subprocess.Popen(["sleep", "600"], close_fds=False)
-    os._exit(0)
-elif MODE == "stubborn":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    serve()
-    while True:
-        time.sleep(60)
 else:
     serve()

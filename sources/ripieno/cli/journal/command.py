@@ -13,7 +13,7 @@ from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
 from ripieno.cli.common.tables import print_json, print_table
-from ripieno.cli.journal.selection import find_conversation, journals, open_journal, path_of, read_since
+from ripieno.cli.journal.selection import find_conversation, journals, limits, open_journal, path_of, read_since
 from ripieno.cli.journal.transcript import excerpt, heading, moment, transcript
 from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import PausedStore
@@ -43,14 +43,7 @@ def journal() -> None:
 
 
 @journal.command("list")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=Number(min=1),
-    default=20,
-    show_default=True,
-    help="The maximum number of conversations.",
-)
+@limits("conversations", default=20)
 @click.option("--all", "everything", is_flag=True, help="List all conversations.")
 @formats
 @journals
@@ -122,14 +115,7 @@ def show(*, conversation: str | None, full: bool, output: Format, file: pathlib.
 @click.option("--conversation", metavar="C", help="Search only this conversation.")
 @click.option("--tool", metavar="ENSEMBLE.TOOL", help="Search only entries about this tool.")
 @click.option("--stage", metavar="STAGE", help="Search only lines of this stage, such as said or finished.")
-@click.option(
-    "--limit",
-    metavar="N",
-    type=Number(min=1),
-    default=50,
-    show_default=True,
-    help="The maximum number of lines.",
-)
+@limits("lines", default=50)
 @formats
 @journals
 @common

@@ -10,13 +10,19 @@ from typing import Any, TypeVar
 import click
 
 from ripieno.assembly.configuration import Places
-from ripieno.cli.common.options import FILE
+from ripieno.cli.common.options import FILE, Number
 from ripieno.exceptions import InputError
 from ripieno.storage.journal import NAME, Journal, Summary
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def limits(what: str, *, default: int) -> Callable[[Command], Command]:
+    """Adds ``--limit``, for the number of things that are listed."""
+    text = f"The maximum number of {what}."
+    return click.option("--limit", metavar="N", type=Number(min=1), default=default, show_default=True, help=text)
 
 
 def journals(command: Command) -> Command:

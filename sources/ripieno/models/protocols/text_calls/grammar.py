@@ -50,11 +50,6 @@ class TextCall:
 Piece: TypeAlias = Text | Reasoning | Wrapping | TextCall
 
 
-def source_of(piece: Piece) -> str:
-    """The source text of a piece. The sources of all pieces, joined, are the parsed text."""
-    return piece.text if isinstance(piece, Text | Reasoning) else piece.raw
-
-
 #: More text is needed to decide; no text could match.
 MORE, NO = -1, -2
 #: A pattern matches as much as it can; of a tuple's literals, one must match.
