@@ -1,6 +1,7 @@
 """Live providers from their descriptors: keys resolved at first use, protocols imported at first use."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from ripieno.models.model import Model, Provider
 from ripieno.models.protocol import Capabilities, Protocol
 from ripieno.models.protocols.prompted import prompted_protocol
 from ripieno.models.protocols.text_calls.interpreter import interpret
-from ripieno.models.transport.breaker import Breaker, Breakers
+from ripieno.models.transport.breaker import Breaker
 from ripieno.models.transport.clouds import reach
 from ripieno.models.transport.endpoints import Endpoint
 
@@ -38,7 +39,8 @@ class Providers:
         self._protocol = protocol
         self._secrets = secrets
         self._caution = caution
-        self._breakers = Breakers()
+        #: One breaker for each endpoint. Providers with different settings do not share one.
+        self._breakers: dict[tuple[str, Caution], Breaker] = {}
         #: The first provider that used each endpoint.
         self._guarded: dict[Breaker, str] = {}
         self._made: dict[str, Provider] = {}
@@ -102,25 +104,18 @@ class Providers:
         )
         overrides: dict[str, Any] = dict(descriptor.breaker)
         caution = dataclasses.replace(self._caution, **overrides)
-        breaker = self._breakers.access(endpoint.place, caution)
+        breaker = self._breakers.setdefault((endpoint.place.rstrip("/"), caution), Breaker(caution))
         self._guarded.setdefault(breaker, descriptor.name)
         transport, protocol = reach(endpoint, protocol, breaker)
         # Some of its models leave calls in the text; each request's capabilities say which ones.
         rows = (descriptor.capabilities, *(row.capabilities for row in descriptor.models))
         if not prompted and any(row.get("text_calls") for row in rows):
             protocol = dataclasses.replace(protocol, interpret=interpret)
-        cached: dict[str, Capabilities] = {}
-
-        def capabilities(model: str) -> Capabilities:
-            if model not in cached:
-                cached[model] = descriptor.capabilities_for(model)
-            return cached[model]
-
         provider = Provider(
             name=descriptor.name,
             protocol=protocol,
             transport=transport,
-            capabilities=capabilities,
+            capabilities=functools.cache(descriptor.capabilities_for),
             retry=RetryPolicy(
                 max_retries=RETRIES if descriptor.retries is None else descriptor.retries, jitter=_JITTER
             ),

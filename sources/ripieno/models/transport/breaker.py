@@ -61,14 +61,3 @@ class Breaker:
         """Ends a request whose outcome is unknown; the next one may be the trial."""
         if trying:
             self._trying = False
-
-
-class Breakers:
-    """One breaker per endpoint, shared by all providers with its address."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[str, Caution], Breaker] = {}
-
-    def access(self, address: str, caution: Caution) -> Breaker:
-        """The breaker of an address. Providers with different settings do not share one."""
-        return self._made.setdefault((address.rstrip("/"), caution), Breaker(caution))

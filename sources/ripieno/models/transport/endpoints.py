@@ -109,10 +109,10 @@ def headers_of(endpoint: Endpoint) -> dict[str, str]:
         if isinstance(value, str) and not name.lower().startswith(("authorization", "x-stainless-"))
     }
     given = {name: value for name, value in endpoint.headers.items() if name.lower() == "authorization"}
-    if endpoint.cloud == "azure":
-        # Azure takes an account's key in a header of its own; a directory token arrives as Authorization.
-        return headers | (given or ({} if key is None else {"api-key": key}))
-    return headers | (given or ({} if key is None else {"Authorization": f"Bearer {key}"}))
+    if key is None or given:
+        return headers | given
+    # Azure takes an account's key in a header of its own; a directory token arrives as Authorization.
+    return headers | ({"api-key": key} if endpoint.cloud == "azure" else {"Authorization": f"Bearer {key}"})
 
 
 def key_of(endpoint: Endpoint) -> str | None:

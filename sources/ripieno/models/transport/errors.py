@@ -53,12 +53,10 @@ _WORDS: Mapping[str, tuple[str, bool]] = {
 _NAMES = ("code", "type", "status")
 
 
-def refusal(
-    provider: str, status: int, text: str, *, location: str | None = None, headers: Mapping[str, str] | None = None
-) -> ProviderRefusal:
-    """The error for an endpoint's refusal. ``text`` is the body, ``location`` the target of a redirect.
+def refusal(provider: str, status: int, text: str, headers: Mapping[str, str]) -> ProviderRefusal:
+    """The error for an endpoint's refusal. ``text`` is the body.
 
-    ``headers``, with lower-case names, may state whether and when to retry.
+    ``headers``, with lower-case names, have the target of a redirect, and may state whether and when to retry.
     """
     try:
         body: object = parse(text)
@@ -66,14 +64,13 @@ def refusal(
         body = None
     words = message_of(body) or text.strip() or "it gave no reason"
     if 300 <= status < 400:
-        words = f"it redirects to {location or 'nowhere'}"
+        words = f"it redirects to {headers.get('location') or 'nowhere'}"
     category, retryable = _judge_status(status)
     if category == "quota" and judge(body) == ("quota", False):
         retryable = False
-    given = headers or {}
-    if (should_retry := given.get("x-should-retry")) in ("true", "false"):
+    if (should_retry := headers.get("x-should-retry")) in ("true", "false"):
         retryable = should_retry == "true"
-    after = seconds_after(given)
+    after = seconds_after(headers)
     return ProviderRefusal(
         provider,
         f"HTTP {status}: {words[:_SHOWN]}",

@@ -6,13 +6,7 @@
 anthropic     ``anthropic.AsyncAnthropic``           version header, bearer key
 openai        ``openai.AsyncOpenAI``                 organization headers, bearer key
 google        none                                   the key in ``x-goog-api-key``
-============  =====================================  ==========================================
-
-With a ``cloud`` (``ripieno.models.transport.clouds``):
-
-============  =====================================  ==========================================
-``cloud``     the client that is made                what it provides
-============  =====================================  ==========================================
+``cloud``     (``ripieno.models.transport.clouds``)
 azure         ``openai.AsyncOpenAI``                 organization headers; the key in ``api-key``; paths by deployment
 bedrock       ``anthropic.AsyncAnthropicBedrock``    path, body and signature
 vertex        ``anthropic.AsyncAnthropicVertex``     path, body and token
@@ -25,6 +19,7 @@ run's time limit.
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager
 
@@ -35,15 +30,42 @@ from ripieno.models.transport.breaker import Breaker
 from ripieno.models.transport.endpoints import Endpoint
 from ripieno.models.transport.errors import refusal
 from ripieno.models.transport.http import Absence, Answer, Carrier, PooledCarrier
-from ripieno.models.transport.log_redaction import mute
 from ripieno.models.transport.sse import EVENT_BYTES, one_batch, read_objects, split
 from ripieno.models.transport.timeouts import Lateness, Watch
+from ripieno.storage.redaction import HIDDEN, Redactor, redact_logs
 
 #: Maximum bytes read of an error's body.
 _ERROR_BYTES = 64 * 1024
 #: Content types of web pages, which no wire sends, and the characters of a page that are shown.
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _PAGE_SHOWN = 120
+#: The logs of HTTP libraries.
+_LOGGERS = (
+    *("aiohttp.client", "aiohttp.internal"),
+    "httpx2",
+    *(f"httpcore2.{name}" for name in ("connection", "http11", "http2", "proxy", "socks")),
+    *("anthropic", "anthropic._base_client", "openai", "openai._base_client"),
+    *("botocore.auth", "botocore.credentials", "botocore.tokens"),
+)
+_TOKENS = re.compile(r"(x-amz-security-token['\"]?\s*[:=]\s*['\"]?)[^\s'\"]+", re.IGNORECASE)
+
+
+class _TokenRedactor(Redactor):
+    """Replaces the token that a cloud's credential chain has found; only its header contains it."""
+
+    def __bool__(self) -> bool:
+        return True
+
+    def text(self, text: str) -> str:
+        return _TOKENS.sub(rf"\1{HIDDEN}", text)
+
+
+_TOKEN_REDACTOR = _TokenRedactor()
+
+
+def mute(endpoint: Endpoint) -> None:
+    """Redacts the secrets of an endpoint in logs, for the endpoint's lifetime."""
+    redact_logs(_LOGGERS, _TOKEN_REDACTOR, endpoint.redactor)
 
 
 class HttpTransport:
@@ -97,7 +119,8 @@ class HttpTransport:
                 answer = await watch.begin(self._carrier.send(body, path))
                 try:
                     if answer.status >= 300:
-                        raise await self._refusal(answer, watch)
+                        text = await self._beginning(answer, watch)
+                        raise refusal(self._endpoint.provider, answer.status, text, answer.headers)
                     answered()
                     kind = answer.headers.get("content-type", "").partition(";")[0].strip().casefold()
                     if kind in _PAGES:
@@ -105,15 +128,6 @@ class HttpTransport:
                     yield answer, watch
                 finally:
                     await answer.close()
-
-    async def _refusal(self, answer: Answer, watch: Watch) -> ProviderRefusal:
-        return refusal(
-            self._endpoint.provider,
-            answer.status,
-            await self._beginning(answer, watch),
-            location=answer.headers.get("location"),
-            headers=answer.headers,
-        )
 
     async def _page(self, answer: Answer, watch: Watch, kind: str) -> WireInvalidity:
         beginning = (await self._beginning(answer, watch))[:_PAGE_SHOWN]
