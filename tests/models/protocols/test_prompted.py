@@ -40,8 +40,8 @@ from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.prompted import PROTOCOL as PROMPTED
 from ripieno.models.protocols.prompted import prompted_protocol
+from ripieno.models.protocols.prompted.prompt import STYLES
 from ripieno.models.protocols.prompted.reader import in_words, recover
-from ripieno.models.protocols.prompted.styles import STYLES
 from ripieno.models.protocols.prompted.writer import written_result
 from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.jsonvalues import encode
-from ripieno.models.protocols.prompted.styles import STYLES, Style
+from ripieno.models.protocols.prompted.prompt import STYLES, Style
 from ripieno.models.protocols.text_calls.grammar import WIDEST, TextCall
 from ripieno.models.protocols.text_calls.openings import FORMS, QUOTES, STOPS
 from ripieno.models.protocols.text_calls.quoting import neutralize

@@ -37,8 +37,7 @@ from ripieno.models.protocol import (
     Request,
 )
 from ripieno.models.protocols.common.requests import choice_of
-from ripieno.models.protocols.prompted.prompt import definition_of, describe
-from ripieno.models.protocols.prompted.styles import HERMES, style_of
+from ripieno.models.protocols.prompted.prompt import HERMES, definition_of, describe, style_of
 from ripieno.models.protocols.prompted.writer import write
 from ripieno.models.protocols.text_calls.interpreter import Interpreter, tools_of
 

@@ -22,8 +22,7 @@ from ripieno.exceptions import RipienoError
 from ripieno.jsonvalues import is_table, parse
 from ripieno.models.protocol import Asked, Identifiers
 from ripieno.models.protocols.common.tools import client_function
-from ripieno.models.protocols.prompted.prompt import CLOSING, OPENING
-from ripieno.models.protocols.prompted.styles import HERMES
+from ripieno.models.protocols.prompted.prompt import CLOSING, HERMES, OPENING
 from ripieno.models.protocols.prompted.writer import written_call
 from ripieno.models.protocols.text_calls.interpreter import Interpreter
 

@@ -15,7 +15,7 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.jsonvalues import encode
-from ripieno.models.protocols.prompted.styles import HERMES, Style
+from ripieno.models.protocols.prompted.prompt import HERMES, Style
 from ripieno.models.protocols.text_calls.quoting import neutralize
 
 #: Key in a run's memory of the canisters made before: the same canisters give the same ones again.
