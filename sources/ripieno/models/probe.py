@@ -73,14 +73,6 @@ class _Answer:
     def calls(self) -> list[InvocationCanister]:
         return [one.invocation for one in self.events if isinstance(one, InvocationSealed)]
 
-    @property
-    def deltas(self) -> int:
-        return sum(isinstance(one, TextDelta) for one in self.events)
-
-    @property
-    def counted(self) -> bool:
-        return any(isinstance(one, TurnEnded) and one.usage != NO_USAGE for one in self.events)
-
     def adds(self, *pairs: tuple[int, int]) -> bool:
         wanted = sorted({"first": one, "second": other}.items() for one, other in pairs)
         return sorted(dict(call.arguments).items() for call in self.calls if call.name == "add") == wanted
@@ -133,10 +125,11 @@ async def _answers(prober: Prober) -> _Result:
 
 
 async def _streams(prober: Prober) -> _Result:
-    answer = await prober.ask("Count from one to twelve, in words.", controls=Controls())
-    streams = answer.deltas > 1
+    events = (await prober.ask("Count from one to twelve, in words.", controls=Controls())).events
+    streams = sum(isinstance(one, TextDelta) for one in events) > 1
+    counted = any(isinstance(one, TurnEnded) and one.usage != NO_USAGE for one in events)
     note = "" if streams else "the answer came in one piece"
-    return streams, {"streaming": streams, "stream_usage": answer.counted}, note
+    return streams, {"streaming": streams, "stream_usage": counted}, note
 
 
 def _adds(capability: str, **controls: Any) -> _Question:

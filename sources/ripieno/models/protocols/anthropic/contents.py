@@ -68,31 +68,24 @@ def content_of(block: object) -> Content:
         return TextualContent(text=str(block.get("text") or ""))
     source = block.get("source")
     if is_table(source) and kind in ("image", "document"):
-        found = _image(source) if kind == "image" else _document(source)
+        found = _from_source(source, image=kind == "image")
         if found is not None:
             return found
     return opaque(block)
 
 
-def _image(source: Mapping[str, Any]) -> Content | None:
-    """An image; one at a URL is a document that the provider fetches."""
-    if source.get("type") == "base64":
-        data = decoded(source.get("data"), "A block")
-        return ImageContent(data=data, mime_type=str(source.get("media_type") or "image/*"))
-    if source.get("type") == "url":
-        return DocumentContent(url=str(source.get("url")), mime_type="image/*")
-    return None
-
-
-def _document(source: Mapping[str, Any]) -> Content | None:
+def _from_source(source: Mapping[str, Any], *, image: bool) -> Content | None:
+    """An image or a document; an image at a URL is a document that the provider fetches."""
     kind = source.get("type")
     if kind == "base64":
-        mime_type = str(source.get("media_type") or "application/octet-stream")
-        return DocumentContent(data=decoded(source.get("data"), "A block"), mime_type=mime_type)
-    if kind == "text":
-        return DocumentContent(data=str(source.get("data") or "").encode(), mime_type="text/plain")
+        data, mime_type = decoded(source.get("data"), "A block"), source.get("media_type")
+        if image:
+            return ImageContent(data=data, mime_type=str(mime_type or "image/*"))
+        return DocumentContent(data=data, mime_type=str(mime_type or "application/octet-stream"))
     if kind == "url":
-        return DocumentContent(url=str(source.get("url")), mime_type="application/pdf")
+        return DocumentContent(url=str(source.get("url")), mime_type="image/*" if image else "application/pdf")
+    if kind == "text" and not image:
+        return DocumentContent(data=str(source.get("data") or "").encode(), mime_type="text/plain")
     return None
 
 

@@ -7,9 +7,8 @@ from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.jsonvalues import EMPTY
 
+#: Any other reason means ``stop``.
 FINISHES: Mapping[str, Finish] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
     "tool_use": "invocations",
     # The provider's own tools pause: it is asked again, with its answer so far.
     "pause_turn": "invocations",
@@ -17,13 +16,11 @@ FINISHES: Mapping[str, Finish] = {
     "model_context_window_exceeded": "length",
     "refusal": "filter",
 }
+#: Any other finish is ``end_turn``.
 REASONS: Mapping[Finish, str] = {
-    "stop": "end_turn",
     "invocations": "tool_use",
     "length": "max_tokens",
     "filter": "refusal",
-    "terminal": "end_turn",
-    "limit": "end_turn",
     "open": "tool_use",
 }
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Content, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
@@ -13,7 +13,7 @@ from ripieno.ensembles import Definition, Invoker
 from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.jsonvalues import EMPTY
 from ripieno.models.protocol import HostedTool, Identifiers, InvocationsProcessor, Native
-from ripieno.models.protocols.anthropic.contents import NAME, block_of, contents_of, is_blank
+from ripieno.models.protocols.anthropic.contents import NAME, block_of, contents_of
 from ripieno.models.protocols.common.calls import extras_of, read_invocation
 from ripieno.models.protocols.common.dialects import ANTHROPIC_STRICT
 from ripieno.models.protocols.common.requests import table_in, tables_in, texts_in
@@ -75,33 +75,21 @@ def result_block(result: ResultCanister) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.invocation_id}
     natives = [native for content in result.content if (native := _result_block(content)) is not None]
     others = [native for native in natives if native["type"] != "text"]
-    text = "".join(_texts(result.content))
+    text = "".join(native["text"] for native in natives if native["type"] == "text")
     if result.error is not None:
         text = f"{result.error.text()}\n{text}" if text else result.error.text()
         natives = [{"type": "text", "text": text}, *others]
         block["is_error"] = True
-    block["content"] = natives if others else text
+    # A blank text is refused as a block, but allowed in a string.
+    block["content"] = [one for one in natives if one["type"] != "text" or one["text"].strip()] if others else text
     return block
 
 
 def _result_block(content: Content) -> Mapping[str, Any] | None:
-    block = None if is_blank(content) else block_of(content)
+    block = block_of(content)
     if block is None and not isinstance(content, TextualContent | OpaqueContent):
-        return {"type": "text", "text": _left_out(content)}
+        return {"type": "text", "text": f"[{type(content).__name__} left out]"}
     return block
-
-
-def _texts(contents: Iterable[Content]) -> Iterator[str]:
-    """The texts of a result. A blank text is refused as a block, but allowed in a string."""
-    for content in contents:
-        if isinstance(content, TextualContent):
-            yield content.text
-        elif not isinstance(content, OpaqueContent) and block_of(content) is None:
-            yield _left_out(content)
-
-
-def _left_out(content: Content) -> str:
-    return f"[{type(content).__name__} left out]"
 
 
 def result_of(block: Native) -> ResultCanister:

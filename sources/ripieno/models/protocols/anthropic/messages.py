@@ -7,7 +7,6 @@ from typing import Any
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
-    Content,
     DocumentCanister,
     DocumentContent,
     InvocationCanister,
@@ -31,7 +30,7 @@ from ripieno.models.protocols.anthropic.contents import (
 )
 from ripieno.models.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of
 from ripieno.models.protocols.common.encoding import Breakpoints, Groups, by_turns, gather, piece
-from ripieno.models.protocols.common.requests import leading, parts_in, tables_in, texts_of
+from ripieno.models.protocols.common.requests import canisters_of, leading, parts_in, tables_in, texts_of
 
 #: Makes the provider cache everything up to this block. A request has at most four: after the tools, after the system
 #: prompt, and after each of the user's last two messages (the first of them ended the last request).
@@ -126,25 +125,12 @@ def _canisters(message: Mapping[str, Any]) -> Sequence[Canister]:
         return [SupervisorCanister(content=contents_of(content))]
     if role not in ("user", "assistant"):
         raise InputError(f"A message has the role {role!r}; known are user, assistant and system.")
-    canisters: list[Canister] = []
-    contents: list[Content] = []
     make = UserCanister if role == "user" else AssistantCanister
-    for block in parts_in(content, "blocks"):
-        special = _special(block, role)
-        if special is None:
-            contents.append(content_of(block))
-            continue
-        if contents or (role == "assistant" and not canisters):
-            # As in answers, calls follow an assistant's canister, which may be empty.
-            canisters.append(make(content=tuple(contents)))
-            contents.clear()
-        canisters.append(special)
-    if contents or not canisters:
-        canisters.append(make(content=tuple(contents)))
-    return canisters
+    special = functools.partial(_special, role=role)
+    return canisters_of(parts_in(content, "blocks"), make, special, lambda block: (content_of(block),))
 
 
-def _special(block: object, role: object) -> Canister | None:
+def _special(block: object, *, role: object) -> Canister | None:
     """The canister of a block that is a canister by itself."""
     if not is_table(block):
         return None

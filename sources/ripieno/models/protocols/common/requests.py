@@ -4,7 +4,16 @@ import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister, Content, Controls, DocumentCanister, SupervisorCanister, TextualContent
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Content,
+    Controls,
+    DocumentCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
 from ripieno.canisters.controls import Format, Reasoning
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence, RequestInvalidity
@@ -107,6 +116,30 @@ def parts_in(content: object, what: str = "parts") -> Sequence[Any]:
     if not is_list(content):
         raise InputError(f"Content is a text or a list of {what}.")
     return content
+
+
+def canisters_of(
+    parts: Iterable[Any],
+    make: type[UserCanister | AssistantCanister],
+    special: Callable[[Any], Canister | None],
+    contents_of: Callable[[Any], Iterable[Content]],
+) -> list[Canister]:
+    """The canisters of a message. A ``special`` part is a canister by itself; all others are contents of ``make``."""
+    canisters: list[Canister] = []
+    contents: list[Content] = []
+    for part in parts:
+        canister = special(part)
+        if canister is None:
+            contents.extend(contents_of(part))
+            continue
+        if contents or (make is AssistantCanister and not canisters):
+            # As in answers, calls follow an assistant's canister, which may be empty.
+            canisters.append(make(content=tuple(contents)))
+            contents.clear()
+        canisters.append(canister)
+    if contents or not canisters:
+        canisters.append(make(content=tuple(contents)))
+    return canisters
 
 
 def decoded(data: object, where: str = "A part") -> bytes:

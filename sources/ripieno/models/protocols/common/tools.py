@@ -8,7 +8,6 @@ The provider searches and loads them, and its model calls a tool that it has fou
 """
 
 import dataclasses
-import functools
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -62,8 +61,6 @@ class Declared:
         return found
 
 
-#: A request without tools.
-NOTHING = Declared()
 Reader = Callable[[Sequence[Native]], Declared]
 
 
@@ -97,7 +94,7 @@ def remembered(read: Reader) -> Callable[[Native], Declared]:
     def declared(native: Native) -> Declared:
         tools = tables_in(native, "tools")
         if not tools:
-            return NOTHING
+            return Declared()
         encoded = encode(tools)
         key = hashlib.sha256(encoded).digest()
         found = kept.pop(key, None)
@@ -128,14 +125,13 @@ def _evict(kept: dict[bytes, tuple[Declared, int]]) -> None:
 
 def one_by_one(read: Callable[[Native], Definition | HostedTool | None]) -> Callable[[Native], Declared]:
     """A cached reader for a wire that declares each tool separately; None from ``read`` is ignored."""
-    return remembered(functools.partial(_each, read))
 
+    def each(tools: Sequence[Native]) -> Declared:
+        found = [placed(place, read, tool) for place, tool in enumerate(tools)]
+        own = [one for one in found if isinstance(one, Definition)]
+        return Declared.of(own, (one for one in found if isinstance(one, HostedTool)))
 
-def _each(read: Callable[[Native], Definition | HostedTool | None], tools: Sequence[Native]) -> Declared:
-    found = [one for place, tool in enumerate(tools) if (one := placed(place, read, tool)) is not None]
-    return Declared.of(
-        (one for one in found if isinstance(one, Definition)), (one for one in found if isinstance(one, HostedTool))
-    )
+    return remembered(each)
 
 
 def placed(place: int, read: Callable[[_Source], _Result], tool: _Source) -> _Result:

@@ -19,7 +19,7 @@ from ripieno.jsonvalues import encode as encode_json
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.gemini.contents import CONTINUATION, is_own, opaque, parts_of
 from ripieno.models.protocols.gemini.finish import REASONS, usage_object
-from ripieno.models.protocols.gemini.invocations import served_part
+from ripieno.models.protocols.gemini.invocations import call_part
 
 _ERRORS = {
     400: "INVALID_ARGUMENT",
@@ -90,7 +90,7 @@ class Encoder:
         return self._chunk(parts) if parts else b""
 
     def _call(self, event: InvocationSealed) -> bytes:
-        return self._chunk([served_part(event.invocation)])
+        return self._chunk([call_part(event.invocation, served=True)])
 
     def _end(self, event: TurnEnded) -> bytes:
         ending = {"finishReason": _reason(event, self._ending), **self._ending}
@@ -132,7 +132,7 @@ def encode(events: Iterable[Event], asked: Asked) -> bytes:
         elif isinstance(event, InvocationSealed):
             parts += parts_of(contents)
             contents.clear()
-            parts.append(served_part(event.invocation))
+            parts.append(call_part(event.invocation, served=True))
         elif isinstance(event, TurnEnded):
             ended, usage = event, event.usage
     parts += parts_of(contents)

@@ -6,24 +6,19 @@ from typing import Any
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
 
+#: Any other reason means ``stop``.
 FINISHES: Mapping[str, Finish] = {
-    "STOP": "stop",
     # It is asked again, and continues.
     "CONTINUATION": "invocations",
     "MAX_TOKENS": "length",
-    "SAFETY": "filter",
-    "RECITATION": "filter",
-    "LANGUAGE": "filter",
-    "BLOCKLIST": "filter",
-    "PROHIBITED_CONTENT": "filter",
-    "SPII": "filter",
-    "IMAGE_SAFETY": "filter",
-    "IMAGE_PROHIBITED_CONTENT": "filter",
-    "IMAGE_RECITATION": "filter",
-    "MODEL_ARMOR": "filter",
-    "ESCALATION": "filter",
-    "PUP_LIMITED_DISABLED": "filter",
 }
+#: Reasons of an answer that a filter cut off.
+FILTERED = frozenset(
+    {
+        *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "ESCALATION"),
+        *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "PUP_LIMITED_DISABLED"),
+    }
+)
 #: Reasons of an answer that the provider gave up, each with a hint.
 BROKEN: Mapping[str, str] = {
     "MALFORMED_FUNCTION_CALL": "The model wrote an invalid call. Ask again, or simplify the tool's schema.",

@@ -84,18 +84,10 @@ def is_identifier(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def call_part(invocation: InvocationCanister) -> dict[str, Any]:
-    return _call_part(invocation, {"args": invocation.arguments})
-
-
-def served_part(invocation: InvocationCanister) -> dict[str, Any]:
-    """The part of a call in an answer: a call that must not run is one that never ends."""
-    return _call_part(
-        invocation, {"args": invocation.arguments} if invocation.fault is None else {"willContinue": True}
-    )
-
-
-def _call_part(invocation: InvocationCanister, body: Mapping[str, Any]) -> dict[str, Any]:
+def call_part(invocation: InvocationCanister, *, served: bool = False) -> dict[str, Any]:
+    """The part of a call. In an answer (``served``), a call that must not run is one that never ends."""
+    never = served and invocation.fault is not None
+    body: dict[str, Any] = {"willContinue": True} if never else {"args": invocation.arguments}
     extras = dict(extras_of(invocation, NAME))
     inner = extras.pop(_CALL, EMPTY)
     call = {"id": invocation.identifier, "name": invocation.name, **body, **(inner if is_table(inner) else EMPTY)}

@@ -22,7 +22,14 @@ from ripieno.jsonvalues import encode
 from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
 from ripieno.models.protocols.common.calls import extras_of
 from ripieno.models.protocols.common.encoding import Calls, by_turns, gather, piece
-from ripieno.models.protocols.common.requests import heading_of, leading, table_in, tables_in, texts_of
+from ripieno.models.protocols.common.requests import (
+    canisters_of,
+    heading_of,
+    leading,
+    table_in,
+    tables_in,
+    texts_of,
+)
 from ripieno.models.protocols.gemini.contents import NAME, contents_of, parts_of
 from ripieno.models.protocols.gemini.invocations import (
     call_part,
@@ -43,50 +50,35 @@ class Reading:
         #: Identifiers of all calls; names of those without a result, in the model's order.
         self._taken: set[str] = set()
         self._waiting: dict[str, str] = {}
+        #: Number of calls in the current content.
+        self._calls = 0
 
-    def read_user(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        """Reads the user's parts, with results. Errors: ``InputError``."""
-        contents: list[Content] = []
-        results: list[Canister] = []
-        for part in parts:
-            if part.get("functionResponse") is None:
-                contents.extend(contents_of(part))
-                continue
-            response = table_in(part, "functionResponse")
-            if contents:
-                results.append(UserCanister(content=tuple(contents)))
-                contents.clear()
-            results.append(result_of(response, self._answered(response)))
-        if contents or not results:
-            results.append(UserCanister(content=tuple(contents)))
-        self.canisters += results
+    def read(self, role: str, parts: Sequence[Mapping[str, Any]]) -> None:
+        """Reads the parts of a content, with calls or results. Errors: ``InputError``."""
+        self._calls = 0
+        if role == "user":
+            self.canisters += canisters_of(parts, UserCanister, self._result, contents_of)
+        else:
+            self.canisters += canisters_of(parts, AssistantCanister, self._call, contents_of)
 
-    def read_model(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        """Reads the model's parts, with calls. Errors: ``InputError``."""
-        contents: list[Content] = []
-        spoken: list[Canister] = []
-        calls = 0
-        for part in parts:
-            if part.get("functionCall") is None:
-                contents.extend(contents_of(part))
-                continue
-            call = table_in(part, "functionCall")
-            identifier = self._settled(call.get("id"), calls)
-            calls += 1
-            if contents or not spoken:
-                # As in answers, calls follow an assistant's canister, which may be empty.
-                spoken.append(AssistantCanister(content=tuple(contents)))
-                contents.clear()
-            invocation = invocation_of(part, identifier)
-            self._waiting[identifier] = invocation.name
-            spoken.append(invocation)
-        if contents or not spoken:
-            spoken.append(AssistantCanister(content=tuple(contents)))
-        self.canisters += spoken
+    def _result(self, part: Mapping[str, Any]) -> Canister | None:
+        if part.get("functionResponse") is None:
+            return None
+        response = table_in(part, "functionResponse")
+        return result_of(response, self._answered(response))
 
-    def _settled(self, given: object, number: int) -> str:
+    def _call(self, part: Mapping[str, Any]) -> Canister | None:
+        if part.get("functionCall") is None:
+            return None
+        identifier = self._settled(table_in(part, "functionCall").get("id"))
+        invocation = invocation_of(part, identifier)
+        self._waiting[identifier] = invocation.name
+        return invocation
+
+    def _settled(self, given: object) -> str:
         """The identifier of a call: its own, or one from its position."""
-        settled = str(given) if is_identifier(given) else f"call_{len(self.canisters)}_{number}"
+        settled = str(given) if is_identifier(given) else f"call_{len(self.canisters)}_{self._calls}"
+        self._calls += 1
         while settled in self._taken and not is_identifier(given):
             settled += "_"
         self._taken.add(settled)
@@ -137,7 +129,7 @@ class Messages(MessagesProcessor):
         if system:
             reading.canisters.append(SupervisorCanister(content=system))
         for role, parts in _turns(tables_in(native, "contents")):
-            (reading.read_user if role == "user" else reading.read_model)(parts)
+            reading.read(role, parts)
         return tuple(reading.canisters)
 
 

@@ -25,7 +25,7 @@ from ripieno.models.protocols.common.decoder import AnswerDecoder
 from ripieno.models.protocols.openai_chat.call_slots import Slot, Slots
 from ripieno.models.protocols.openai_chat.finish import FINISHES, usage_of
 from ripieno.models.protocols.openai_chat.invocations import NAME, function_in
-from ripieno.models.protocols.openai_chat.reasoning import ORDINARY, Collected, additions_in
+from ripieno.models.protocols.openai_chat.reasoning import ORDINARY, additions_in, joined, opaque
 from ripieno.models.transport.sse import DONE
 
 _logger = logging.getLogger(__name__)
@@ -41,7 +41,8 @@ class Decoder(AnswerDecoder):
         self._current: Slot | None = None
         self._next = 0
         self._text: list[str] = []
-        self._additions = Collected()
+        #: The pieces of each addition.
+        self._additions: dict[str, list[Any]] = {}
         self._usage = NO_USAGE
         self._refused = False
         self._began = False
@@ -109,7 +110,7 @@ class Decoder(AnswerDecoder):
 
     def _delta(self, delta: Mapping[str, Any]) -> None:
         for name, value in () if delta.keys() <= ORDINARY else additions_in(delta):
-            self._additions.add(name, value)
+            self._additions.setdefault(name, []).append(value)
             if isinstance(value, str) and not (name == "reasoning" and "reasoning_content" in self._additions):
                 self._events.append(ReasoningDelta(value))
         text = delta.get("content")
@@ -162,7 +163,9 @@ class Decoder(AnswerDecoder):
 
     def _seal_contents(self) -> None:
         if self._additions:
-            self._events.append(ContentSealed(self._additions.content()))
+            data = {name: joined(pieces) for name, pieces in self._additions.items()}
+            self._additions.clear()
+            self._events.append(ContentSealed(opaque(data)))
         if self._text:
             text = "".join(self._text)
             self._text.clear()
@@ -192,7 +195,7 @@ class Decoder(AnswerDecoder):
             raise WireInvalidity(self._provider, "The answer ended without its terminal event.", retryable=True)
         if reason == "error":
             raise ProviderRefusal(self._provider, "It broke off its answer without a reason.")
-        finish = FINISHES.get(reason or "stop", "stop")
+        finish = FINISHES.get(reason or "", "stop")
         why = self._why_cut(finish)
         # Contents after the beginning of the last call come after it.
         for slot in slots[self._next :]:

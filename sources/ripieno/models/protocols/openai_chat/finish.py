@@ -6,20 +6,18 @@ from collections.abc import Mapping
 from ripieno.canisters.controls import Finish
 from ripieno.models.protocols.common.openai import usage_as, usage_in
 
+#: Any other reason means ``stop``.
 FINISHES: Mapping[str, Finish] = {
-    "stop": "stop",
     "tool_calls": "invocations",
     "function_call": "invocations",
     "length": "length",
     "content_filter": "filter",
 }
+#: Any other finish is ``stop``.
 REASONS: Mapping[Finish, str] = {
-    "stop": "stop",
     "invocations": "tool_calls",
     "length": "length",
     "filter": "content_filter",
-    "terminal": "stop",
-    "limit": "stop",
     "open": "tool_calls",
 }
 #: Usage from the wire, and in the wire's form.

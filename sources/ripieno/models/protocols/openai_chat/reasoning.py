@@ -20,27 +20,6 @@ _GROWING: Mapping[object, str] = {"reasoning.text": "text", "reasoning.summary":
 ORDINARY = frozenset({"role", "content", "tool_calls", "refusal"})
 
 
-class Collected:
-    __slots__ = ("_values",)
-
-    def __init__(self) -> None:
-        self._values: dict[str, list[Any]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._values)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._values
-
-    def add(self, name: str, value: object) -> None:
-        self._values.setdefault(name, []).append(value)
-
-    def content(self) -> OpaqueContent:
-        """All additions as one content; they are then cleared."""
-        values, self._values = self._values, {}
-        return opaque({name: _joined(pieces) for name, pieces in values.items()})
-
-
 def opaque(additions: Mapping[str, Any]) -> OpaqueContent:
     return OpaqueContent(protocol=NAME, kind="reasoning", data=freeze(additions))
 
@@ -58,7 +37,7 @@ def merge(pieces: Sequence[Any]) -> Any:
     return pieces[-1]
 
 
-def _joined(pieces: Sequence[Any]) -> Any:
+def joined(pieces: Sequence[Any]) -> Any:
     """The pieces of a streamed addition as one, with streamed details joined to complete ones."""
     merged = merge(pieces)
     if len(pieces) == 1 or not is_list(merged):

@@ -14,6 +14,7 @@ from ripieno.models.protocol import Asked, Native
 #: Efforts that requests may have and answers may not, with the nearest one.
 _EFFORTS: Mapping[object, str] = {"minimal": "low", "max": "xhigh"}
 _KNOWN_EFFORTS = ("none", "low", "medium", "high", "xhigh")
+_TEXTS = ("instructions", "previous_response_id", "prompt_cache_key", "safety_identifier")
 _SUMMARIES = ("concise", "detailed", "auto")
 _VERBOSITIES = ("low", "medium", "high")
 _CHOICES = ("none", "auto", "required")
@@ -37,24 +38,18 @@ def head_of(asked: Asked, token: str) -> dict[str, Any]:
         "created_at": int(time.time()),
         "model": asked.model,
         "background": False,
-        "frequency_penalty": _value(native, "frequency_penalty", int, float, default=0.0),
-        "instructions": _value(native, "instructions", str),
-        "max_output_tokens": _value(native, "max_output_tokens", int),
-        "max_tool_calls": _value(native, "max_tool_calls", int),
+        **{key: _value(native, key, str) for key in _TEXTS},
+        **{key: _value(native, key, int) for key in ("max_output_tokens", "max_tool_calls")},
+        **{key: _value(native, key, int, float, default=0.0) for key in ("frequency_penalty", "presence_penalty")},
+        **{key: _value(native, key, int, float, default=1.0) for key in ("temperature", "top_p")},
         "metadata": _table(native, "metadata"),
         "parallel_tool_calls": _value(native, "parallel_tool_calls", bool, default=True),
-        "presence_penalty": _value(native, "presence_penalty", int, float, default=0.0),
-        "previous_response_id": _value(native, "previous_response_id", str),
-        "prompt_cache_key": _value(native, "prompt_cache_key", str),
         "reasoning": _reasoning(_table(native, "reasoning")),
-        "safety_identifier": _value(native, "safety_identifier", str),
         "service_tier": _value(native, "service_tier", str) or "default",
         "store": False,
-        "temperature": _value(native, "temperature", int, float, default=1.0),
         "text": _format(_table(native, "text")),
         "tool_choice": _choice(native.get("tool_choice")),
         "top_logprobs": _value(native, "top_logprobs", int) or 0,
-        "top_p": _value(native, "top_p", int, float, default=1.0),
         "truncation": "auto" if native.get("truncation") == "auto" else "disabled",
     }
     user = _value(native, "user", str)

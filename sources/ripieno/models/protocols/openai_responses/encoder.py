@@ -274,7 +274,7 @@ class SeedEncoder(Encoder):
 
     def _argue(self, event: ArgumentsDelta) -> bytes:
         opened = self._calls.get(event.index)
-        if opened is None or not opened.is_function:
+        if opened is None or opened.beginning is not ARGUMENTS["function"]:
             return super()._argue(event)
         delta = self._event("response.output_tool_call.delta", **opened.where, delta=event.text)
         return delta + super()._argue(event)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import InvocationCanister
+from ripieno.jsonvalues import EMPTY
 from ripieno.models.protocols.common.calls import read_invocation
 from ripieno.models.protocols.openai_responses.contents import NAME
 from ripieno.models.protocols.openai_responses.items import CALLS, MESSAGE, UNFINISHED, extras_in, sent_in, text_in
@@ -93,24 +94,16 @@ class Item:
     @property
     def unfinished(self) -> str | None:
         """The status of a complete item that says it was cut off."""
-        status = self._status
+        status = None if self.ended is None else self.ended.get("status")
         return status if status in UNFINISHED else None
-
-    @property
-    def _status(self) -> str | None:
-        return None if self.ended is None else self.ended.get("status")
 
     def doubtful(self) -> bool:
         """Whether a complete item may have been cut off, which only the end of the answer shows."""
         if self.unfinished is not None:
             return True
-        invocation = self.invocation
-        if invocation is None:
-            return False
-        return invocation.fault is not None or (not invocation.arguments and self._status != "completed")
-
-
-_KEYS = ("call_id", "id")
+        call, ended = self.invocation, self.ended or EMPTY
+        cut = call is not None and not call.arguments and ended.get("status") != "completed"
+        return cut or (call is not None and call.fault is not None)
 
 
 class Items:
@@ -152,11 +145,10 @@ class Items:
     def was(self, kind: str, index: object, identifier: object) -> bool:
         """Whether such an item is already complete."""
         named = index is not None or bool(identifier)
-        ended = (item for item in self.all if item.ended is not None)
+        ended = ((item, item.ended) for item in self.all if item.ended is not None)
         return named and any(
-            item.is_like(kind, index, identifier)
-            or (item.is_like(kind, index, None) and _id_of(item.ended) == identifier)
-            for item in ended
+            item.is_like(kind, index, identifier) or (item.is_like(kind, index, None) and end.get("id") == identifier)
+            for item, end in ended
         )
 
     def repeats(self, start: Mapping[str, Any], index: object) -> bool:
@@ -194,12 +186,8 @@ def matched(
 
 
 def _same(item: Item, end: Mapping[str, Any]) -> bool:
-    for key in _KEYS:
+    for key in ("call_id", "id"):
         one, other = item.native.get(key), end.get(key)
         if one and other:
             return bool(one == other)
     return False
-
-
-def _id_of(native: Mapping[str, Any] | None) -> object:
-    return None if native is None else native.get("id")

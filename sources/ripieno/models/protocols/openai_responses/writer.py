@@ -92,10 +92,6 @@ class Open:
         self.texts: list[str] = []
 
     @property
-    def is_function(self) -> bool:
-        return self.beginning is ARGUMENTS["function"]
-
-    @property
     def where(self) -> dict[str, Any]:
         """The members of every event about it."""
         return {"item_id": self.identifier, "output_index": self.place}
