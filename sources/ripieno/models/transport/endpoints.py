@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import functools
+import importlib
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any
@@ -93,15 +94,8 @@ def headers_of(endpoint: Endpoint) -> dict[str, str]:
         "max_retries": 0,
         "default_headers": dict(endpoint.headers),
     }
-    made: Any
-    if endpoint.sdk == "anthropic":
-        import anthropic
-
-        made = anthropic.AsyncAnthropic(**settings)
-    else:
-        import openai
-
-        made = openai.AsyncOpenAI(**settings)
+    client = "AsyncAnthropic" if endpoint.sdk == "anthropic" else "AsyncOpenAI"
+    made: Any = getattr(importlib.import_module(endpoint.sdk), client)(**settings)
     headers = {
         name: value
         for name, value in made.default_headers.items()

@@ -16,6 +16,7 @@ from ripieno.models.protocols.common.requests import (
     format_in,
     format_of,
     number_in,
+    present,
     sampling_of,
     table_in,
     texts_in,
@@ -34,23 +35,17 @@ class AnthropicControls(ControlsProcessor):
     """Controls with ``max_tokens`` always, and sampling only if the provider's data allows it."""
 
     def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
-        native: dict[str, Any] = {
-            "max_tokens": controls.output_tokens or capabilities.get("output_tokens") or OUTPUT_TOKENS
+        form, reasoning = format_of(controls, capabilities), controls.reasoning
+        output = {"effort": None if reasoning == "none" else reasoning, "format": form and _format(form)}
+        native = {
+            "max_tokens": controls.output_tokens or capabilities.get("output_tokens") or OUTPUT_TOKENS,
+            **sampling_of(controls, capabilities, default=False),
+            "stop_sequences": controls.stop or None,
+            "thinking": reasoning and {"type": "disabled" if reasoning == "none" else "adaptive"},
+            "output_config": present(output) or None,
+            "stream": controls.stream or None,
         }
-        native.update(sampling_of(controls, capabilities, default=False))
-        if controls.stop:
-            native["stop_sequences"] = list(controls.stop)
-        if controls.reasoning == "none":
-            native["thinking"] = {"type": "disabled"}
-        elif controls.reasoning is not None:
-            native["thinking"] = {"type": "adaptive"}
-            native["output_config"] = {"effort": controls.reasoning}
-        form = format_of(controls, capabilities)
-        if form is not None:
-            native["output_config"] = {**native.get("output_config", {}), "format": _format(form)}
-        if controls.stream:
-            native["stream"] = True
-        return native
+        return present(native)
 
     def normalize(self, native: Native) -> Controls:
         choice, output = table_in(native, "tool_choice"), table_in(native, "output_config")

@@ -30,7 +30,7 @@ from ripieno.models.protocols.anthropic.contents import (
 )
 from ripieno.models.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of
 from ripieno.models.protocols.common.encoding import Breakpoints, Groups, by_turns, gather, piece
-from ripieno.models.protocols.common.requests import canisters_of, leading, parts_in, tables_in, texts_of
+from ripieno.models.protocols.common.requests import canisters_of, parts_in, tables_in, texts_of
 
 #: Makes the provider cache everything up to this block. A request has at most four: after the tools, after the system
 #: prompt, and after each of the user's last two messages (the first of them ended the last request).
@@ -44,7 +44,7 @@ class Messages(MessagesProcessor):
     def nativize(
         self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
     ) -> bytes:
-        breakpoints = BREAKPOINTS if marks(capabilities) else None
+        breakpoints = BREAKPOINTS if capabilities.get("cache_breakpoints", True) else None
         return gather(canisters, groups=_GROUPS, encoded=_piece, key=NAME, memory=memory, breakpoints=breakpoints)
 
     def normalize(self, native: Native) -> tuple[Canister, ...]:
@@ -154,19 +154,8 @@ def _document_of(block: Mapping[str, Any]) -> DocumentCanister:
     )
 
 
-def marks(capabilities: Capabilities) -> bool:
-    """Whether cache marks are sent; a server may refuse them with ``cache_breakpoints = false``."""
-    return bool(capabilities.get("cache_breakpoints", True))
-
-
 def marked(array: bytes) -> bytes:
     """A JSON array of objects with a cache mark at its end, unless it has deferred tools, which take none."""
     if b'"defer_loading":true' in array:
         return array
     return b"%s%s}]" % (array[:-2], MARK)
-
-
-def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
-    """The blocks of the leading supervisor canisters, and the number of those canisters."""
-    supervisors = leading(canisters)
-    return [block for one in supervisors for block in supervisor_blocks(one)], len(supervisors)

@@ -9,10 +9,10 @@ from ripieno.models.protocol import Asked, Native, Request
 from ripieno.models.protocols.anthropic.contents import NAME
 from ripieno.models.protocols.anthropic.controls import CONTROLS, tool_choice
 from ripieno.models.protocols.anthropic.invocations import INVOCATIONS, declared_in
-from ripieno.models.protocols.anthropic.messages import MESSAGES, marked, marks, system_of
+from ripieno.models.protocols.anthropic.messages import MESSAGES, marked, supervisor_blocks
 from ripieno.models.protocols.common.encoding import join
 from ripieno.models.protocols.common.parsing import read_request
-from ripieno.models.protocols.common.requests import UNSAYABLE, Checks, refused, tables_in, unless
+from ripieno.models.protocols.common.requests import UNSAYABLE, Checks, leading, refused, tables_in, unless
 from ripieno.models.protocols.common.tools import Declared, declare, hosted_word
 
 _SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
@@ -20,11 +20,11 @@ _SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_b
 
 def request(asked: Request) -> bytes:
     """The body of a request. Errors: ``InputError`` for a control that the wire refuses."""
-    system, leading = system_of(asked.canisters)
-    canisters = asked.canisters[leading:] if leading else asked.canisters
+    supervisors, canisters = leading(asked.canisters)
+    system = [block for one in supervisors for block in supervisor_blocks(one)]
     rest = {"model": asked.model, **CONTROLS.nativize(asked.controls, asked.capabilities)}
     members = [("messages", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
-    mark = marked if marks(asked.capabilities) else bytes
+    mark = marked if asked.capabilities.get("cache_breakpoints", True) else bytes
     if system:
         members.append(("system", mark(encode(system))))
     tools = declare(asked, NAME, INVOCATIONS.definition_of, _SEARCH)

@@ -176,6 +176,11 @@ def flag_in(native: Native, key: str) -> bool | None:
     return value
 
 
+def present(members: Mapping[str, Any]) -> dict[str, Any]:
+    """The members that have a value."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
 def texts_in(native: Native, key: str) -> tuple[str, ...] | None:
     """The texts under a key, in a list or a single one; None if there are none. Errors: ``InputError``."""
     value = native.get(key)
@@ -285,14 +290,14 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-def leading(canisters: Iterable[Canister]) -> Sequence[SupervisorCanister]:
-    """The supervisor canisters at the beginning."""
+def leading(canisters: Sequence[Canister]) -> tuple[Sequence[SupervisorCanister], Sequence[Canister]]:
+    """The supervisor canisters at the beginning, and the rest."""
     found: list[SupervisorCanister] = []
     for canister in canisters:
         if not isinstance(canister, SupervisorCanister):
             break
         found.append(canister)
-    return found
+    return found, canisters[len(found) :] if found else canisters
 
 
 def texts_of(supervisor: SupervisorCanister) -> list[TextualContent]:

@@ -15,15 +15,8 @@ BESIDE = "signature"
 CONTINUATION = "continuation"
 #: Keys that define a part; it has one of them. Other keys accompany it.
 _KINDS = (
-    "text",
-    "inlineData",
-    "fileData",
-    "functionCall",
-    "functionResponse",
-    "executableCode",
-    "codeExecutionResult",
-    "toolCall",
-    "toolResponse",
+    *("text", "inlineData", "fileData", "functionCall", "functionResponse"),
+    *("executableCode", "codeExecutionResult", "toolCall", "toolResponse"),
 )
 #: Maps base64 for URLs, which some clients send, to plain base64.
 _FROM_URLS = str.maketrans("-_", "+/")

@@ -14,6 +14,7 @@ from ripieno.models.protocols.common.requests import (
     count_in,
     format_of,
     number_in,
+    present,
     sampling_of,
     schema_format,
     strict_of,
@@ -37,19 +38,17 @@ class GeminiControls(ControlsProcessor):
     """Controls are in one object; the path says whether to stream."""
 
     def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
-        native: dict[str, Any] = {}
-        if controls.output_tokens is not None:
-            native["maxOutputTokens"] = controls.output_tokens
-        native |= {_WORDS[name]: value for name, value in sampling_of(controls, capabilities).items()}
-        if controls.stop:
-            native["stopSequences"] = list(controls.stop)
-        if controls.reasoning is not None:
-            native["thinkingConfig"] = _thinking(controls.reasoning, capabilities)
-        form = format_of(controls, capabilities)
-        if form is not None:
-            native["responseMimeType"] = _JSON
-            if form.schema is not None:
-                native["responseJsonSchema"] = form.schema
+        form, reasoning = format_of(controls, capabilities), controls.reasoning
+        native = present(
+            {
+                "maxOutputTokens": controls.output_tokens,
+                **{_WORDS[name]: value for name, value in sampling_of(controls, capabilities).items()},
+                "stopSequences": controls.stop or None,
+                "thinkingConfig": None if reasoning is None else _thinking(reasoning, capabilities),
+                "responseMimeType": None if form is None else _JSON,
+                "responseJsonSchema": None if form is None else form.schema,
+            }
+        )
         return {"generationConfig": native} if native else {}
 
     def normalize(self, native: Native) -> Controls:

@@ -25,7 +25,6 @@ from ripieno.models.protocols.common.encoding import Calls, by_turns, gather, pi
 from ripieno.models.protocols.common.requests import (
     canisters_of,
     heading_of,
-    leading,
     table_in,
     tables_in,
     texts_of,
@@ -251,9 +250,3 @@ def _turns(contents: Sequence[Mapping[str, Any]]) -> Sequence[tuple[str, list[Ma
             turns.append((role, []))
         turns[-1][1].extend(tables_in(content, "parts"))
     return turns
-
-
-def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
-    """The parts of the leading supervisor canisters, and the number of those canisters."""
-    supervisors = leading(canisters)
-    return parts_of(text for one in supervisors for text in texts_of(one)), len(supervisors)

@@ -8,18 +8,27 @@ from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.models.protocol import Asked, Native, Request
 from ripieno.models.protocols.common.encoding import definitions, join
 from ripieno.models.protocols.common.parsing import read_request
-from ripieno.models.protocols.common.requests import UNSAYABLE, Checks, check, refused, strict_of, unless
-from ripieno.models.protocols.gemini.contents import CONTINUATION, NAME
+from ripieno.models.protocols.common.requests import (
+    UNSAYABLE,
+    Checks,
+    check,
+    leading,
+    refused,
+    strict_of,
+    texts_of,
+    unless,
+)
+from ripieno.models.protocols.gemini.contents import CONTINUATION, NAME, parts_of
 from ripieno.models.protocols.gemini.controls import CONTROLS, METHODS, tool_choice
 from ripieno.models.protocols.gemini.invocations import INVOCATIONS, declared_in
-from ripieno.models.protocols.gemini.messages import MESSAGES, system_of
+from ripieno.models.protocols.gemini.messages import MESSAGES
 from ripieno.models.protocols.gemini.schemas import respell
 
 
 def request(asked: Request) -> bytes:
     """The body of a request; the path has the model's name. Errors: ``InputError`` for a control that it refuses."""
-    system, leading = system_of(asked.canisters)
-    canisters = asked.canisters[leading:] if leading else asked.canisters
+    supervisors, canisters = leading(asked.canisters)
+    system = parts_of(text for one in supervisors for text in texts_of(one))
     rest = dict(CONTROLS.nativize(asked.controls, asked.capabilities))
     canisters, token = _continued(canisters)
     if token is not None:

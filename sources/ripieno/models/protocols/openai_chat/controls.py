@@ -12,6 +12,7 @@ from ripieno.models.protocols.common.requests import (
     effort_in,
     format_in,
     format_of,
+    present,
     sampling_of,
     table_in,
     texts_in,
@@ -24,22 +25,18 @@ class OpenaiChatControls(ControlsProcessor):
     """All controls; the provider's data names the parameter for output tokens."""
 
     def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
-        native: dict[str, Any] = {}
-        if controls.output_tokens is not None:
-            native[str(capabilities.get("output_tokens_parameter", "max_completion_tokens"))] = controls.output_tokens
-        native.update(sampling_of(controls, capabilities))
-        if controls.stop:
-            native["stop"] = list(controls.stop)
-        if controls.reasoning is not None:
-            native["reasoning_effort"] = controls.reasoning
         form = format_of(controls, capabilities)
-        if form is not None:
-            native["response_format"] = format_object(form, "json_schema")
-        if controls.stream:
-            native["stream"] = True
-            if capabilities.get("stream_usage", True):
-                native["stream_options"] = {"include_usage": True}
-        return native
+        counts = controls.stream and capabilities.get("stream_usage", True)
+        native = {
+            str(capabilities.get("output_tokens_parameter", "max_completion_tokens")): controls.output_tokens,
+            **sampling_of(controls, capabilities),
+            "stop": controls.stop or None,
+            "reasoning_effort": controls.reasoning,
+            "response_format": None if form is None else format_object(form, "json_schema"),
+            "stream": controls.stream or None,
+            "stream_options": {"include_usage": True} if counts else None,
+        }
+        return present(native)
 
     def normalize(self, native: Native) -> Controls:
         return controls_in(native, declared_in(native))

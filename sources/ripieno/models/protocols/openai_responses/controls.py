@@ -15,6 +15,7 @@ from ripieno.models.protocols.common.requests import (
     effort_in,
     format_in,
     format_of,
+    present,
     sampling_of,
     table_in,
     unless,
@@ -33,20 +34,16 @@ class OpenaiResponsesControls(ControlsProcessor):
             raise InputError(
                 "The Responses wire does not support stop: leave it out, or use this model over chat completions."
             )
-        native: dict[str, Any] = {}
-        if controls.output_tokens is not None:
-            native["max_output_tokens"] = controls.output_tokens
-        native.update(sampling_of(controls, capabilities))
         form = format_of(controls, capabilities)
-        if form is not None:
-            native["text"] = {"format": format_object(form)}
-        if controls.tool_calls is not None:
-            native["max_tool_calls"] = controls.tool_calls
-        if controls.reasoning is not None:
-            native["reasoning"] = {"effort": controls.reasoning}
-        if controls.stream:
-            native["stream"] = True
-        return native
+        native = {
+            "max_output_tokens": controls.output_tokens,
+            **sampling_of(controls, capabilities),
+            "text": None if form is None else {"format": format_object(form)},
+            "max_tool_calls": controls.tool_calls,
+            "reasoning": None if controls.reasoning is None else {"effort": controls.reasoning},
+            "stream": controls.stream or None,
+        }
+        return present(native)
 
     def normalize(self, native: Native) -> Controls:
         return controls_in(native, all_declared_in(native))

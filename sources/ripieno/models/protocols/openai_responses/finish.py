@@ -10,8 +10,6 @@ from ripieno.canisters.events import TurnEnded
 from ripieno.models.protocol import Refusal
 from ripieno.models.protocols.common.openai import usage_as, usage_in
 
-#: Finishes by the reason of an incomplete answer; any other reason means ``length``.
-_CUTS: Mapping[str, Finish] = {"content_filter": "filter"}
 _REASONS: Mapping[Finish, str] = {
     "length": "max_output_tokens",
     "filter": "content_filter",
@@ -20,8 +18,6 @@ _REASONS: Mapping[Finish, str] = {
     "aborted": "aborted",
     "error": "error",
 }
-#: Codes of failed responses that clients look for, by HTTP status.
-_CODES: Mapping[int, str] = {429: "rate_limit_exceeded"}
 #: Members of a response about its end, before the end.
 OPEN: Mapping[str, Any] = dict.fromkeys(("completed_at", "error", "incomplete_details", "usage"))
 #: Usage from the wire, and in the wire's form.
@@ -31,7 +27,7 @@ usage_object = functools.partial(usage_as, sent="input_tokens", made="output_tok
 
 def finish_of(reason: str) -> Finish:
     """The finish by a reason; the wire has no reasons for calls and refusals."""
-    return "stop" if reason == "completed" else _CUTS.get(reason, "length")
+    return "stop" if reason == "completed" else "filter" if reason == "content_filter" else "length"
 
 
 def ending_of(event: TurnEnded) -> tuple[str, dict[str, Any]]:
@@ -47,5 +43,6 @@ def ending_of(event: TurnEnded) -> tuple[str, dict[str, Any]]:
 
 
 def failure_of(refusal: Refusal) -> dict[str, Any]:
-    code = refusal.code or _CODES.get(refusal.status, "server_error")
+    # Clients look for these codes.
+    code = refusal.code or ("rate_limit_exceeded" if refusal.status == 429 else "server_error")
     return {**OPEN, "error": {"code": code, "message": refusal.message}}

@@ -50,15 +50,11 @@ def client_form(asked: Asked) -> Callable[[str], ClientForm]:
     and its deltas, which are pieces of JSON, are held back until it is sealed. A free-form call, from a provider that
     supports these, needs only the name and namespace. An undeclared name (of a tool that runs here) stays.
     """
-    forms = {str(tool.exposed): form for tool in asked.tools if (form := _form(tool)) is not None}
+    forms: dict[str, ClientForm] = {}
+    for tool in asked.tools:
+        if is_table(own := tool.configuration.get(NAME)):
+            forms[str(tool.exposed)] = ClientForm(type=own["type"], name=own["name"], namespace=own.get("namespace"))
     return lambda name: forms.get(name) or ClientForm(name=name)
-
-
-def _form(tool: Definition) -> ClientForm | None:
-    declared = tool.configuration.get(NAME)
-    if not is_table(declared):
-        return None
-    return ClientForm(type=declared["type"], name=declared["name"], namespace=declared.get("namespace"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

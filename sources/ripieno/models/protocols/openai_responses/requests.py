@@ -1,9 +1,7 @@
 """Requests of the Responses wire: written by the client half, read by the server half."""
 
-from collections.abc import Sequence
 from typing import Any
 
-from ripieno.canisters import Canister
 from ripieno.canisters.contents import text_of
 from ripieno.models.protocol import Asked, Native, Request
 from ripieno.models.protocols.common.encoding import join
@@ -49,8 +47,8 @@ _CHECKS: Checks = {
 
 def request(asked: Request) -> bytes:
     """The body of a request, which the provider does not store. Errors: ``InputError`` for a refused control."""
-    instructions, count = _instructions(asked.canisters)
-    canisters = asked.canisters[count:] if count else asked.canisters
+    supervisors, canisters = leading(asked.canisters)
+    instructions = "\n\n".join(filter(None, (text_of(one.content) for one in supervisors)))
     rest: dict[str, Any] = {"model": asked.model, "store": False}
     rest.update(CONTROLS.nativize(asked.controls, asked.capabilities))
     if instructions:
@@ -67,12 +65,6 @@ def request(asked: Request) -> bytes:
         members.append(("tools", tools))
         rest.update(tool_choice(asked.controls, asked.offer, asked.capabilities))
     return join(members, rest)
-
-
-def _instructions(canisters: Sequence[Canister]) -> tuple[str, int]:
-    """The text of the leading supervisor canisters, and their number."""
-    supervisors = leading(canisters)
-    return "\n\n".join(filter(None, (text_of(one.content) for one in supervisors))), len(supervisors)
 
 
 def parse(native: Native) -> Asked:

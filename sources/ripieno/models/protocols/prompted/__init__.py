@@ -52,6 +52,10 @@ def _unsupported(*_: object, **__: object) -> NoReturn:
     )
 
 
+#: The fields of a protocol without a server half.
+_NO_SERVER: dict[str, Any] = {"routes": (), **dict.fromkeys(("parse", "encoder", "encode", "refuse"), _unsupported)}
+
+
 def prompted_protocol(carrier: Protocol) -> Protocol:
     """The same wire with prompted calls. It keeps its name, so opaque contents stay its own."""
 
@@ -66,11 +70,7 @@ def prompted_protocol(carrier: Protocol) -> Protocol:
         messages=Messages(carrier),
         invocations=Invocations(carrier),
         interpret=interpret,
-        routes=(),
-        parse=_unsupported,
-        encoder=_unsupported,
-        encode=_unsupported,
-        refuse=_unsupported,
+        **_NO_SERVER,
     )
 
 
@@ -165,9 +165,5 @@ PROTOCOL = Protocol(
     decoder=_unsupported,
     decode=_unsupported,
     path="",
-    routes=(),
-    parse=_unsupported,
-    encoder=_unsupported,
-    encode=_unsupported,
-    refuse=_unsupported,
+    **_NO_SERVER,
 )

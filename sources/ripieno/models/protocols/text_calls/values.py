@@ -101,15 +101,11 @@ def _kinds(schema: object) -> frozenset[str]:
     """The types that the top level of a schema allows."""
     if not is_table(schema):
         return frozenset()
-    kinds: set[str] = set()
     kind = schema.get("type")
-    for one in kind if is_list(kind) else [kind]:
-        if isinstance(one, str):
-            kinds.add(one)
+    kinds = {one for one in (kind if is_list(kind) else [kind]) if isinstance(one, str)}
     for key in ("anyOf", "oneOf"):
         choices = schema.get(key)
         for choice in choices if is_list(choices) else ():
             kinds |= _kinds(choice) or {"string"}
-    for value in schema.get("enum") or ():
-        kinds.add("string" if isinstance(value, str) else "number")
+    kinds |= {"string" if isinstance(value, str) else "number" for value in schema.get("enum") or ()}
     return frozenset(kinds)
