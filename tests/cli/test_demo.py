@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from ripieno.cli.common import exit_codes
-from ripieno.cli.demo.scores import FOLDER
+from ripieno.cli.demo.rehearse import FOLDER
 from ripieno.testing.scores import Score
 from tests.support.command_line import PATIENCE, ROOT, User
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ripieno.approvals import Answer, Confirmer, Given, Grants
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, prefix_of, variables_of
-from ripieno.assembly.coverage.survey import cover
+from ripieno.assembly.coverage.validation import cover
 from ripieno.assembly.coverage.values import Coverage
 from ripieno.assembly.protection import beneath, protected_by, sandbox_of
 from ripieno.assembly.trust import Project

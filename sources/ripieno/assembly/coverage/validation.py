@@ -1,16 +1,23 @@
-"""Validates an environment: the available tools against those of a profile and of one task."""
+"""Validates an environment: its tools, by descriptors, programs and the sandbox, against those of a profile or task."""
 
+import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
-from ripieno.assembly.coverage.manifest import read_manifest
-from ripieno.assembly.coverage.survey import cover
-from ripieno.assembly.coverage.values import Coverage, TaskStatus
+from frozendict import frozendict
+
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, prefix_of, provision
+from ripieno.assembly.coverage.manifest import Manifest, Need, read_manifest
+from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, State, TaskStatus, ToolStatus
 from ripieno.assembly.protection import sandbox_of
+from ripieno.assembly.selection import applied_profile
 from ripieno.assembly.trust import Project
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.names import expose
 from ripieno.ensembles import Surroundings
+from ripieno.ensembles.opener import why_not
+from ripieno.ensembles.requirements import find_absent, has_command, programs_of, waits_for_grant
 from ripieno.exceptions import AssemblyFailure
 from ripieno.sandbox.processes import LocalSpawner
 
@@ -78,3 +85,132 @@ def validate_loaded(
         return cover(selected, surroundings, need=need, names=(*languages, *kinds), included=included)
     finally:
         sandbox.close()
+
+
+def cover(
+    loaded: LoadedConfiguration,
+    surroundings: Surroundings,
+    *,
+    need: Need | None = None,
+    names: Iterable[str] = (),
+    included: Iterable[str] = (),
+) -> Coverage:
+    """The coverage of the manifest, and of the needs of a task, by the enabled ensembles.
+
+    ``names`` describe the task; ``included`` are the ensembles that are enabled only for it. Searches programs, and
+    tries a sandbox if a tool requires one. Discovered tools are unknown here.
+    """
+    return _Survey(loaded, surroundings, read_manifest()).cover(need, tuple(names), tuple(included))
+
+
+class _Survey:
+    def __init__(self, loaded: LoadedConfiguration, surroundings: Surroundings, manifest: Manifest) -> None:
+        self.loaded = loaded
+        self.manifest = manifest
+        absent = find_absent(loaded.ensembles, loaded.known, surroundings)
+        surroundings = dataclasses.replace(surroundings, absent=absent)
+        self.unmet: Mapping[str, str | None] = {one.name: absent[one.name] for one in loaded.ensembles}
+        self.found: dict[str, ToolStatus] = {}
+        #: Tools that lack a program, which a shell would lack, too.
+        self.lacking: set[str] = set()
+        for descriptor in loaded.ensembles:
+            self._look(descriptor, surroundings)
+        self.elsewhere = {
+            expose(invoker.name, prefix_of(one)): one.name
+            for one in loaded.known.values()
+            if one.name not in self.unmet
+            for invoker in one.invokers
+        }
+
+    def _look(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> None:
+        for invoker in descriptor.invokers:
+            name = expose(invoker.name, prefix_of(descriptor))
+            if name in self.found:
+                continue
+            reason = self.unmet[descriptor.name] or why_not(invoker, descriptor, surroundings)
+            self.found[name] = ToolStatus(
+                name=name,
+                ensemble=descriptor.name,
+                described=bool(invoker.description.strip()),
+                reason=reason,
+                # This searches programs again, only if something is missing.
+                granted=reason is None or not waits_for_grant(invoker, descriptor, surroundings),
+            )
+            requires = (*descriptor.requires, *invoker.policy.requires)
+            if not all(map(has_command, programs_of(requires))):
+                self.lacking.add(name)
+
+    def cover(self, need: Need | None, names: tuple[str, ...], included: tuple[str, ...]) -> Coverage:
+        profile = self.loaded.profile
+        categories = tuple(self._category(name) for name in self.manifest.categories)
+        states: dict[str, State] = {one.name: one.state for one in categories}
+        others = [one for one in self.loaded.ensembles if one.category not in states and one.name not in included]
+        task = None
+        if need is not None:
+            task = TaskStatus(
+                names=names,
+                tools=tuple(self._tool(name) for name in need.tools),
+                ensembles=tuple(self._ensemble(name) for name in need.ensembles),
+                included=included,
+            )
+        return Coverage(
+            profile=applied_profile(self.loaded.configuration),
+            version=self.manifest.version,
+            categories=categories,
+            ensembles=tuple(EnsembleStatus(name=one.name, reason=self.unmet[one.name]) for one in others),
+            matrix=frozendict({column: self._column(names, states) for column, names in self.manifest.matrix.items()}),
+            configurable=() if profile is None else profile.configurable,
+            task=task,
+        )
+
+    def _category(self, name: str) -> CategoryStatus:
+        tools = tuple(self._tool(tool) for tool in self.manifest.categories[name])
+        profile = self.loaded.profile
+        return CategoryStatus(
+            name=name,
+            tools=tools,
+            selected=(profile is not None and name in profile.categories)
+            or any(one.category == name for one in self.loaded.ensembles)
+            # A few of its tools in another ensemble do not select the category.
+            or sum(tool.present for tool in tools) >= self.manifest.minimum,
+            minimum=self.manifest.minimum,
+        )
+
+    def _tool(self, name: str) -> ToolStatus:
+        status = self.found.get(name)
+        if status is not None and status.callable:
+            return status
+        if status is None:
+            reason = (
+                f"the ensemble {self.elsewhere[name]!r}, which has it, is not enabled"
+                if name in self.elsewhere
+                else "no ensemble has it"
+            )
+            return ToolStatus(name=name, reason=reason, fallback=self._fallback(name))
+        return dataclasses.replace(status, fallback=self._fallback(name))
+
+    def _fallback(self, name: str) -> tuple[str, ...]:
+        category = self.manifest.category_of(name)
+        offered = list(self.manifest.fallbacks.get(name, ()))
+        if category in self.manifest.shell_categories and name not in self.lacking:
+            offered += self.manifest.shells
+        return tuple(dict.fromkeys(one for one in offered if one in self.found and self.found[one].callable))
+
+    def _ensemble(self, name: str) -> EnsembleStatus:
+        if name not in self.unmet:
+            known = name in self.loaded.known
+            return EnsembleStatus(name=name, reason="it is not enabled" if known else "no ensemble has this name")
+        return EnsembleStatus(name=name, reason=self.unmet[name])
+
+    def _column(self, categories: Iterable[str], known: Mapping[str, State]) -> State:
+        """The state of a column: missing if a part of it is missing, no if none of it is selected."""
+        states: list[State] = []
+        for name in categories:
+            if name in known:
+                states.append(known[name])
+                continue
+            unmet = [self.unmet[one.name] for one in self.loaded.ensembles if one.category == name]
+            states.append("no" if not unmet else "yes" if None in unmet else "missing")
+        if "missing" in states:
+            return "missing"
+        return "no" if set(states) == {"no"} else "yes" if set(states) == {"yes"} else "missing"

@@ -1,18 +1,25 @@
-"""The input and output of the checks that ``check`` and ``doctor`` run."""
+"""The input and output of the checks that ``check`` and ``doctor`` run, and the checks that compare several files."""
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
-from typing import TypeAlias
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.cli.common.assembly import make_assembly, say_alert
-from ripieno.descriptors import EnsembleDescriptor
-from ripieno.descriptors.loading import locate
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.loading import load_ensembles, locate
+from ripieno.descriptors.names import expose, matches
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted
+from ripieno.descriptors.rules import Pattern
 from ripieno.ensembles import Surroundings
-from ripieno.exceptions import Problem
+from ripieno.exceptions import Problem, nearest
+from ripieno.jsonvalues import EMPTY, is_table
+
+#: Keywords under which a schema may name further arguments.
+PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,3 +47,99 @@ def find_problems(checks: Iterable[Check], subject: Subject) -> tuple[Problem, .
 def finding(file: str | None, path: Path, message: str, hint: str, severity: str = "warning") -> Problem:
     """A problem at a key: a message, and a hint with the next step."""
     return Problem(message=message, file=file, key=dotted(path), hint=hint, severity=severity)
+
+
+def exposed_names(descriptor: EnsembleDescriptor) -> Iterator[tuple[Path, InvokerDescriptor, str]]:
+    """The enabled, declared tools: the place in the file, the invoker, and the name for the model."""
+    for invoker, path in descriptor.located():
+        if invoker.enabled:
+            yield path, invoker, expose(invoker.name, prefix_of(descriptor))
+
+
+def check_names(subject: Subject) -> Iterator[Problem]:
+    """Errors for tools that two ensembles would offer under one name. Connections are not considered."""
+    holders: dict[str, str] = {}
+    for descriptor in subject.loaded.ensembles:
+        for body, invoker, name in exposed_names(descriptor):
+            identity = f"{descriptor.name}.{invoker.name}"
+            holder = holders.setdefault(name, identity)
+            if holder != identity:
+                free = descriptor.name if prefix_of(descriptor) != descriptor.name else holder.partition(".")[0]
+                at, message = (
+                    (*(body or ("invoker",)), "name"),
+                    f"{identity} and {holder} would both be offered as {name!r}",
+                )
+                hint = f'Give one of the ensembles a prefix of its own: [ensemble] prefix = "{free}".'
+                yield finding(invoker.file, at, message, hint, "error")
+
+
+def check_rules(subject: Subject) -> Iterator[Problem]:
+    """Warnings about patterns under [confirmation] that match no tool, or that name an argument that no tool has."""
+    loaded = subject.loaded
+    if loaded.failures:
+        return  # A rule may fit tools of a file that could not be read.
+    known = loaded.known.values()
+    tools = {f"{one.name}.{invoker.name}": invoker for one in known for invoker in one.invokers}
+    identities = [*tools]
+    # The tools of a connection are unknown until it is connected: any name may match.
+    identities += [f"{one.name}.{name}" for one in known for name in one.overrides]
+    open_ended = [one.name for one in known if one.connection is not None]
+    likely = [*identities, *loaded.known, *(f"{name}.*" for name in loaded.known)]
+    rules = loaded.configuration.confirmation
+    for key, patterns in (("approve", rules.approve), ("ask", rules.ask), ("deny", rules.deny)):
+        for pattern in patterns:
+            parsed = Pattern.parse(pattern)
+            tool = parsed.tool
+            half = tool.partition(".")[0]
+            if any(matches(half, f"{one}.") for one in open_ended):
+                continue
+            if any(matches(tool, one) for one in identities):
+                arguments = _arguments_of([invoker for name, invoker in tools.items() if parsed.meets(name)])
+                for name in [name for name, _ in parsed.conditions if arguments and name not in arguments]:
+                    message = f"the pattern {pattern!r} in [confirmation] {key} names {name!r}, which is no argument"
+                    near = nearest(name, arguments)
+                    hint = f"Did you mean {near[0]!r}?" if near else f"Arguments of {tool}: {', '.join(arguments)}."
+                    yield finding(*_place_of(loaded, key, pattern), message, hint)
+                continue
+            near = nearest(tool, likely)
+            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "To list the tools: ripieno tools"
+            place = _place_of(loaded, key, pattern)
+            yield finding(*place, f"the pattern {pattern!r} in [confirmation] {key} matches no tool", hint)
+
+
+def _arguments_of(invokers: Sequence[InvokerDescriptor]) -> Sequence[str]:
+    """The arguments that any of the tools has; none if one of them may have others."""
+    found: dict[str, None] = {}
+    for invoker in invokers:
+        schema: Mapping[str, Any] = invoker.arguments
+        properties = schema.get("properties")
+        if not is_table(properties) or not PARTS.isdisjoint(schema) or schema.get("additionalProperties"):
+            return ()
+        found.update(dict.fromkeys((*properties, *invoker.policy.presets)))
+    return tuple(found)
+
+
+def _place_of(loaded: LoadedConfiguration, key: str, pattern: str) -> tuple[str | None, Path]:
+    for part in loaded.parts:
+        patterns = part.parts.get("confirmation", EMPTY).get(key, ())
+        if pattern in patterns:
+            return part.file, ("confirmation", key, patterns.index(pattern))
+    return None, ("confirmation", key)
+
+
+def check_replaced(subject: Subject) -> Iterator[Problem]:
+    """Warnings about ensembles that replace a bundled one. Disabling a bundled one this way is intended."""
+    bundled = load_ensembles([layer for layer in subject.loaded.layers if layer.name == "package"]).ensembles
+    for descriptor in subject.descriptors:
+        earlier = bundled.outlines.get(descriptor.name)
+        if earlier is None or not descriptor.enabled or _is_same(earlier.file, descriptor.file):
+            continue
+        here = descriptor.file or "one in the configuration"
+        message = f"the ensemble {descriptor.name!r} ({here}) replaces the bundled one ({earlier.file})"
+        lost = ", ".join(one.name for one in bundled[earlier.name].invokers)
+        hint = f"These tools are no longer available: {lost}. To have both, rename yours."
+        yield finding(descriptor.file, ("ensemble", "name"), message, hint)
+
+
+def _is_same(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and os.path.realpath(one) == os.path.realpath(other)

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import click
 
@@ -15,7 +15,6 @@ from ripieno.conducting.observers.console import clean
 
 _logger = logging.getLogger("ripieno.cli")
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 LogFormat = Literal["text", "json"]
 #: The prefix of warnings.
 _WARNS = "! "
@@ -23,14 +22,13 @@ _WARNS = "! "
 _PREFIX = "OTEL_"
 
 
-def logged(command: Command) -> Command:
-    """Adds ``--log-format``; the command receives it as ``log``."""
-    return click.option(
-        "--log-format",
-        "log",
-        type=click.Choice(("text", "json")),
-        help="Log each answer, call and end of a run on standard error, in one line. Off by default.",
-    )(command)
+#: Adds ``--log-format``; the command receives it as ``log``.
+logged = click.option(
+    "--log-format",
+    "log",
+    type=click.Choice(("text", "json")),
+    help="Log each answer, call and end of a run on standard error, in one line. Off by default.",
+)
 
 
 @contextlib.contextmanager

@@ -1,8 +1,9 @@
 """Options of every command (--config, --profile, --workspace, --debug), and --format for tables."""
 
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import click
@@ -43,52 +44,49 @@ def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> Non
         setattr(context.ensure_object(Settings), name, value.absolute() if isinstance(value, pathlib.Path) else value)
 
 
-def common(command: Command) -> Command:
-    """Adds the common options."""
-    options = (
-        click.option(
-            "--config",
-            metavar="FILE",
-            type=click.Path(path_type=pathlib.Path),
-            callback=_keep,
-            expose_value=False,
-            help="A configuration file that overrides your own. Naming it means that you trust it.",
-        ),
-        click.option(
-            "--profile",
-            metavar="NAME",
-            callback=_keep,
-            expose_value=False,
-            help="Enable the ensembles of this profile instead of the configured ones: starter (the default), minimal, "
-            "standard, full, swe-agent, openhands, custom, or your own.",
-        ),
-        click.option(
-            "--workspace",
-            metavar="DIR",
-            type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path),
-            callback=_keep,
-            expose_value=False,
-            help="The folder in which tools work, instead of the current one.",
-        ),
-        click.option(
-            "--debug", is_flag=True, callback=_keep, expose_value=False, help="Show the traceback of an error."
-        ),
-    )
+_common = functools.partial(click.option, callback=_keep, expose_value=False)
+_COMMON = (
+    _common(
+        "--config",
+        metavar="FILE",
+        type=click.Path(path_type=pathlib.Path),
+        help="A configuration file that overrides your own. Naming it means that you trust it.",
+    ),
+    _common(
+        "--profile",
+        metavar="NAME",
+        help="Enable the ensembles of this profile instead of the configured ones: starter (the default), minimal, "
+        "standard, full, swe-agent, openhands, custom, or your own.",
+    ),
+    _common(
+        "--workspace",
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path),
+        help="The folder in which tools work, instead of the current one.",
+    ),
+    _common("--debug", is_flag=True, help="Show the traceback of an error."),
+)
+
+
+def add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    """Adds options in their order."""
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def formats(command: Command) -> Command:
-    """Adds ``--format``; the command receives it as ``output``."""
-    return click.option(
-        "--format",
-        "output",
-        type=click.Choice(("table", "json")),
-        default="table",
-        show_default=True,
-        help="The output format.",
-    )(command)
+def common(command: Command) -> Command:
+    """Adds the common options."""
+    return add_options(command, _COMMON)
 
 
+#: Adds ``--format``; the command receives it as ``output``.
+formats = click.option(
+    "--format",
+    "output",
+    type=click.Choice(("table", "json")),
+    default="table",
+    show_default=True,
+    help="The output format.",
+)
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

@@ -1,5 +1,6 @@
 """``ripieno approvals``: lists calls that wait for a person, and answers them from another process."""
 
+import dataclasses
 import pathlib
 import shlex
 import shutil
@@ -196,16 +197,9 @@ def _state(paused: Paused, one: Waiting) -> str:
 def _presentation(one: Waiting) -> Presentation:
     stored: dict[str, Any] = thaw(one.request)
     shown: dict[str, Any] = stored["presentation"]
-    claim = shown["claim"]
-    return Presentation(
-        tool=shown["tool"],
-        effect=shown["effect"],
-        reason=shown["reason"],
-        arguments=shown["arguments"],
-        change=shown["change"],
-        notes=tuple(shown["notes"]),
-        claim=None if claim is None else ServerClaim(**claim),
-    )
+    values = {field.name: shown[field.name] for field in dataclasses.fields(Presentation)}
+    claim = values["claim"] and ServerClaim(**values["claim"])
+    return Presentation(**{**values, "notes": tuple(values["notes"]), "claim": claim})
 
 
 def _mapping(paused: Paused) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """``--record``, ``--replay`` and ``--fork``: runs that are recorded in a cassette, or replayed from one."""
 
 import contextlib
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, TypeAlias
 
 import click
@@ -13,7 +13,7 @@ from ripieno.canisters.contents import text_of
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import ReportingAssembly
 from ripieno.cli.common.main import run_async, say
-from ripieno.cli.common.options import FILE, Number
+from ripieno.cli.common.options import FILE, Command, Number, add_options
 from ripieno.conducting.observers.console import Renderer
 from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.cassettes.assembly import CassetteAssembly
@@ -32,12 +32,9 @@ _OPTIONS = (
 )
 
 
-def cassette_options(command: Callable[..., Any], *, forks: bool = True) -> Callable[..., Any]:
+def cassette_options(command: Command) -> Command:
     """Adds the options of cassettes."""
-    for option in reversed(_OPTIONS):
-        if forks or option is not _OPTIONS[2]:
-            command = option(command)
-    return command
+    return add_options(command, _OPTIONS)
 
 
 class _CassetteAssembly(ReportingAssembly, CassetteAssembly):

@@ -6,6 +6,7 @@ The event loop has its own thread, so that connections stay alive while the user
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import importlib
 import signal
 import sys
@@ -25,7 +26,7 @@ from ripieno.cli.common.terminal import ShownConfirmer, Terminal
 from ripieno.cli.conversations.cassettes import begin
 from ripieno.cli.conversations.conversation import Wanted, follow, run_options
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
-from ripieno.cli.conversations.recall import find, recall
+from ripieno.cli.conversations.resume import find, recall
 from ripieno.conducting import Run
 from ripieno.conducting.observers.console import brief
 from ripieno.ensembles.offers import Offer
@@ -119,37 +120,35 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
         confirmer = ShownConfirmer(wanted.confirmer(terminal))
         renderer = wanted.renderer()
         assembly = wanted.assembly(loaded, confirmer, renderer, keeper)
-        talk = Chat(wanted, assembly, terminal, keeper, lambda run: follow(run, assembly, renderer, confirmer))
-        talk.run(conversation)
+        Chat(
+            wanted=wanted,
+            assembly=assembly,
+            terminal=terminal,
+            keeper=keeper,
+            follow=lambda run: follow(run, assembly, renderer, confirmer),
+            conversation=conversation,
+        ).run()
 
 
+@dataclasses.dataclass(kw_only=True)
 class Chat:
     """One conversation with the person at the terminal."""
 
-    def __init__(
-        self,
-        wanted: Wanted,
-        assembly: Assembly,
-        terminal: Terminal,
-        keeper: Keeper,
-        follow: Callable[[Run], Coroutine[Any, Any, Conversation]],
-    ) -> None:
-        self._wanted = wanted
-        self._assembly = assembly
-        self._terminal = terminal
-        self._keeper = keeper
-        self._follow = follow
-        self._conversation = Conversation()
-        self._loop = Loop()
+    wanted: Wanted
+    assembly: Assembly
+    terminal: Terminal
+    keeper: Keeper
+    follow: Callable[[Run], Coroutine[Any, Any, Conversation]]
+    conversation: Conversation
+    loop: Loop = dataclasses.field(default_factory=Loop)
 
-    def run(self, conversation: Conversation) -> None:
-        """Continues a conversation with lines from the terminal until they end. Errors: those of start-up."""
-        self._conversation = conversation
-        loop, assembly = self._loop, self._assembly
+    def run(self) -> None:
+        """Continues the conversation with lines from the terminal until they end. Errors: those of start-up."""
+        loop, assembly = self.loop, self.assembly
         try:
             loop.call(assembly.__aenter__())
             try:
-                if conversation.open:
+                if self.conversation.open:
                     self._answer(None)
                 self._replay()
                 while (line := self._read()) is not None:
@@ -162,9 +161,9 @@ class Chat:
 
     def _replay(self) -> None:
         """Shows the runs of a cassette that is replayed."""
-        cassette = self._wanted.cassette
+        cassette = self.wanted.cassette
         while isinstance(cassette, Replay) and cassette.left:
-            self._conversation = begin(cassette, self._conversation)
+            self.conversation = begin(cassette, self.conversation)
             self._answer(None)
 
     def _read(self) -> str | None:
@@ -192,12 +191,12 @@ class Chat:
             case "/help":
                 say(_HELP)
             case "/new":
-                self._conversation = Conversation()
+                self.conversation = Conversation()
             case "/go":
                 self._answer(None)
             case "/tools":
-                patterns = self._wanted.patterns(self._assembly.loaded)
-                for invoker in Offer.of(self._assembly.ensembles, tools=patterns).invokers:
+                patterns = self.wanted.patterns(self.assembly.loaded)
+                for invoker in Offer.of(self.assembly.ensembles, tools=patterns).invokers:
                     say(f"{invoker.identity} ({invoker.policy.effect}): {brief(invoker.description)}")
             case command if command.startswith("/"):
                 say(f"Unknown command {command.split()[0]}.\n{_HELP}")
@@ -207,43 +206,43 @@ class Chat:
 
     def _answer(self, line: str | None) -> None:
         """Conducts one line, or the waiting calls. After an error, which is reported, the chat continues."""
-        self._terminal.resume()
+        self.terminal.resume()
         try:
-            run = self._loop.call(self._conduct(line))
+            run = self.loop.call(self._conduct(line))
         except RipienoError as error:
             say(classify(error)[1])
             return
         count = len(run.conversation.canisters)
-        with self._keeper.conducting(run.conversation.identifier):
+        with self.keeper.conducting(run.conversation.identifier):
             self._show(run, count)
-        self._keeper.keep(run.conversation, run.model.identity, self._wanted.tools)
+        self.keeper.keep(run.conversation, run.model.identity, self.wanted.tools)
 
     def _show(self, run: Run, count: int) -> None:
         """Shows a run until it ends; ``count`` is the number of earlier canisters."""
-        future = self._loop.start(self._follow(run))
+        future = self.loop.start(self.follow(run))
         try:
-            self._conversation = future.result()
+            self.conversation = future.result()
         except RipienoError as error:
             say(classify(error)[1])
             # Without any answer, the prompt is dropped; the user can type it again.
             if len(run.conversation.canisters) > count:
-                self._conversation = run.conversation
+                self.conversation = run.conversation
         except (KeyboardInterrupt, Interrupted) as interruption:
-            self._terminal.interrupt()
-            self._loop.call(_cancel(run))
+            self.terminal.interrupt()
+            self.loop.call(_cancel(run))
             with contextlib.suppress(RipienoError):
                 future.result()
-            self._conversation = run.conversation
+            self.conversation = run.conversation
             if isinstance(interruption, Interrupted):
                 raise
             say("(stopped)")
 
     async def _conduct(self, line: str | None) -> Run:
         if line is None:
-            answers = self._keeper.answers(self._conversation)
-            caller = self._keeper.caller(self._conversation)
-            return self._wanted.conduct(self._assembly, self._conversation, answers=answers, caller=caller)
-        return self._wanted.conduct(self._assembly, self._conversation.say(line))
+            answers = self.keeper.answers(self.conversation)
+            caller = self.keeper.caller(self.conversation)
+            return self.wanted.conduct(self.assembly, self.conversation, answers=answers, caller=caller)
+        return self.wanted.conduct(self.assembly, self.conversation.say(line))
 
 
 async def _cancel(run: Run) -> None:

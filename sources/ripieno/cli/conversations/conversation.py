@@ -16,7 +16,7 @@ from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common.assembly import only
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import logged, observed
-from ripieno.cli.common.options import Settings
+from ripieno.cli.common.options import Settings, add_options
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
 from ripieno.cli.conversations.cassettes import (
     NAMES,
@@ -48,18 +48,6 @@ class Wanted:
     consent: Consent = "terminal"
     cassette: Cassette | None = None
     watchers: tuple[Watcher, ...] = ()
-
-    @classmethod
-    def of(
-        cls, *, model: str | None, agent: str | None, tools: tuple[str, ...], quiet: bool, autonomous: bool, defer: bool
-    ) -> "Wanted":
-        """The options from click. Errors: ``click.UsageError`` for contradictory options."""
-        if agent is not None and tools:
-            raise click.UsageError("Give either --agent, which has its own tools, or --tools.")
-        if autonomous and defer:
-            raise click.UsageError("Give either --autonomous or --defer.")
-        consent: Consent = "autonomous" if autonomous else "deferred" if defer else "terminal"
-        return cls(model=model, agent=agent, tools=tools or None, quiet=quiet, consent=consent)
 
     def like(self, model: str | None, tools: tuple[str, ...] | None) -> "Wanted":
         """These options, completed with the model and tools that the conversation had before."""
@@ -120,25 +108,43 @@ class Wanted:
         )
 
 
+_OPTIONS = (
+    click.option("-m", "--model", metavar="PROVIDER/MODEL", help="The model, instead of the configured one."),
+    click.option("--agent", metavar="A", help="A configured agent: its model, instructions and tools."),
+    click.option("--tools", metavar="PATTERN", multiple=True, help="Offer only these tools, such as 'io.read_*'."),
+    click.option("--quiet", "-q", is_flag=True, help="Show only the answer, without lines about tools."),
+    click.option(
+        "--autonomous",
+        is_flag=True,
+        help="Run calls without approval unless a rule denies them. Destructive tools need a rule with their name.",
+    ),
+    click.option("--defer", is_flag=True, help="Let calls that need approval wait for: ripieno approvals"),
+)
+
+
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of ``Wanted``; the command receives it as ``wanted``."""
-    options = (
-        click.option("-m", "--model", metavar="PROVIDER/MODEL", help="The model, instead of the configured one."),
-        click.option("--agent", metavar="A", help="A configured agent: its model, instructions and tools."),
-        click.option("--tools", metavar="PATTERN", multiple=True, help="Offer only these tools, such as 'io.read_*'."),
-        click.option("--quiet", "-q", is_flag=True, help="Show only the answer, without lines about tools."),
-        click.option(
-            "--autonomous",
-            is_flag=True,
-            help="Run calls without approval unless a rule denies them. Destructive tools need a rule with their name.",
-        ),
-        click.option("--defer", is_flag=True, help="Let calls that need approval wait for: ripieno approvals"),
-    )
+    """Adds the options of ``Wanted``; the command receives it as ``wanted``.
+
+    Errors: ``click.UsageError`` for contradictory options.
+    """
 
     @functools.wraps(command)
-    def wrapped(*arguments: Any, **given: Any) -> Any:
-        names = ("model", "agent", "tools", "quiet", "autonomous", "defer")
-        wanted = Wanted.of(**{name: given.pop(name) for name in names})
+    def wrapped(
+        *arguments: Any,
+        model: str | None,
+        agent: str | None,
+        tools: tuple[str, ...],
+        quiet: bool,
+        autonomous: bool,
+        defer: bool,
+        **given: Any,
+    ) -> Any:
+        if agent is not None and tools:
+            raise click.UsageError("Give either --agent, which has its own tools, or --tools.")
+        if autonomous and defer:
+            raise click.UsageError("Give either --autonomous or --defer.")
+        consent: Consent = "autonomous" if autonomous else "deferred" if defer else "terminal"
+        wanted = Wanted(model=model, agent=agent, tools=tools or None, quiet=quiet, consent=consent)
         taped = {name: given.pop(name) for name in NAMES}
         debug = click.get_current_context().ensure_object(Settings).debug
         with open_cassette(taped) as cassette, observed(given.pop("log"), debug=debug) as watchers:
@@ -149,10 +155,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 *arguments, wanted=dataclasses.replace(wanted, cassette=cassette, watchers=watchers), **given
             )
 
-    made: Callable[..., Any] = logged(cassette_options(wrapped))
-    for option in reversed(options):
-        made = option(made)
-    return made
+    return add_options(logged(cassette_options(wrapped)), _OPTIONS)
 
 
 async def converse(

@@ -1,16 +1,88 @@
 """``ripieno resume``: continues a conversation that waited for a person, or that was interrupted."""
 
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import Terminal
 from ripieno.cli.conversations.cassettes import ANSWERED, exit_of
 from ripieno.cli.conversations.conversation import Wanted, converse, run_options
-from ripieno.cli.conversations.persistence import open_keeper
-from ripieno.cli.conversations.recall import find, recall
-from ripieno.exceptions import InputError
+from ripieno.cli.conversations.persistence import Keeper, open_keeper
+from ripieno.conducting.paused import Paused
+from ripieno.conducting.resume import Resumable, resumable
+from ripieno.exceptions import InputError, NameAbsence
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FoundConversation:
+    """A conversation with its saved state, if it waits, and its earlier model, tools and workspace."""
+
+    identifier: str
+    paused: Paused | None = None
+    model: str | None = None
+    tools: tuple[str, ...] | None = None
+    workspace: str | None = None
+
+    def check(self, loaded: LoadedConfiguration) -> None:
+        """Errors: ``InputError`` if the workspace is another one than before."""
+        here = loaded.workspace.resolve()
+        if self.workspace is not None and pathlib.Path(self.workspace).resolve() != here:
+            raise InputError(
+                f"The workspace of the conversation is {self.workspace}, not {here}. "
+                f"Change to that folder, or add: --workspace {self.workspace}"
+            )
+
+
+def find(keeper: Keeper, beginning: str) -> FoundConversation:
+    """The conversation whose identifier has this beginning. Without one: the only one that waits, or else the latest.
+
+    Errors: ``NameAbsence``; ``InputError`` if several match.
+    """
+    journal = keeper.journal
+    try:
+        paused = None if journal and not beginning and not keeper.store.all() else keeper.store.find(beginning)
+    except NameAbsence:
+        if journal is None:
+            raise
+        paused = None
+    if paused is not None:
+        return FoundConversation(
+            identifier=paused.identifier,
+            paused=paused,
+            model=paused.model,
+            tools=paused.tools,
+            workspace=paused.workspace,
+        )
+    assert journal is not None
+    summary = journal.find(beginning) if beginning else next(iter(journal.conversations(limit=1)), None)
+    if summary is None:
+        raise InputError("There is no conversation to continue. To start one: ripieno ask")
+    began = [line.record for line in journal.lines(summary.identifier, stage="began")]
+    latest = began[-1] if began else None
+    details: Mapping[str, Any] = {} if latest is None else latest.details
+    tools = details.get("tools")
+    return FoundConversation(
+        identifier=summary.identifier,
+        model=details.get("model"),
+        tools=None if tools is None else tuple(tools),
+        workspace=details.get("workspace"),
+    )
+
+
+def recall(keeper: Keeper, found: FoundConversation) -> Resumable:
+    """The conversation to continue, and its answers. Errors: ``InputError`` if there is nothing to continue."""
+    if keeper.journal is not None:
+        return resumable(keeper.journal, found.identifier, found.paused)
+    if found.paused is None:
+        raise InputError("No conversation waits, and the journal is disabled ([journal] enabled = false).")
+    return Resumable(conversation=found.paused.conversation, answers=found.paused.answers)
 
 
 @click.command()
@@ -37,12 +109,12 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
         chosen = wanted.like(found.model, found.tools)
         with keeper.conducting(found.identifier):
             # Another process may have continued it in between.
-            resumable = recall(keeper, find(keeper, found.identifier))
-            if not resumable.conversation.open and resumable.conversation.finish in ANSWERED:
+            recalled = recall(keeper, find(keeper, found.identifier))
+            if not recalled.conversation.open and recalled.conversation.finish in ANSWERED:
                 advice = f"To add a message: ripieno chat --resume {found.identifier[:8]}"
                 raise InputError(f"The conversation {found.identifier} has ended. {advice}")
             going = converse(
-                loaded, chosen, resumable.conversation, terminal, keeper, answers=resumable.answers, can_wait=True
+                loaded, chosen, recalled.conversation, terminal, keeper, answers=recalled.answers, can_wait=True
             )
             ended = run_async(going, wake=terminal.interrupt)
     raise exit_of(ended)

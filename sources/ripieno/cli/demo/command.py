@@ -1,6 +1,7 @@
 """``ripieno demo``: a scripted model calls real tools over real wires, and the result is compared with the score."""
 
 import pathlib
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -10,26 +11,31 @@ import click
 
 from ripieno.assembly import Assembly, assemble
 from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.canisters import Conversation
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import protocols
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.models import bundled_examples
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
-from ripieno.cli.conversations.cassettes import cassette_options, open_cassette
-from ripieno.cli.demo.scores import ENSEMBLES, find_score
-from ripieno.cli.demo.stage import DemoStage, replay_demo
+from ripieno.cli.conversations.cassettes import Cassette, cassette_options, open_cassette
+from ripieno.cli.demo.rehearse import ENSEMBLES, find_score
 from ripieno.cli.demo.workspace import examine, interpreter_in_path, prepare
+from ripieno.conducting import Run
+from ripieno.conducting.observers.console import Renderer
 from ripieno.exceptions import UsageError
 from ripieno.jsonvalues import merge
 from ripieno.models import Protocol
 from ripieno.servers.http.server import serve
+from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
 
 _INTRODUCTION = """\
 The model in this demo is scripted: it needs no key and costs nothing. Everything else is real:
 HTTP, wire formats, tools, files, and every result that the model quotes."""
+#: The name of the notes in the cassette.
+_STAGE = "stage"
 
 
 @click.command()
@@ -85,6 +91,54 @@ def demo(settings: Settings, /, *, name: str, protocol: str | None, tier: int | 
                 with interpreter_in_path(folder):
                     good = stage.end(good=run_async(_Demonstration(score, stage, folder, tier).run(protocol)))
     raise click.exceptions.Exit(exit_codes.GOOD if good else exit_codes.REFUSED)
+
+
+class DemoStage:
+    """Prints lines and shows runs, and records both in a cassette, so that a replay shows the same."""
+
+    def __init__(self, cassette: Cassette | None) -> None:
+        self.cassette = cassette
+        self.forks = isinstance(cassette, Replay) and cassette.forks
+        self.replay = cassette if isinstance(cassette, Replay) and not cassette.forks else None
+
+    def _note(self, **values: object) -> None:
+        if isinstance(self.cassette, Recorder):
+            self.cassette.note(_STAGE, values)
+
+    def say(self, text: str, *, error: bool = False) -> None:
+        """Prints a line."""
+        self._note(say=text, error=error)
+        print(text, file=sys.stderr if error else sys.stdout)
+
+    async def follow(self, run: Run) -> tuple[Conversation, list[Event]]:
+        """Shows a run until it ends."""
+        self._note(run=True)
+        renderer = Renderer(sys.stdout)
+        events: list[Event] = []
+        async for event in run:
+            if isinstance(event, TurnBegan):
+                renderer.note(f"--- turn {sum(isinstance(one, TurnBegan) for one in events) + 1}", "bold")
+            renderer.show(event)
+            events.append(event)
+        renderer.end_line()
+        return await run, events
+
+    def end(self, *, good: bool) -> bool:
+        """Records the end."""
+        self._note(end=good)
+        return good
+
+
+async def replay_demo(stage: DemoStage, replay: Replay) -> bool:
+    """Shows a recording, and returns whether it ended well. Errors: ``ReplayDivergence``."""
+    while True:
+        match replay.note(_STAGE):
+            case {"say": str(text), "error": bool(error)}:
+                stage.say(text, error=error)
+            case {"run": True}:
+                await stage.follow(replay.conduct())
+            case ended:
+                return bool(ended == {"end": True})
 
 
 class _Demonstration:

@@ -5,16 +5,14 @@ import datetime
 import pathlib
 import re
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
 
 import click
 
 from ripieno.assembly.configuration import Places
-from ripieno.cli.common.options import FILE, Number
+from ripieno.cli.common.options import FILE, Command, Number
 from ripieno.exceptions import InputError
 from ripieno.storage.journal import NAME, Journal, Summary
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -25,11 +23,8 @@ def limits(what: str, *, default: int) -> Callable[[Command], Command]:
     return click.option("--limit", metavar="N", type=Number(min=1), default=default, show_default=True, help=text)
 
 
-def journals(command: Command) -> Command:
-    """Adds ``--journal``; the command receives it as ``file``."""
-    return click.option("--journal", "file", metavar="FILE", type=FILE, help="The journal file, instead of your own.")(
-        command
-    )
+#: Adds ``--journal``; the command receives it as ``file``.
+journals = click.option("--journal", "file", metavar="FILE", type=FILE, help="The journal file, instead of your own.")
 
 
 def path_of(file: pathlib.Path | None) -> pathlib.Path:

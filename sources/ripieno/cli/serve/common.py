@@ -9,8 +9,7 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Generator, Sequence
 
 import click
 
@@ -51,17 +50,13 @@ def shared_metrics(chosen: GatewayDescriptor) -> Generator[None, None, None]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def approvable(command: Command) -> Command:
-    """Adds ``--approve``; the command receives it as ``approve``."""
-    return click.option(
-        "--approve",
-        metavar="PATTERN",
-        multiple=True,
-        help="Approve calls of these tools, such as io.write_file or 'io.*'. Destructive tools need their full name.",
-    )(command)
+#: Adds ``--approve``; the command receives it as ``approve``.
+approvable = click.option(
+    "--approve",
+    metavar="PATTERN",
+    multiple=True,
+    help="Approve calls of these tools, such as io.write_file or 'io.*'. Destructive tools need their full name.",
+)
 
 
 def read_key(variable: str | None) -> str | None:

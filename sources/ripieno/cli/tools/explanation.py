@@ -11,7 +11,7 @@ from ripieno.assembly.configuration import LoadedConfiguration, Places, prefix_o
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.cli.check.functions import place_of_error, resolve_functions
-from ripieno.cli.common.rules import PARTS, exposed_names
+from ripieno.cli.common.findings import PARTS, exposed_names
 from ripieno.descriptors.names import unprefixed
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
