@@ -57,7 +57,9 @@ def providers(settings: Settings, name: str | None, model: str, output: Format) 
       ripieno providers NAME --model some/model --format json
     """
     loaded = load_valid_layers(settings)
-    chosen = _choose(loaded, name)
+    if name is not None and name not in loaded.providers:
+        raise NameAbsence("provider", name, loaded.providers, hint="To add one, write a table [providers.NAME].")
+    chosen = loaded.providers if name is None else {name: loaded.providers[name]}
     secrets = make_assembly(loaded).surroundings.secrets
     known = {variable: bool(secrets.get(variable)) for one in chosen.values() for variable in variables_of(one)}
     if output == "json":
@@ -72,14 +74,6 @@ def providers(settings: Settings, name: str | None, model: str, output: Format) 
                 label = f"  {row.match}"
                 rows.append(_row(label, descriptor, {**descriptor.capabilities_for(""), **row.capabilities}, keys))
     print_table(("PROVIDER", "PROTOCOL", "CALLS", *_COLUMNS, "KEY"), rows)
-
-
-def _choose(loaded: LoadedConfiguration, name: str | None) -> Mapping[str, ProviderDescriptor]:
-    if name is None:
-        return loaded.providers
-    if name not in loaded.providers:
-        raise NameAbsence("provider", name, loaded.providers, hint="To add one, write a table [providers.NAME].")
-    return {name: loaded.providers[name]}
 
 
 def _row(label: str, descriptor: ProviderDescriptor, capabilities: Mapping[str, Any], keys: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import click
 
 from ripieno.assembly.coverage.manifest import read_manifest
 from ripieno.assembly.coverage.validation import validate_loaded
-from ripieno.assembly.coverage.values import CategoryStatus, Coverage, TaskStatus, ToolStatus
+from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, TaskStatus, ToolStatus
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import how_to_include, load_layers
 from ripieno.cli.common.options import Format, Settings
@@ -37,14 +37,13 @@ def split_words(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if word))
 
 
-def _sort(wanted: Iterable[str]) -> tuple[list[str], list[str]]:
+def _sort(wanted: Sequence[str]) -> tuple[list[str], list[str]]:
     manifest = read_manifest()
     known = (*manifest.languages, *manifest.kinds)
-    names = list(wanted)
-    for name in names:
+    for name in wanted:
         if name not in known:
             raise NameAbsence("language or kind of task", name, known)
-    return [one for one in names if one in manifest.languages], [one for one in names if one in manifest.kinds]
+    return [one for one in wanted if one in manifest.languages], [one for one in wanted if one in manifest.kinds]
 
 
 def _print(coverage: Coverage) -> None:
@@ -55,11 +54,7 @@ def _print(coverage: Coverage) -> None:
     print_table(("CATEGORY", "STATE", "TOOLS", "PRESENT", "CALLABLE", "COVERAGE"), rows)
     click.echo()
     print_table(("PROFILE", *(name.upper() for name in coverage.matrix)), [_matrix_row(coverage)])
-    lost = [(one.name, one.reason) for one in coverage.ensembles if one.reason is not None]
-    if lost:
-        click.echo()
-        print_table(("MISSING ENSEMBLE", "WHY"), lost)
-    _print_tools("MISSING TOOL", coverage.missing_tools)
+    _print_missing(coverage.ensembles, coverage.missing_tools)
     if coverage.task is not None:
         _print_task(coverage.task)
     if coverage.configurable:
@@ -79,13 +74,16 @@ def _matrix_row(coverage: Coverage) -> tuple[str, ...]:
     return coverage.profile or "none", *states
 
 
-def _print_tools(title: str, tools: Sequence[ToolStatus]) -> None:
+def _print_missing(ensembles: Iterable[EnsembleStatus], tools: Iterable[ToolStatus]) -> None:
+    if lost := [(one.name, one.reason) for one in ensembles if one.reason is not None]:
+        click.echo()
+        print_table(("MISSING ENSEMBLE", "WHY"), lost)
     rows: dict[tuple[str, str], list[str]] = {}
     for tool in tools:
         rows.setdefault((tool.reason or "", ", ".join(tool.fallback) or "nothing"), []).append(tool.name)
     if rows:
         click.echo()
-        print_table((title, "WHY", "ALTERNATIVE"), [(", ".join(names), *row) for row, names in rows.items()])
+        print_table(("MISSING TOOL", "WHY", "ALTERNATIVE"), [(", ".join(names), *row) for row, names in rows.items()])
 
 
 def _print_task(task: TaskStatus) -> None:
@@ -93,11 +91,7 @@ def _print_task(task: TaskStatus) -> None:
     rows = [(one.name, "ensemble", "yes" if one.reason is None else "missing") for one in task.ensembles]
     rows += [(one.name, "tool", "yes" if one.callable else "missing") for one in task.tools]
     print_table((f"FOR {', '.join(task.names).upper()}", "KIND", "STATE"), rows)
-    lost = [(one.name, one.reason) for one in task.ensembles if one.reason is not None]
-    if lost:
-        click.echo()
-        print_table(("MISSING ENSEMBLE", "WHY"), lost)
-    _print_tools("MISSING TOOL", [tool for tool in task.tools if not tool.callable])
+    _print_missing(task.ensembles, [tool for tool in task.tools if not tool.callable])
     if task.included:
         names = ", ".join(f'"{name}"' for name in task.included)
         click.echo(clean(f"\nAssumed for this validation, under [ensembles]: include = [{names}]"))

@@ -6,8 +6,7 @@ import pathlib
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import EnsembleDescriptor
@@ -42,12 +41,6 @@ def place_of_error(error: BaseException) -> str | None:
 
 def _is_in(path: pathlib.Path, folders: Iterable[pathlib.Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
-
-
-def place_of_function(function: Callable[..., Any]) -> str | None:
-    """The ``file:line`` that defines a Python function; None for one written in C."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def check_functions(subject: Subject) -> Iterable[Problem]:
@@ -95,7 +88,9 @@ def _try(reference: Reference) -> str | None:
     try:
         inspect.signature(function).bind(None, {})
     except TypeError:
-        at = place_of_function(function)
+        # A function written in C has no code.
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        at = None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
         return f"it must take two arguments: (context, arguments){f', at {at}' if at else ''}"
     except ValueError:
         # Some functions written in C have no signature.

@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import contextvars
+import io
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -33,7 +34,9 @@ class Interrupted(BaseException):
 def launch(arguments: Sequence[str] | None) -> int:
     """Runs the command that the arguments name, and returns its exit code. Raises no error."""
     for stream in (sys.stdout, sys.stderr):
-        _tolerate(stream)
+        if isinstance(stream, io.TextIOWrapper):
+            # Unencodable characters are written as escapes, instead of raising.
+            stream.reconfigure(errors="backslashreplace")
     given = sys.argv[1:] if arguments is None else list(arguments)
     # An error may come before the options are read.
     settings = Settings(debug="--debug" in given)
@@ -55,13 +58,6 @@ def _invoke(arguments: list[str], settings: Settings) -> None:
         GROUP.main(arguments, prog_name="ripieno", obj=settings)
     with GROUP.make_context("ripieno", arguments, obj=settings) as context:
         GROUP.invoke(context)
-
-
-def _tolerate(stream: TextIO) -> None:
-    """Makes a stream write unencodable characters as escapes, instead of raising."""
-    reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
 
 
 def _explain(error: BaseException, settings: Settings) -> int:

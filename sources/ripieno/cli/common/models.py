@@ -8,10 +8,10 @@ from ripieno.assembly.builtins import DEFAULT_PROTOCOL
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import EMPTY
 from ripieno.models.transport.clouds import HOMES
 from ripieno.storage.redaction import HIDDEN
 
-_NONE: Mapping[str, bool] = {}
 _CREDENTIALS = "the credentials of its cloud"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _VARIABLES_ONLY = re.compile(r"(?:\{env:[^{}]*\}|:)*")
@@ -57,7 +57,7 @@ def _covered(text: str) -> str:
     return text if _VARIABLES_ONLY.fullmatch(text) else HIDDEN
 
 
-def show_needs(provider: ProviderDescriptor, known: Mapping[str, bool] = _NONE) -> str:
+def show_needs(provider: ProviderDescriptor, known: Mapping[str, bool] = EMPTY) -> str:
     """The needed variables as text, with a star behind those that are ``known``: ``A* or B, C``. Empty if none."""
     shown: list[str] = []
     for need in provider.needs:

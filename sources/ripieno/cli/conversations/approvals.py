@@ -197,9 +197,8 @@ def _state(paused: Paused, one: Waiting) -> str:
 def _presentation(one: Waiting) -> Presentation:
     stored: dict[str, Any] = thaw(one.request)
     shown: dict[str, Any] = stored["presentation"]
-    values = {field.name: shown[field.name] for field in dataclasses.fields(Presentation)}
-    claim = values["claim"] and ServerClaim(**values["claim"])
-    return Presentation(**{**values, "notes": tuple(values["notes"]), "claim": claim})
+    shown |= {"notes": tuple(shown["notes"]), "claim": shown["claim"] and ServerClaim(**shown["claim"])}
+    return Presentation(**{field.name: shown[field.name] for field in dataclasses.fields(Presentation)})
 
 
 def _mapping(paused: Paused) -> dict[str, Any]:

@@ -6,13 +6,12 @@ from typing import Any
 
 import click
 
-from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import how_to_include, load_layers, project_of
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import count, print_json, print_table
-from ripieno.cli.common.trials import Trial, try_ensembles
+from ripieno.cli.common.trials import try_ensembles
 from ripieno.cli.doctor.facts import collect_facts, policy_facts
 from ripieno.cli.trust.login import print_sign_ins, sign_in_facts
 from ripieno.conducting.observers.console import brief, clean
@@ -41,7 +40,14 @@ def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> N
     loaded = load_layers(settings, quiet=True)
     trials = run_async(try_ensembles(loaded)) if connect else {}
     if policy:
-        _show_policy(loaded, trials, output)
+        if loaded.failures:
+            # Unreadable rules apply to no tool.
+            raise AssemblyFailure("Start-up would fail:", loaded.failures)
+        policies = policy_facts(loaded, trials)
+        if output == "json":
+            print_json(policies)
+        else:
+            _print_policy(policies)
         return
     project = project_of(settings)
     facts = {**collect_facts(loaded, project, trials), "sign_ins": sign_in_facts(loaded, trials)}
@@ -51,17 +57,6 @@ def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> N
         _print(facts, connected=connect)
     if facts["failures"]:
         raise click.exceptions.Exit(exit_codes.INPUT)
-
-
-def _show_policy(loaded: LoadedConfiguration, trials: Mapping[str, Trial], output: Format) -> None:
-    if loaded.failures:
-        # Unreadable rules apply to no tool.
-        raise AssemblyFailure("Start-up would fail:", loaded.failures)
-    facts = policy_facts(loaded, trials)
-    if output == "json":
-        print_json(facts)
-    else:
-        _print_policy(facts)
 
 
 def _print(facts: Mapping[str, Any], *, connected: bool) -> None:
@@ -103,14 +98,10 @@ def _print(facts: Mapping[str, Any], *, connected: bool) -> None:
     _list("Replaced", [f"{one['name']} ({one['file']}) by {one['by']}" for one in facts["replaced"]])
     _list("Warnings", facts["warnings"])
     _list("Failures that prevent a start", facts["failures"])
+    lost = ", ".join(one["name"] for one in ensembles if one["failed"])
     if not facts["failures"]:
-        click.echo(clean(f"\n{_summary([one['name'] for one in ensembles if one['failed']])}"))
-
-
-def _summary(lost: Sequence[str]) -> str:
-    if not lost:
-        return "Everything can start."
-    return f"Everything required can start. Optional ensembles that cannot: {', '.join(lost)}."
+        good = f"Everything required can start. Optional ensembles that cannot: {lost}."
+        click.echo(clean(f"\n{good if lost else 'Everything can start.'}"))
 
 
 def _print_layers(facts: Mapping[str, Any]) -> None:

@@ -41,6 +41,8 @@ def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: 
     failures += [f"Ensemble {name!r}: {one.reason}" for name, one in trials.items() if one.fatal]
     subject = Subject(loaded=loaded, descriptors=loaded.ensembles)
     surroundings = subject.surroundings
+    # The enabled ones first.
+    names = (*(one.name for one in loaded.ensembles), *sorted(loaded.known))
     return {
         "versions": _versions(),
         "places": {
@@ -54,7 +56,7 @@ def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: 
         "sandbox": _sandbox(surroundings.sandbox),
         "plugins": [_plugin(one) for one in loaded.registry.plugins],
         "providers": [_provider(name, loaded, surroundings) for name in loaded.providers],
-        "ensembles": [_ensemble(name, loaded, trials, surroundings) for name in _names(loaded)],
+        "ensembles": [_ensemble(name, loaded, trials, surroundings) for name in dict.fromkeys(names)],
         "agents": sorted(loaded.configuration.agents),
         "left_out": left_out_mappings(loaded),
         "replaced": [
@@ -121,13 +123,7 @@ def _plugin(status: PluginStatus) -> dict[str, Any]:
         state = "enabled"
     else:
         state = f'not allowed; to load it, add "{status.distribution}" to allow under [plugins]'
-    return {
-        "name": status.name,
-        "distribution": status.distribution,
-        "version": status.version,
-        "allowed": status.allowed,
-        "state": state,
-    }
+    return {**{key: getattr(status, key) for key in ("name", "distribution", "version", "allowed")}, "state": state}
 
 
 def _provider(name: str, loaded: LoadedConfiguration, surroundings: Surroundings) -> dict[str, Any]:
@@ -143,11 +139,6 @@ def _provider(name: str, loaded: LoadedConfiguration, surroundings: Surroundings
         "variables": keys,
         "ready": all(any(all(map(keys.__getitem__, one)) for one in need) for need in descriptor.needs),
     }
-
-
-def _names(loaded: LoadedConfiguration) -> list[str]:
-    enabled = [descriptor.name for descriptor in loaded.ensembles]
-    return [*enabled, *sorted(name for name in loaded.known if name not in enabled)]
 
 
 def _ensemble(

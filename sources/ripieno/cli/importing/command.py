@@ -90,7 +90,8 @@ def mcp(
     chosen = _choose(entries, only)
     variables = Variables(chosen, keep)
     outcome = _make_all(chosen, loaded, folder, variables, force=force, named=into is not None)
-    texts = {path: f"{SCHEMA_LINE}# Imported from {_quoted(file.name)}\n\n{one.text}" for path, one in outcome.made}
+    one_line = " ".join(clean(file.name).split())
+    texts = {path: f"{SCHEMA_LINE}# Imported from {one_line}\n\n{one.text}" for path, one in outcome.made}
     schema: list[str] = []
     if not dry_run:
         for path, text in texts.items():
@@ -123,11 +124,6 @@ def _read(file: pathlib.Path) -> str:
         raise InputError("it is not UTF-8. Save it as UTF-8 first.") from None
 
 
-def _quoted(name: str) -> str:
-    """A name that stays within one line of a comment."""
-    return " ".join(clean(name).split())
-
-
 def _choose(entries: Sequence[ServerEntry], only: Sequence[str]) -> Sequence[ServerEntry]:
     names = {entry.name for entry in entries}
     for name in only:
@@ -152,7 +148,8 @@ def _make_all(
     for entry in entries:
         try:
             server = read_entry(entry)
-            same = next((name for name, other in taken.items() if _is_same(entry, other)), None)
+            twins = (name for name, other in taken.items() if entry == dataclasses.replace(other, place=entry.place))
+            same = next(twins, None)
             if same is not None:
                 if same in made:
                     path, one = made[same]
@@ -174,10 +171,6 @@ def _make_all(
         made[name] = path, dataclasses.replace(one, notes=(*remark, *one.notes))
     variables.check()
     return Outcome(made=tuple(made.values()), refused=tuple(refused), existing=tuple(existing))
-
-
-def _is_same(entry: ServerEntry, other: ServerEntry) -> bool:
-    return dataclasses.replace(entry, place="") == dataclasses.replace(other, place="")
 
 
 def _name(proposed: str, taken: Mapping[str, ServerEntry], loaded: LoadedConfiguration) -> tuple[str, tuple[str, ...]]:

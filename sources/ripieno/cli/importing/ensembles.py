@@ -85,7 +85,8 @@ class Variables:
         owner, plain = variable_name(ensemble), variable_name(hint or "argument")
         full = plain if plain.startswith(f"{owner}_") else f"{owner}_{plain}"
         candidates = [full, *(f"{full}_{number}" for number in range(2, len(self._held) + 3))]
-        name = next(one for one in candidates if self._is_free(one, secret, taken))
+        places = ((name, _place(name)) for name in candidates)
+        name = next(one for one, at in places if self._held.get(one, secret) == secret and taken.get(one, at) == at)
         self._held[name] = secret
         return name
 
@@ -99,10 +100,6 @@ class Variables:
         for name in self._keep:
             if name not in self.names:
                 raise NameAbsence("entry", name, self.names)
-
-    def _is_free(self, name: str, secret: str, taken: Mapping[str, str]) -> bool:
-        place = _place(name)
-        return self._held.get(name, secret) == secret and taken.get(name, place) == place
 
 
 def _referred(value: Any) -> Iterable[str]:

@@ -281,10 +281,7 @@ class _Reader:
 
     def rest(self) -> Iterator[str]:
         """A note for every key that was not read."""
-        for key in self._table:
-            if key in self._taken:
-                continue
-            yield f"{key}: {_WHY.get(key, 'not supported')}"
+        return (f"{key}: {_WHY.get(key, 'not supported')}" for key in self._table if key not in self._taken)
 
 
 _WHY: Mapping[str, str] = {

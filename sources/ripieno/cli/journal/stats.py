@@ -105,11 +105,7 @@ def _show_tools(tools: Mapping[str, Tally]) -> None:
     rows = [
         (
             visible(name),
-            str(one.calls),
-            str(one.errors),
-            str(one.refused),
-            str(one.cached),
-            str(one.retries),
+            *map(str, (one.calls, one.errors, one.refused, one.cached, one.retries)),
             _time(one.running),
             _time(one.running / one.calls) if one.calls else "-",
             _time(one.longest) if one.calls else "-",
@@ -124,13 +120,8 @@ def _show_tallies(kind: str, tallies: Mapping[str, Tally]) -> None:
     rows = [
         (
             visible(name)[:40],
-            str(one.turns),
-            str(one.calls),
-            str(one.errors),
-            str(one.refused),
-            str(one.input_tokens),
-            str(one.cache_read_tokens),
-            str(one.output_tokens),
+            *map(str, (one.turns, one.calls, one.errors, one.refused)),
+            *map(str, (one.input_tokens, one.cache_read_tokens, one.output_tokens)),
             _time(one.answering),
             _time(one.running),
         )

@@ -1,7 +1,7 @@
 """``ripieno tools`` and ``ripieno ensembles``: the offered tools, and all ensembles."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -91,7 +91,12 @@ async def _list_tools(
             print_json(_mapping(assembly, offer))
         else:
             _print_offer(offer, loaded.configuration.confirmation)
-            _print_left_out(_left_out(assembly), everything=everything)
+            left_out = _left_out(assembly)
+            if everything and left_out:
+                click.echo()
+                print_table(("UNAVAILABLE", "WHY"), list(left_out.items()))
+            elif left_out:
+                say(f"Unavailable: {len(left_out)} more. For the reasons: ripieno tools --all")
 
 
 def _print_sent(wire: Protocol, offer: Offer, output: Format, *, strict: bool) -> None:
@@ -129,14 +134,6 @@ def _print_offer(offer: Offer, rules: Rules) -> None:
 def _left_out(assembly: Assembly) -> dict[str, str]:
     tools = {f"{one.name}.{tool}": f"{why}." for one in assembly.ensembles for tool, why in one.left_out.items()}
     return {**tools, **{one.name: one.reason for one in assembly.absences if one.file is None}}
-
-
-def _print_left_out(left_out: Mapping[str, str], *, everything: bool) -> None:
-    if everything and left_out:
-        click.echo()
-        print_table(("UNAVAILABLE", "WHY"), list(left_out.items()))
-    elif left_out:
-        say(f"Unavailable: {len(left_out)} more. For the reasons: ripieno tools --all")
 
 
 def _mapping(assembly: Assembly, offer: Offer) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import shlex
 
 import click
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.cli.common.assembly import owner_of
 from ripieno.cli.common.options import FOLDER, Settings, common, pass_settings
 from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
@@ -115,7 +115,11 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
             f"letter.{_proposal(name)}"
         )
     loaded = load_configuration(settings.config)
-    _refuse_taken(loaded, name)
+    if owner := owner_of(loaded, name):
+        raise InputError(
+            f"{name!r} is the name of {owner} ({loaded.known.outlines[name].file}), which the new file would replace. "
+            f"Choose another name: ripieno new ensemble my-{name}"
+        )
     place = (folder or Places.of_user().configuration / "ensembles").absolute()
     descriptor, module = place / f"{name}.toml", place / name / "tools.py"
     taken = [str(path) for path in (descriptor, module) if path.exists()]
@@ -133,15 +137,6 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
 def _proposal(name: str) -> str:
     proposed = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_0123456789")
     return f" For example: {proposed!r}." if proposed else ""
-
-
-def _refuse_taken(loaded: LoadedConfiguration, name: str) -> None:
-    """Errors: ``InputError`` for the name of a bundled or a plugin's ensemble, which the new file would replace."""
-    if owner := owner_of(loaded, name):
-        raise InputError(
-            f"{name!r} is the name of {owner} ({loaded.known.outlines[name].file}), which the new file would replace. "
-            f"Choose another name: ripieno new ensemble my-{name}"
-        )
 
 
 def _next(settings: Settings, name: str, place: pathlib.Path, *, named: bool) -> str:

@@ -25,7 +25,6 @@ from ripieno.ensembles import Surroundings
 from ripieno.exceptions import NameAbsence
 from ripieno.origins.mcp.oauth.sign_in import (
     PATIENCE,
-    SignedIn,
     SignInFailure,
     find_sign_in,
     sign_in,
@@ -66,12 +65,11 @@ def print_sign_ins(facts: Sequence[Mapping[str, Any]]) -> None:
     """Prints the state of the sign-ins, if there are any."""
     if facts:
         click.echo("\nSign-ins")
-        rows = [(one["name"], one["issuer"] or _absence(one), one["scope"] or "", one["state"]) for one in facts]
+        absences = {True: "not signed in", False: "not needed to start"}
+        rows = [
+            (one["name"], one["issuer"] or absences[one["needed"]], one["scope"] or "", one["state"]) for one in facts
+        ]
         print_table(("NAME", "ISSUER", "SCOPE", "EXPIRES"), rows)
-
-
-def _absence(fact: Mapping[str, Any]) -> str:
-    return "not signed in" if fact["needed"] else "not needed to start"
 
 
 def expiry(record: SignIn) -> str:
@@ -127,7 +125,16 @@ def login(settings: Settings, ensemble: str, no_browser: bool, timeout: float) -
     except SignInFailure as failure:
         say(f"Error: {failure}")
         raise click.exceptions.Exit(exit_codes.REFUSED) from failure
-    _print(ensemble, done)
+    record = done.sign_in
+    click.echo(clean(f"Signed in to {ensemble}."))
+    rows = [
+        ("issuer", record.issuer),
+        ("resource", record.resource),
+        ("scope", record.scope or "unknown"),
+        ("expires", expiry(record)),
+        ("tools", str(len(done.tools))),
+    ]
+    print_table((), rows)
 
 
 @click.command()
@@ -166,16 +173,3 @@ def _find(settings: Settings, name: str) -> tuple[EnsembleDescriptor, Surroundin
 def _has_browser() -> bool:
     """Whether a graphical browser can be opened; one in the terminal would hide the output."""
     return sys.platform == "darwin" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
-
-
-def _print(ensemble: str, done: SignedIn) -> None:
-    record = done.sign_in
-    click.echo(clean(f"Signed in to {ensemble}."))
-    rows = [
-        ("issuer", record.issuer),
-        ("resource", record.resource),
-        ("scope", record.scope or "unknown"),
-        ("expires", expiry(record)),
-        ("tools", str(len(done.tools))),
-    ]
-    print_table((), rows)

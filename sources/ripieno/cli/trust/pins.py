@@ -75,17 +75,9 @@ class Look:
             pairs["command"] = (self.before.command, self.after.command)
         for name in (*self.comparison.changed, *self.comparison.new):
             pairs[f"{self.name}.{name}"] = (self.before.tools.get(name), self.after.tools[name])
-        shown = {what: show_difference(_title(self.name, what), *pair) for what, pair in pairs.items()}
+        titles = {"command": f"command of {self.name}"}
+        shown = {what: show_difference(titles.get(what, what), *pair) for what, pair in pairs.items()}
         return {what: lines for what, lines in shown.items() if lines}
-
-
-def foreign_ensembles(loaded: LoadedConfiguration, names: Sequence[str]) -> list[EnsembleDescriptor]:
-    """The third-party ensembles of these names, or all enabled ones that are not exempt from pins."""
-    return [
-        descriptor
-        for descriptor in loaded.ensembles
-        if (descriptor.name in names if names else descriptor.pin != "off") and is_foreign(descriptor)
-    ]
 
 
 def is_foreign(descriptor: EnsembleDescriptor) -> bool:
@@ -201,10 +193,6 @@ def mapping(look: Look, record: PinRecord | None) -> dict[str, Any]:
     }
 
 
-def _title(ensemble: str, what: str) -> str:
-    return f"command of {ensemble}" if what == "command" else what
-
-
 @click.command()
 @click.argument("ensembles", metavar="[ENSEMBLE]...", nargs=-1)
 @click.option("--approve", is_flag=True, help="Show changed and removed tools, and record them as well.")
@@ -259,7 +247,9 @@ def _compare(
     own = store.read()
     loaded = load_valid_layers(settings)
     require_ensembles(loaded, names)
-    descriptors = foreign_ensembles(loaded, names)
+    # Without names, all that are not exempt from pins.
+    selected = [one for one in loaded.ensembles if (one.name in names if names else one.pin != "off")]
+    descriptors = [one for one in selected if is_foreign(one)]
     if unknown := [name for name in names if name not in {one.name for one in descriptors}]:
         raise InputError(f"Nothing to pin: the ensemble {unknown[0]!r} has no connection that offers tools.")
     surroundings = make_assembly(loaded).surroundings
