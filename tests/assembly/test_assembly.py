@@ -94,18 +94,6 @@ async def test_one_that_fails_disconnects_the_others_and_every_failure_is_named(
     assert events == ["opened", "closed"]
 
 
-async def test_an_optional_one_is_left_out_with_its_reason(user: User, events: list[str]) -> None:
-    inline = [database("open"), database("fail", "second", required=False)]
-    async with assemble({"ensembles": inline}, places=user.places) as assembly:
-        assert [one.name for one in assembly.ensembles] == ["io", "database"]
-        (absence,) = assembly.absences
-        assert absence.name == "second"
-        assert "on holiday" in absence.reason
-        with pytest.raises(NameAbsence, match="on holiday"):
-            assembly.access_ensemble("second")
-    assert events[-1] == "closed"
-
-
 async def test_prepare_ensembles_both_ways(user: User, events: list[str]) -> None:
     ensembles = await prepare_ensembles({"ensembles": [database("open")]}, places=user.places)
     assert [one.name for one in ensembles] == ["io", "database"]
@@ -124,18 +112,6 @@ async def test_every_problem_of_a_start_comes_together(user: User, greeting: str
             pytest.fail("It must not start.")
     text = caught.value.text
     assert all(part in text for part in ("not-installed", "'command'", "name"))
-
-
-async def test_two_tools_of_one_name_are_an_error_that_names_both(user: User, greeting: str) -> None:
-    user.ensemble("first", greeting.replace("greeting", "first"))
-    user.ensemble("second", greeting.replace("greeting", "second"))
-    with pytest.raises(AssemblyFailure) as caught:
-        async with assemble(places=user.places):
-            pytest.fail("It must not start.")
-    assert "second.say_hello and first.say_hello" in caught.value.text
-    user.ensemble("second", greeting.replace('name = "greeting"', 'name = "second"\nprefix = "other"'))
-    async with assemble(places=user.places) as assembly:
-        assert assembly.access_invoker("second.say_hello").exposed == "other__say_hello"
 
 
 async def test_names_that_fit_nothing(user: User) -> None:
@@ -277,12 +253,6 @@ async def test_a_part_of_a_failure_is_one_too(user: User) -> None:
     assert isinstance(others, AssemblyFailure)
     assert "'nowhere'" in names.text
     assert "'not-installed'" not in names.text
-
-
-def test_every_unknown_ensemble_is_named(user: User) -> None:
-    loaded = load_configuration({"ensembles": {"enabled": ["oi", "io", "nothing"]}}, places=user.places)
-    assert [failure.name for failure in loaded.failures if isinstance(failure, NameAbsence)] == ["oi", "nothing"]
-    assert "under [ensembles] enabled" in str(loaded.failures[0])
 
 
 def test_the_profile_that_names_an_unknown_ensemble_is_named(user: User) -> None:

@@ -25,7 +25,7 @@ from ripieno.testing import call, turn
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
 from ripieno.testing.wires import model_of
-from tests.support.scripted_models import Person, Recording, fault_of, results_of
+from tests.support.scripted_models import Person, Recording, results_of
 
 LEDGER = """
 [ensemble]
@@ -121,13 +121,6 @@ async def test_a_model_behind_each_wire_finds_a_tool_and_calls_it(protocol: Prot
         ("started", "ledger.book_payment"),
         ("finished", "ledger.book_payment"),
     ]
-
-
-async def test_rules_over_the_tool_hold_for_a_call_of_it(tmp_path: pathlib.Path) -> None:
-    tables = {"confirmation": {"approve": ["tool_search.*"], "deny": ["ledger.book_payment"]}}
-    async with loaded(tmp_path, {"ledger": LEDGER}, tables, confirmer=Person(Approve())) as assembly:
-        conversation = await assembly.conduct("Book", model=model_of(SCORE))
-    assert fault_of(results_of(conversation.canisters)[-1]).category == "denied"
 
 
 async def test_what_an_agent_does_not_have_is_neither_found_nor_called(tmp_path: pathlib.Path) -> None:

@@ -196,96 +196,83 @@ GARDEN = '[providers.garden]\nprotocol = "openai-chat"\nbase_url = "http://127.0
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "key", "message", "hint"),
+    ("text", "place", "message", "hint"),
     [
         (
             HOUSE.replace("openai-chat", "openai-caht"),
-            2,
-            "providers.house.protocol",
+            "2: providers.house.protocol",
             "protocol names the protocol 'openai-caht', which does not exist",
             "Did you mean 'openai-chat'?",
         ),
         (
             f'{HOUSE}cloud = "azur"\n',
-            4,
-            "providers.house.cloud",
+            "4: providers.house.cloud",
             "cloud names 'azur', which does not exist",
             "Did you mean 'azure'?",
         ),
         (
             HOUSE.replace('"openai-chat"', '"prompted"\ncarrier = "prompted"'),
-            3,
-            "providers.house.carrier",
+            "3: providers.house.carrier",
             '"prompted" has no wire format of its own, so it cannot be a carrier',
             "openai-chat, openai-responses.",
         ),
         (
             HOUSE.replace('"openai-chat"', '"prompted"\ncarrier = "wire"'),
-            3,
-            "providers.house.carrier",
+            "3: providers.house.carrier",
             "carrier names the protocol 'wire', which does not exist",
             "",
         ),
         (
             '[providers.house]\nprotocol = "openai-chat"\n',
-            1,
-            "providers.house",
+            "1: providers.house",
             "provider 'house' has no base_url",
             "Add its URL",
         ),
         (
             '[providers.house]\nprotocol = "openai-chat"\ncloud = "azure"\n',
-            1,
-            "providers.house",
+            "1: providers.house",
             "provider 'house' has no base_url",
             "Add its URL",
         ),
         (
             '[providers.house]\nbase_url = "http://127.0.0.1:9/v1"\n',
-            1,
-            "providers.house",
+            "1: providers.house",
             "[providers.house] lacks protocol",
             "",
         ),
         (
             '[providers.openai]\nprotocol = "openai-reponses"\n',
-            2,
-            "providers.openai.protocol",
+            "2: providers.openai.protocol",
             "protocol names the protocol 'openai-reponses'",
             "Did you mean 'openai-responses'?",
         ),
         (
             '[model]\ndefault = "house/m"\ntool_choice = "required"\n'
             f"{HOUSE}capabilities = {{ tool_choice = false }}\n",
-            3,
-            "model.tool_choice",
+            "3: model.tool_choice",
             "tool_choice = 'required', but house/m cannot be forced to call a tool",
             "[[providers.house.models]]",
         ),
         (
             '[model]\ndefault = "openai/m"\nfallback = ["ollama/m"]\ntool_choice = "read_file"\n',
-            4,
-            "model.tool_choice",
+            "4: model.tool_choice",
             "tool_choice = 'read_file', but ollama/m cannot be forced",
             "[[providers.ollama.models]]",
         ),
         (
             '[agents.one]\nmodel = "ollama/m"\n[agents.one.controls]\ntool_choice = "required"\n',
-            4,
-            "agents.one.controls.tool_choice",
+            "4: agents.one.controls.tool_choice",
             "but ollama/m cannot be forced to call a tool",
             "",
         ),
     ],
 )
-def test_what_cannot_be_asked(  # noqa: PLR0917  a case has as many
-    user: User, text: str, line: int, key: str, message: str, hint: str
-) -> None:
+def test_what_cannot_be_asked(user: User, text: str, place: str, message: str, hint: str) -> None:
     user.configure(text)
     (problem,) = problems_of(load_configuration(places=user.places))
     assert message in problem.message
     assert hint in (problem.hint or "")
-    assert (problem.key, problem.line) == (key, line)
+    assert f"{problem.line}: {problem.key}" == place
     assert problem.file == str(user.places.configuration / "config.toml")
 
 

@@ -228,22 +228,6 @@ def test_a_few_tools_are_no_category(user: User) -> None:
     assert (coverage.fulfilled, coverage.missing_tools) == (True, ())
 
 
-def test_a_category_that_only_waits_for_a_grant_is_there(user: User, equipped: pathlib.Path) -> None:
-    tables = {"sandbox": {"level": "off"}}
-    for profile in ("standard", "full", "openhands"):
-        coverage = validate_environment(tables, profile=profile, workspace=user.workspace, places=user.places)
-        assert (coverage.matrix["Network"], coverage.complete, coverage.fulfilled) == ("yes", True, True)
-        assert "has 13 of 13 categories" in coverage.summary()
-        assert coverage.summary().endswith(" Not granted: network.")
-        assert {tool.granted for tool in coverage.missing_tools} == {False}
-        assert {tool.name for tool in coverage.missing_tools} == set(read_manifest().categories["network"])
-        (reason,) = {tool.reason for tool in coverage.missing_tools}
-        assert reason == (
-            "it requires 'network', and the network is not granted: "
-            'set hosts = ["api.example.org"] under [configuration.network] of your own configuration'
-        )
-
-
 def test_tasks(user: User, equipped: pathlib.Path) -> None:
     def ready(*names: str, profile: str = "minimal") -> Any:
         manifest = read_manifest()

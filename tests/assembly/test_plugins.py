@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ripieno.assembly.plugins import BUILT_IN, discover
-from ripieno.exceptions import NameAbsence, PluginFailure
+from ripieno.exceptions import NameAbsence
 
 GOOD = """
 from ripieno.plugin import hookimpl
@@ -110,9 +110,3 @@ def test_what_is_taken_stays(site: pathlib.Path) -> None:
     assert registry.origins["mcp"] == "ripieno.origins.mcp:ORIGIN"
     (failure,) = registry.failures
     assert "'mcp' is taken" in failure.reason
-
-
-def test_a_path_that_leads_nowhere_is_a_plugin_failure(site: pathlib.Path) -> None:
-    install(site, "pigeon-post", "good_plugin", GOOD.replace("good_plugin:ORIGIN", "good_plugin:NOTHING"))
-    with pytest.raises(PluginFailure, match="NOTHING"):
-        discover(["pigeon-post"]).resolve("origins", "carrier-pigeon")

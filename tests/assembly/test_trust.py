@@ -35,14 +35,19 @@ def test_every_file_that_is_reached_changes_the_digest(user: User, greeting: str
     module = folder / "ensembles" / "tools.py"
     module.write_text("def one(context, arguments): ...\n")
     (folder / "ripieno.toml").write_text("[limits]\nturns = 3\n")
+    # Descriptors may name scripts.
+    script, beside = folder / "ensembles" / "greet.sh", folder / "beside.py"
+    script.write_text("echo 1\n")
+    beside.write_text("")
     first = project_in(folder)
-    names = {"greeting.toml", "other.toml", "one.toml", "tools.py", "ripieno.toml"}
+    names = {"greeting.toml", "other.toml", "one.toml", "tools.py", "ripieno.toml", "greet.sh", "beside.py"}
     assert {pathlib.Path(path).name for path in first.files} == names
     digests = {first.digest}
-    for file in (source, module, folder / "ripieno.toml", folder / "ensembles" / "greeting.toml"):
+    greeting_file = folder / "ensembles" / "greeting.toml"
+    for file in (source, module, folder / "ripieno.toml", greeting_file, script, beside):
         file.write_text(file.read_text() + "\n# changed\n")
         digests.add(project_in(folder).digest)
-    assert len(digests) == 5
+    assert len(digests) == 7
 
 
 def test_trust_is_stored_and_taken_back(user: User, greeting: str) -> None:
@@ -67,18 +72,6 @@ def test_a_store_that_cannot_be_read_is_no_consent(user: User, greeting: str, te
     store.file.write_text(text)
     with pytest.raises(InputError, match=r"trust\.json"):
         store.trusts(project)
-
-
-def test_scripts_that_descriptors_may_name_are_covered(user: User, greeting: str) -> None:
-    folder = user.workspace / "ensembles"
-    user.ensemble("greeting", greeting.replace('"echo"', '"./greet.sh"'), folder=folder)
-    script, beside = folder / "greet.sh", user.workspace / "tools.py"
-    digests: set[str] = set()
-    for text in ("echo 1", "echo 2"):
-        for file in (script, beside):
-            file.write_text(text)
-            digests.add(project_in(user.workspace).digest)
-    assert len(digests) == 4
 
 
 def test_what_lies_outside_is_not_looked_at(user: User, tmp_path: pathlib.Path) -> None:

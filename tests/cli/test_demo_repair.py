@@ -109,12 +109,6 @@ async def test_without_git_it_says_so(tmp_path: pathlib.Path, monkeypatch: pytes
         await prepare(find_score("repair"), tmp_path)
 
 
-def test_another_score_is_not_played(user: User) -> None:
-    done = user.call("demo", "--score", "repai")
-    assert done.returncode == exit_codes.INPUT
-    assert "Did you mean 'repair'?" in done.stderr
-
-
 def test_whoever_rehearses_it_is_told_of_bundled_ensembles_only(tmp_path: pathlib.Path) -> None:
     score = find_score("repair")
     loaded = load_configuration(

@@ -1,17 +1,13 @@
 """Bad input: each mistake gives one clear message (what, where, what to do), a non-zero exit, and nothing stays."""
 
 import socket
-import sys
-from collections.abc import Callable
 
 import pytest
 
 from ripieno.cli.common import exit_codes
 from tests.cli.check.test_configuration import SERVER, ensemble
 from tests.support.command_line import User
-from tests.support.users import Done
-
-Call = Callable[..., Done]
+from tests.support.users import Call
 
 GOOD = ensemble("good")
 #: What is wrong, and what the message of ``ripieno tools`` must say.
@@ -64,7 +60,6 @@ def test_mistakes_in_an_ensemble(call: Call, user: User, name: str) -> None:
 
 CONFIGURATIONS = {
     "unknown key": ("[limts]\nturns = 3\n", ["tools"], ["config.toml:1", "limts", "'limits'"]),
-    "unknown ensemble": ('[ensembles]\nenabled = ["oi"]\n', ["tools"], ["'oi'", "[ensembles] enabled"]),
     "unknown ensembles": (
         '[ensembles]\nenabled = ["oi", "nothing", "io"]\n',
         ["tools"],
@@ -114,40 +109,6 @@ def test_an_endpoint_that_nobody_serves(call: Call, user: User) -> None:
     assert (done.code, done.out) == (exit_codes.PROVIDER, "")
     assert f"Nothing answers at http://127.0.0.1:{port}/v1" in done.err
     assert "Check that the server is running" in done.err
-
-
-def test_a_function_that_is_not_there_is_found_before_it_is_called(call: Call, user: User) -> None:
-    file = user.ensemble(
-        "good",
-        '[ensemble]\nname = "good"\ndescription = "Good"\nmodule = "./tools.py"\n'
-        '[[invokers]]\nname = "count_words"\ndescription = "Counts"\neffect = "none"\n',
-    )
-    assert call("tools").code == 0
-    for module, words in (
-        (None, ["no Python file", "tools.py"]),
-        ("def count_word(context, arguments): ...", ["count_words", "'count_word'"]),
-        ("count_words = 5", ["count_words", "int"]),
-        ("def count_words(): ...", ["(context, arguments)"]),
-        ("import nothing_of_this_name", ["nothing_of_this_name"]),
-        ("raise SystemExit(0)", ["SystemExit"]),
-        ("def count_words(:", ["SyntaxError"]),
-    ):
-        if module is not None:
-            (file.parent / "tools.py").write_text(module)
-        done = call("check")
-        assert done.code == exit_codes.INPUT, module
-        assert "good.toml:" in done.out
-        for word in words:
-            assert word in done.out, module
-        # Where the module itself is wrong, its line is named too.
-        assert module is None or f"{file.parent}/tools.py" in done.out, module
-        called = call("invoke", "good.count_words")
-        # A module that raises is a bug of the tool; a function that does not exist is a mistake of the descriptor.
-        raising = module in ("import nothing_of_this_name", "raise SystemExit(0)", "def count_words(:")
-        assert called.code == (exit_codes.REFUSED if raising else exit_codes.INPUT), module
-        assert "Traceback" not in called.err
-        for name in [name for name in sys.modules if name.startswith("ripieno_file_tools")]:
-            del sys.modules[name]
 
 
 def test_two_files_of_one_name_in_one_layer(call: Call, user: User) -> None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import tomllib
-from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -24,16 +23,15 @@ from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list, is_table
 from tests.counts import ATTACK
 from tests.support.command_line import ROOT, User
-from tests.support.users import Done
+from tests.support.users import Call, Done
 
-Call = Callable[..., Done]
 FORMS = ROOT / "tests" / "data" / "mcpservers"
 #: Every credential that stands in the forms.
 INVENTED = "invented"
 
 
 @pytest.fixture
-def bring(call: Call, tmp_path: pathlib.Path) -> Callable[..., Done]:
+def bring(call: Call, tmp_path: pathlib.Path) -> Call:
     """Imports servers that are given as mappings, as text, or as a file's name among the forms."""
 
     def run(given: Any, *options: str) -> Done:

@@ -33,14 +33,9 @@ SECRET = [
 ]
 
 
-@pytest.mark.parametrize("text", PLAIN)
-def test_plain_texts_hold_no_secret(text: str) -> None:
-    assert not holds_secret(text)
-
-
-@pytest.mark.parametrize("text", SECRET)
+@pytest.mark.parametrize("text", [*PLAIN, *SECRET])
 def test_texts_that_hold_a_secret(text: str) -> None:
-    assert holds_secret(text)
+    assert holds_secret(text) is (text in SECRET)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import json
 import pathlib
 import re
 import sqlite3
-from collections.abc import Callable
 
 import pytest
 from frozendict import frozendict
@@ -15,9 +14,8 @@ from ripieno.canisters.serialization import deserialize_conversation
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
 from tests.support.command_line import Screen, User
-from tests.support.users import Done
+from tests.support.users import Call
 
-Call = Callable[..., Done]
 FIRST, SECOND = "3f9a41c07b52", "77aa00bb11cc"
 HOSTILE = "nothing\x1b[2J to \u202esee"
 

@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -10,11 +10,12 @@ import pytest
 
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.group import COMMANDS, GROUP
+from ripieno.cli.common.observers import observed
+from ripieno.conducting.observers.tracing import Telemetry
 from tests.assembly.test_plugins import install
 from tests.support.command_line import PATIENCE, User
-from tests.support.users import Done
+from tests.support.users import Call, Done
 
-Call = Callable[..., Done]
 HEAVY = ("anthropic", "openai", "mcp", "starlette", "uvicorn", "httpx2", "rich", "jsonschema", "google", "pydantic")
 
 
@@ -211,3 +212,16 @@ def test_a_plugin_that_fails_is_named_by_the_doctor(
     # The rest of the command line works, and says the same.
     assert call("--help").code == 0
     assert "nothing_of_this_name" in call("tools").err
+
+
+def test_the_environment_brings_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OTEL_SDK_DISABLED", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"):
+        monkeypatch.delenv(name, raising=False)
+    with observed(None) as watchers:
+        assert watchers == ()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    with observed(None) as watchers:
+        assert [type(one) for one in watchers] == [Telemetry]
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    with observed(None) as watchers:
+        assert watchers == ()

@@ -3,7 +3,6 @@
 import json
 import pathlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,9 +12,7 @@ from tests.cli.trust.test_pins import KEEP, TELL, offer, text
 from tests.origins.mcp.test_http import web
 from tests.support.command_line import Screen, User
 from tests.support.toml_ensembles import SERVERS
-from tests.support.users import Done
-
-Call = Callable[..., Done]
+from tests.support.users import Call
 
 #: A server that complains twice, and ends.
 FALLING = "import sys; print('first words', file=sys.stderr); print('last words', file=sys.stderr); sys.exit(3)"
@@ -165,3 +162,41 @@ def test_who_waits_at_a_terminal_is_told_for_what(user: User) -> None:
     user.ensemble("mute", ensemble("mute", 'command = ["sleep", "60"]\ntimeout = 0.2'))
     done = user.call("tools")
     assert "Still connecting" not in done.stderr
+
+
+def test_a_server_that_is_a_process_and_one_behind_a_url(call: Call, user: User) -> None:
+    script = (
+        f"import sys, runpy; print('a complaint', file=sys.stderr); sys.argv = [{str(SERVERS / 'well_behaved.py')!r}]; "
+    )
+    script += "runpy.run_path(sys.argv[0], run_name='__main__')"
+    user.ensemble(
+        "near",
+        f'[ensemble]\nname = "near"\n[connection]\norigin = "mcp"\n'
+        f"command = [{json.dumps(sys.executable)}, '-c', {json.dumps(script)}]\n",
+    )
+    with web("http", "legacy") as server:
+        user.ensemble("far", f'[ensemble]\nname = "far"\n[connection]\norigin = "mcp"\nurl = "{server.url}"\n')
+        done = call("doctor", "--format", "json")
+        shown = call("doctor")
+    assert done.code == 0, done.err
+    ensembles = {one["name"]: one for one in json.loads(done.out)["ensembles"]}
+    assert ensembles["io"]["connection"] is None
+    assert ensembles["near"]["connection"] == {
+        "transport": "stdio",
+        "protocol": "2026-07-28",
+        "era": "modern",
+        "server": "kind 1.0",
+        "complaints": ["a complaint"],
+    }
+    assert ensembles["far"]["connection"] == {
+        "transport": "http",
+        "protocol": "2025-11-25",
+        "era": "handshake",
+        "server": "changing 1",
+        "complaints": [],
+    }
+    assert ensembles["near"]["seconds"] > 0
+    assert any(alert.startswith("near.add: 2 hidden characters") for alert in ensembles["near"]["alerts"])
+    assert "Last lines of the standard error of near\n  a complaint\n" in shown.out
+    (line,) = [line for line in shown.out.splitlines() if line.startswith("far ") and "handshake" in line]
+    assert line.split()[1:4] == ["http", "2025-11-25", "handshake"]

@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -10,9 +10,8 @@ from anyio.from_thread import start_blocking_portal
 from ripieno.cli.common import exit_codes
 from tests.support.command_line import User
 from tests.support.obedient_server import Obedient, obeying
-from tests.support.users import Done
+from tests.support.users import Call
 
-Call = Callable[..., Done]
 HOUSE = """
 [providers.house]
 protocol = "openai-chat"

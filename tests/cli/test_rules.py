@@ -1,12 +1,10 @@
 """Rules as a person meets them: what the command line tells of them, and the question at a real terminal."""
 
 import json
-from collections.abc import Callable
 
 from tests.support.command_line import Screen, User
-from tests.support.users import Done
+from tests.support.users import Call
 
-Call = Callable[..., Done]
 APPROVE = "io.write_file( path = src/**, mode=append )"
 RULES = f'[confirmation]\ndeny = ["io.write_file(path=docs/**)"]\napprove = ["{APPROVE}"]\n'
 

@@ -3,16 +3,13 @@
 import json
 import re
 import tomllib
-from collections.abc import Callable
 
 import jsonschema
 import pytest
 
 from ripieno.cli.common import exit_codes
 from tests.support.command_line import ROOT, Screen, User
-from tests.support.users import Done
-
-Call = Callable[..., Done]
+from tests.support.users import Call, Done
 
 
 def test_a_new_ensemble_works_and_has_nothing_to_warn_of(call: Call, user: User) -> None:

@@ -2,15 +2,13 @@
 
 import json
 import pathlib
-from collections.abc import Callable
 
 import pytest
 
 from tests.support.command_line import User
-from tests.support.users import Done
+from tests.support.users import Call
 
 TOOLS = '[ensembles]\nenabled = ["file_read", "file_write", "file_manage", "directory"]\n'
-Call = Callable[..., Done]
 
 
 @pytest.fixture

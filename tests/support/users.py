@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 from collections.abc import Callable
+from typing import TypeAlias
 
 import pytest
 
@@ -19,13 +20,16 @@ class Done:
     err: str
 
 
+Call: TypeAlias = Callable[..., Done]
+
+
 @pytest.fixture
 def user(tmp_path: pathlib.Path) -> User:
     return User.living(tmp_path)
 
 
 @pytest.fixture
-def call(user: User, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def call(user: User, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Calls the command line in this process, as the user."""
     for name, value in user.environment().items():
         if name.startswith("RIPIENO_"):

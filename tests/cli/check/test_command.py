@@ -2,15 +2,12 @@
 
 import json
 import pathlib
-from collections.abc import Callable
 
 import pytest
 
 from ripieno.cli.common import exit_codes
 from tests.support.command_line import BUNDLED, ROOT, User
-from tests.support.users import Done
-
-Call = Callable[..., Done]
+from tests.support.users import Call
 
 POOR = """
 [ensemble]
@@ -144,17 +141,3 @@ def test_functions_are_imported_unless_that_is_unwanted(call: Call, user: User) 
     done = call("check", "--format", "json")
     assert (done.code, done.err) == (0, "noise\n")
     assert json.loads(done.out)["problems"] == []
-
-
-def test_a_model_of_a_provider_that_nobody_knows(call: Call, user: User) -> None:
-    user.configure('[model]\ndefault = "openai/m"\nfallback = [\n  "anthropic/m",\n  "opnai/m",\n]\n')
-    file = user.configuration / "config.toml"
-    for arguments in ((), (str(file),)):
-        done = call("check", *arguments)
-        assert done.code == exit_codes.INPUT
-        assert f"{file}:5: error: model.fallback[1] names the provider 'opnai'" in done.out
-        assert "hint: Did you mean 'openai'?" in done.out
-        assert "1 error" in done.out
-    asked = call("ask", "Hi.")
-    assert asked.code == exit_codes.INPUT
-    assert f"{file}:5" in asked.err

@@ -2,15 +2,12 @@
 
 import json
 import pathlib
-from collections.abc import Callable
 
 import pytest
 
 from ripieno.cli.common import exit_codes
 from tests.support.command_line import ROOT, User
-from tests.support.users import Done
-
-Call = Callable[..., Done]
+from tests.support.users import Call, Done
 
 ENSEMBLE = """
 [ensemble]

@@ -6,16 +6,14 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ripieno.cli.common import exit_codes
 from tests.support.command_line import ROOT, User
-from tests.support.users import Done
+from tests.support.users import Call, Done
 
-Call = Callable[..., Done]
 PLAIN = '[sandbox]\nlevel = "off"\n'
 GRANTED = f'{PLAIN}[configuration.network]\nhosts = ["a.example"]\n'
 #: What the profiles look for, beside what is already there.
@@ -124,6 +122,7 @@ def test_a_network_that_nobody_granted(call: Call, user: User, programs: pathlib
     assert "13 of 13 categories" in done.out.splitlines()[-1]
     assert done.out.endswith(" Not granted: network.\n")
     reported = report(call("check", "--profile", "full", "--format", "json"))
+    assert (reported["matrix"]["Network"], reported["complete"], reported["fulfilled"]) == ("yes", True, True)
     (network,) = [one for one in reported["categories"] if one["name"] == "network"]
     assert {(tool["described"], tool["callable"], tool["granted"]) for tool in network["tools"]} == {
         (True, False, False)

@@ -2,7 +2,6 @@
 
 import json
 import tomllib
-from collections.abc import Callable
 
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -11,9 +10,8 @@ from ripieno.cli.common import exit_codes
 from ripieno.cli.common.models import show_address
 from tests.support.command_line import User
 from tests.support.obedient_server import Obedient, obeying
-from tests.support.users import Done
+from tests.support.users import Call
 
-Call = Callable[..., Done]
 HOUSE = '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
 ROW = '[[providers.house.models]]\nmatch = "{}"\nstreaming = false\n'
 

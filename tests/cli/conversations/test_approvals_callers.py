@@ -4,7 +4,7 @@ import dataclasses
 import io
 import pathlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,9 +14,8 @@ from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.testing.scores import Score
 from tests.cli.conversations.test_ask import serving
 from tests.support.command_line import User
-from tests.support.users import Done
+from tests.support.users import Call
 
-Call = Callable[..., Done]
 SCORE = """
 [score]
 name = "note"

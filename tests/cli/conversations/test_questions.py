@@ -2,6 +2,7 @@
 
 import pytest
 
+from ripieno.cli.common import exit_codes
 from tests.support.command_line import Screen, User
 
 TOOLS = """
@@ -49,10 +50,11 @@ def test_a_bad_answer_is_asked_for_again(user: User) -> None:
         assert "'where': 'eu'" in screen.text
 
 
-@pytest.mark.parametrize("typed", ["\x04", "\x03"])
-def test_what_comes_after_a_prompt_that_nobody_answered_begins_a_line(user: User, typed: str) -> None:
+@pytest.mark.parametrize(("typed", "code"), [("\x04", exit_codes.REFUSED), ("\x03", exit_codes.SIGNAL + 2)])
+def test_what_comes_after_a_prompt_that_nobody_answered_begins_a_line(user: User, typed: str, code: int) -> None:
     with Screen(user, "invoke", "io.write_file", "path=a.txt", "content=x") as screen:
         screen.wait_for("Allow it? [y/N, e: edit] ")
         screen.type(typed)
-        assert screen.end() != 0
+        assert screen.end() == code
         assert screen.text.removeprefix("^C").startswith("\r\n")
+    assert list(user.workspace.iterdir()) == []

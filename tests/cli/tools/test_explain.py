@@ -1,14 +1,9 @@
 """``ripieno explain``, and what ``ripieno check`` warns of: what is lost of a schema on its way."""
 
-from collections.abc import Callable
-
-import pytest
-
 from ripieno.cli.common import exit_codes
 from tests.support.command_line import User
-from tests.support.users import Done
+from tests.support.users import Call
 
-Call = Callable[..., Done]
 TAGGED = """
 [ensemble]
 name = "tagged"
@@ -50,19 +45,11 @@ def test_it_shows_what_is_sent_and_what_is_lost(call: Call, user: User) -> None:
     assert plain.out.endswith("All of its schema is sent.\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("set_labels", "--protocol", "anthropic"), "ripieno explain tagged.set_labels"),
-        (("tagged.set_labels", "--protocol", "anthropics"), "anthropic"),
-        (("tagged.set_labels", "--protocol", "gemini", "--strict"), "leave out --strict"),
-    ],
-)
-def test_a_mistake_says_what_to_do(call: Call, user: User, arguments: tuple[str, ...], said: str) -> None:
+def test_a_mistake_says_what_to_do(call: Call, user: User) -> None:
     user.ensemble("tagged", TAGGED)
-    done = call("explain", *arguments)
+    done = call("explain", "set_labels", "--protocol", "anthropic")
     assert done.code == exit_codes.INPUT
-    assert said in done.err
+    assert "ripieno explain tagged.set_labels" in done.err
 
 
 def test_check_names_the_tool_the_count_and_the_command(call: Call, user: User) -> None:

@@ -1,7 +1,6 @@
 """``ripieno invoke``: typed arguments, the one pipeline, and what is printed of the result."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,9 +11,7 @@ from ripieno.cli.common import exit_codes
 from ripieno.cli.tools.invoke import read_pairs, read_value, types_of
 from tests.counts import count
 from tests.support.command_line import Screen, User
-from tests.support.users import Done
-
-Call = Callable[..., Done]
+from tests.support.users import Call, Done
 
 MIXED: dict[str, Any] = {
     "type": "object",
@@ -186,7 +183,6 @@ def test_arguments_may_come_as_json(user: User) -> None:
         (["io.read_file", "path=a", "start_line=one"], exit_codes.REFUSED, ["start_line", "integer"]),
         (["io.read_file", "path=a.txt"], exit_codes.REFUSED, ["a.txt"]),
         (["io.read_file", "path=../a.txt"], exit_codes.REFUSED, [".."]),
-        (["io.write_file", "path=a.txt", "content=x"], exit_codes.REFUSED, ["denied", 'approve = ["io.write_file"]']),
     ],
 )
 def test_what_goes_wrong_is_said(call: Call, user: User, arguments: list[str], code: int, words: list[str]) -> None:
@@ -221,14 +217,6 @@ def test_at_a_terminal_somebody_is_asked(user: User, typed: str, code: int) -> N
         assert "\x1b[2J" not in screen.text
         assert typed != "n\n" or "io.write_file was denied at the terminal and did not run." in screen.text
         assert (user.workspace / "a.txt").exists() is (code == 0)
-
-
-def test_ctrl_c_ends_a_question(user: User) -> None:
-    with Screen(user, "invoke", "io.write_file", "path=a.txt", "content=x") as screen:
-        screen.wait_for("Allow it?")
-        screen.type("\x03")
-        assert screen.end() == exit_codes.SIGNAL + 2
-    assert list(user.workspace.iterdir()) == []
 
 
 def test_what_was_typed_before_the_question_is_no_answer(user: User) -> None:

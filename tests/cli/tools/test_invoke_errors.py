@@ -3,15 +3,13 @@
 import json
 import pathlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from ripieno.cli.common import exit_codes
 from tests.support.command_line import User
-from tests.support.users import Done
-
-Call = Callable[..., Done]
+from tests.support.users import Call
 
 DESCRIPTOR = """
 [ensemble]
@@ -89,27 +87,33 @@ def test_a_bug_has_its_place_and_its_traceback(call: Call, mine: pathlib.Path) -
 
 
 def test_a_module_that_cannot_be_imported_is_a_bug_with_its_line(call: Call, mine: pathlib.Path) -> None:
-    for text, line in (("\nimport nothing_of_this_name\n", 2), ("x = 1\ndef greet_all(:\n", 2)):
-        mine.write_text(text)
+    for line in ("import nothing_of_this_name", "def greet_all(:", "raise SystemExit(0)"):
+        mine.write_text(f"x = 1\n{line}\n")
         done = call("invoke", "mine.greet_all")
-        assert f", at {mine}:{line}\n" in done.err
-        assert f", at {mine}:{line}\n" in call("check").out
+        assert (done.code, f", at {mine}:2\n" in done.err) == (exit_codes.REFUSED, True), line
+        assert f", at {mine}:2\n" in call("check").out
+        forget()
 
 
 def test_a_function_that_is_not_there_is_a_mistake_of_the_descriptor(call: Call, mine: pathlib.Path) -> None:
     descriptor = mine.parent / "mine.toml"
+    assert call("tools").code == 0
     for text, words in (
+        (None, ["no Python file", str(mine)]),
         ("def greet_al(context, arguments): ...\n", ["has no 'greet_all'", "'greet_al'", str(mine)]),
         ("\ndef greet_all(name): ...\n", ["(context, arguments)", f"{mine}:2"]),
         ("greet_all = 5\n", ["int"]),
     ):
-        mine.write_text(text)
+        if text is not None:
+            mine.write_text(text)
+        checked = call("check")
         done = call("invoke", "mine.greet_all")
         # As in `ripieno check`.
         assert done.code == exit_codes.INPUT
         assert f"{descriptor}:6: error: the function of 'greet_all' cannot be used" in done.err
         for word in words:
             assert word in done.err
+            assert word in checked.out
         assert "bug" not in done.err
         forget()
 

@@ -1,7 +1,6 @@
 """``ripieno tools`` and ``ripieno ensembles``."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import anthropic.types
@@ -11,9 +10,8 @@ import pytest
 
 from ripieno.cli.common import exit_codes
 from tests.support.command_line import Screen, User
-from tests.support.users import Done
+from tests.support.users import Call
 
-Call = Callable[..., Done]
 ECHO = """
 [ensemble]
 name = "echo"

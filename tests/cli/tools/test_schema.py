@@ -3,7 +3,6 @@
 import copy
 import json
 import tomllib
-from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -16,9 +15,8 @@ from tests.descriptors.descriptor_examples import whole
 from tests.descriptors.test_reader_laws import edits
 from tests.support.command_line import User
 from tests.support.toml_ensembles import ORIGINS
-from tests.support.users import Done
+from tests.support.users import Call
 
-Call = Callable[..., Done]
 TABLES = [(name, table) for name, origin in ORIGINS.items() for table in tables_of(origin)]
 HEADER = '[ensemble]\nname = "it"\ndescription = "It"\n'
 CONNECTION = HEADER + "[connection]\n"

@@ -8,15 +8,13 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 
 import pytest
 
 from tests.support.authorization_server import MARK, Browser, Place, place
 from tests.support.command_line import Screen, User
-from tests.support.users import Done
-
-Call = Callable[..., Done]
+from tests.support.users import Call
 
 
 @pytest.fixture

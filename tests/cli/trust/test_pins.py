@@ -4,16 +4,13 @@ import json
 import pathlib
 import sys
 import tomllib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.support.command_line import User
 from tests.support.toml_ensembles import SERVERS
-from tests.support.users import Done
-
-Call = Callable[..., Done]
+from tests.support.users import Call
 
 TELL: dict[str, Any] = {"name": "tell", "description": "Tells it\nin two lines", "inputSchema": {"type": "object"}}
 KEEP = {**TELL, "name": "keep"}
@@ -239,3 +236,68 @@ def test_an_export_overwrites_pins_alone(user: User, call: Call, tools: pathlib.
     assert (done.code, "It is not overwritten" in done.err) == (2, True)
     assert file.read_text() == "[limits]\nturns = 3\n"
     assert [call("lock", "it", "--export", "pins.toml").code for _ in range(2)] == [0, 0]
+
+
+# What ``ripieno doctor`` says of pins
+
+
+def pins(call: Call, *arguments: str) -> tuple[dict[str, Any], str]:
+    """How the pins of the ensemble ``it`` stand, as JSON; and the row of it."""
+    done = call("doctor", "--format", "json", *arguments)
+    shown = call("doctor", *arguments)
+    (facts,) = [one["pins"] for one in json.loads(done.out)["ensembles"] if one["name"] == "it"]
+    (section,) = [part for part in shown.out.split("\n\n") if part.startswith("Pins\n")]
+    (row,) = [line for line in section.splitlines() if line.startswith("it ")]
+    return facts, " ".join(row.split())
+
+
+SAME: dict[str, Any] = {"reason": None, "advice": None, "new": [], "changed": [], "gone": [], "command": "same"}
+
+
+def test_pins_stand_as_they_do(user: User, call: Call, tools: pathlib.Path) -> None:
+    mode = "warn"
+    user.ensemble("it", text(tools, mode))
+    lock, approve = "ripieno lock it", "ripieno lock --approve it"
+    unpinned = {**SAME, "mode": mode, "state": "not pinned", "recorded": None, "advice": lock}
+    assert pins(call) == (unpinned, f"it {mode} not pinned {lock}")
+    call("lock")
+    pinned = {**SAME, "mode": mode, "state": "same", "recorded": 2}
+    assert pins(call) == (pinned, f"it {mode} pinned 2 tools")
+    assert pins(call, "--no-connect") == (
+        {**pinned, "state": "not compared"},
+        f"it {mode} pinned 2 tools, not compared",
+    )
+    offer(tools, TELL, KEEP, {**TELL, "name": "more"})
+    more = {**pinned, "state": "new", "new": ["more"], "advice": approve}
+    assert pins(call) == (more, f"it {mode} pinned 2 tools; new: more {approve}")
+    offer(tools, {**TELL, "title": "Else"}, {**TELL, "name": "more"})
+    changed = {**more, "state": "changed", "changed": ["tell"], "gone": ["keep"]}
+    assert pins(call) == (changed, f"it {mode} pinned 2 tools; changed: tell; new: more; gone: keep {approve}")
+    call("lock", "--approve", "it")
+    assert pins(call) == (pinned, f"it {mode} pinned 2 tools")
+
+
+def test_a_changed_command_and_broken_pins_are_said_without_a_connection(
+    user: User, call: Call, tools: pathlib.Path
+) -> None:
+    call("lock")
+    user.ensemble("it", text(tools, "required").replace('", "', '", "-I", "', 1))
+    facts, row = pins(call)
+    assert (facts["state"], facts["command"], facts["new"]) == ("changed", "changed", [])
+    assert row == "it required pinned 2 tools; the command is changed ripieno lock --approve it"
+    assert pins(call, "--no-connect") == (facts, row)
+    (user.state / "pins.toml").write_text("nonsense")
+    facts, row = pins(call, "--no-connect")
+    assert facts["state"] == "unreadable"
+    assert "pins.toml cannot be read" in facts["reason"]
+    assert "pins.toml cannot be read" in row
+
+
+def test_pins_that_nobody_wants_and_tools_of_our_own(user: User, call: Call, tools: pathlib.Path) -> None:
+    user.ensemble("it", text(tools, "off"))
+    user.configure('[ensembles]\nenabled = ["it", "io"]\n')
+    assert pins(call) == ({**SAME, "mode": "off", "state": "off", "recorded": None}, "it off not compared")
+    ensembles = json.loads(call("doctor", "--format", "json", "--no-connect").out)["ensembles"]
+    assert {one["name"] for one in ensembles if one["pins"] is not None} == {"it"}
+    user.configure('[ensembles]\nenabled = ["io"]\n')
+    assert "\nPins\n" not in call("doctor", "--no-connect").out
