@@ -30,7 +30,7 @@ def shelter(name: str, workspace: pathlib.Path, **wishes: Any) -> Sandbox:
     if found.failure is not None:
         lacking(f"tier {tier} does not hold here: {found.failure}")
     if namespaces is not None:
-        if not set(namespaces) <= set(found.template.namespaces or ()):
+        if not set(namespaces) <= set(found.template.namespaces):
             lacking(f"this kernel does not allow namespaces ({', '.join(namespaces)}) here: {found.lacks}")
         found = dataclasses.replace(found, template=dataclasses.replace(found.template, namespaces=namespaces))
     elsewhere = DetectedTiers(tier=3 - tier, failure="it is not looked for.")

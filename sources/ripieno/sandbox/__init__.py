@@ -5,9 +5,9 @@
 """
 
 from ripieno.sandbox.detection import DetectedTiers
-from ripieno.sandbox.processes import Process, ProcessLimits, Spawner
+from ripieno.sandbox.processes import Process, ProcessLimits, RoutedSpawner, Spawner
 from ripieno.sandbox.sandbox import Choice, Sandbox
-from ripieno.sandbox.tiers import Confinement, RoutedSpawner, Tier
+from ripieno.sandbox.tiers import Confinement, Tier
 
 __all__ = [
     "Choice",

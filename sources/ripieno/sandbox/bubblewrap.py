@@ -7,10 +7,9 @@ clean environment of the program and passes it on.
 import os
 from collections.abc import Iterator, Sequence
 
+from ripieno.sandbox.confinement.settings import FILTER_DESCRIPTOR
 from ripieno.sandbox.paths import without_inner
-
-#: The descriptor of the system call filter: high enough to be unused.
-FILTER_DESCRIPTOR = 60
+from ripieno.sandbox.tiers import Confinement
 
 _ALWAYS = (
     *("--unshare-user", "--disable-userns", "--unshare-all"),
@@ -19,44 +18,35 @@ _ALWAYS = (
 )
 
 
-def arrange(
-    program: str,
-    *,
-    writable: Sequence[str],
-    readable: Sequence[str],
-    protected: Sequence[str],
-    hidden: Sequence[str],
-    network: bool,
-    own_processes: bool,
-) -> list[str]:
-    """The arguments before the program's own. Paths are resolved. ``own_processes``: a /proc can be mounted here.
+def arrange(confinement: Confinement, directory: str) -> list[str]:
+    """Bubblewrap and its arguments, before the program's own, which starts in ``directory``.
 
     A missing protected path is covered too, at its first missing part; the cover leaves an empty file or folder behind.
     """
-    argv = [program, *_ALWAYS]
-    if network:
+    argv = [confinement.program, *_ALWAYS]
+    if confinement.network:
         argv.append("--share-net")
     # Read-only: root could write settings of the kernel there that belong to the whole machine (measured).
-    argv += ["--proc" if own_processes else "--tmpfs", "/proc", "--remount-ro", "/proc"]
+    argv += ["--proc" if confinement.own_processes else "--tmpfs", "/proc", "--remount-ro", "/proc"]
     argv += ["--dev", "/dev", "--tmpfs", "/tmp"]
     for link, target in system_links():
         argv += ["--symlink", target, link]
     # Parents come first, so that no mount covers an inner one.
-    binds = dict.fromkeys(readable, "--ro-bind") | dict.fromkeys(writable, "--bind")
+    binds = dict.fromkeys(confinement.readable, "--ro-bind") | dict.fromkeys(confinement.writable, "--bind")
     for path in sorted(binds, key=lambda one: one.count("/")):
         argv += [binds[path], path, path]
-    for path in hidden:
+    for path in confinement.hidden:
         if os.path.lexists(path):
             argv += ("--tmpfs", path) if os.path.isdir(path) else ("--ro-bind", "/dev/null", path)
     covered: set[str] = set()
     # No mount inside a protected folder: its parents would be writable again.
-    for path in without_inner(protected):
-        for place, operation in _protect(path, writable):
+    for path in without_inner(confinement.protected):
+        for place, operation in _protect(path, confinement.writable):
             if place not in covered:
                 covered.add(place)
                 argv += operation
     # A write between the mounts would seem to succeed, and be lost with the program.
-    return [*argv, "--remount-ro", "/"]
+    return [*argv, "--remount-ro", "/", "--chdir", directory, "--"]
 
 
 def system_links() -> Iterator[tuple[str, str]]:

@@ -5,13 +5,14 @@ import errno
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ripieno.exceptions import ResourceFault, ValidationFault
+from ripieno.sandbox.bubblewrap import arrange
 from ripieno.sandbox.supervision.wire import Failure, Order
+from ripieno.sandbox.tiers import Confinement
 
 
-def make_order(argv: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, object] | None) -> Order:
+def make_order(argv: Sequence[str], environment: Mapping[str, str], confinement: Confinement | None) -> Order:
     """An order without its directory. Errors: ``ValidationFault`` for impossible arguments or variables."""
     if isinstance(argv, str) or not argv:
         raise ValidationFault(f"A program and its arguments must be a list of strings that is not empty, not {argv!r}.")
@@ -27,24 +28,24 @@ def make_order(argv: Sequence[str], environment: Mapping[str, str], settings: Ma
     if b"/" not in words[0]:
         folders = variables.get(b"PATH", os.fsencode(os.defpath)).split(b":")
         programs = [os.path.join(folder, words[0]) for folder in folders]
-    return Order(programs, words, variables, b"", b"" if settings is None else json.dumps(dict(settings)).encode())
+    settings = b"" if confinement is None else json.dumps(confinement.mapping()).encode()
+    return Order(programs, words, variables, b"", settings)
 
 
-def precede(order: Order, prefix: Sequence[str], settings: Mapping[str, Any]) -> None:
-    """Lets another program start the ordered one. Errors: ``Failure`` when that is missing or unreachable."""
-    if not prefix:
-        return
+def precede(order: Order, confinement: Confinement) -> None:
+    """Lets bubblewrap start the ordered program. Errors: ``Failure`` when that is missing or unreachable."""
     paths = [os.path.join(order.directory, program) for program in order.programs]
     existing = [path for path in paths if os.path.isfile(path)]
     if not existing:
         raise Failure("program", errno.ENOENT, "")
     # As in the system's own search, unreachable files are skipped.
-    places = [os.fsencode(one) for name in ("readable", "writable") for one in settings.get(name, ())]
+    places = [os.fsencode(one) for one in (*confinement.readable, *confinement.writable)]
     reachable = [path for path in existing if any(_beneath(os.path.realpath(path), place) for place in places)]
     if not reachable:
         raise Failure("program", errno.EACCES, "")
-    order.argv = [*map(os.fsencode, prefix), reachable[0], *order.argv[1:]]
-    order.programs = [os.fsencode(prefix[0])]
+    prefix = [os.fsencode(word) for word in arrange(confinement, os.fsdecode(order.directory))]
+    order.argv = [*prefix, reachable[0], *order.argv[1:]]
+    order.programs = prefix[:1]
 
 
 def _beneath(path: bytes, folder: bytes) -> bool:

@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Protocol, Self
 
 from ripieno.sandbox.capture import Capture, Captured
@@ -23,6 +23,7 @@ from ripieno.sandbox.orders import Place, make_order, precede
 from ripieno.sandbox.pipes import ByteReader, ByteWriter, PipeReader, PipeWriter
 from ripieno.sandbox.supervision.wire import Failure, Signal, Terminate
 from ripieno.sandbox.supervisor import Channel, supervise
+from ripieno.sandbox.tiers import Confinement
 
 #: Seconds for which output may still come after a process has ended, if its pipes are open.
 LINGER = 0.25
@@ -115,18 +116,6 @@ class Process(Protocol):
     async def __aexit__(self, *details: object) -> None: ...
 
 
-class Confining(Protocol):
-    """The access of a process, in the form that its supervisor applies."""
-
-    def mapping(self) -> dict[str, object]:
-        """Plain values: strings, numbers, booleans, and sequences of them."""
-        ...
-
-    def prefix(self, directory: str) -> Sequence[str]:
-        """The arguments of a program that confines, before the program's own; empty where none is needed."""
-        ...
-
-
 class Spawner(Protocol):
     """Starts processes. Every process of this program is started by one."""
 
@@ -138,7 +127,7 @@ class Spawner(Protocol):
         limits: ProcessLimits,
         *,
         pipe_stdin: bool = False,
-        confinement: Confining | None = None,
+        confinement: Confinement | None = None,
     ) -> Process:
         """Starts a program, without a shell.
 
@@ -172,19 +161,17 @@ class LocalSpawner(Spawner):
         limits: ProcessLimits,
         *,
         pipe_stdin: bool = False,
-        confinement: Confining | None = None,
+        confinement: Confinement | None = None,
     ) -> "LocalProcess":
         sys.audit("ripieno.start", tuple(argv), os.fspath(directory))
-        settings = None if confinement is None else confinement.mapping()
-        order = make_order(argv, environment, settings)
-        place = Place(argv[0], os.fspath(directory), environment.get("PATH", os.defpath), confined=settings is not None)
+        order = make_order(argv, environment, confinement)
+        path = environment.get("PATH", os.defpath)
+        place = Place(argv[0], os.fspath(directory), path, confined=confinement is not None)
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             try:
                 opened = place.open(order, theirs)
-                prefix: Sequence[str] = ()
-                if confinement is not None and settings is not None:
-                    prefix = confinement.prefix(os.fsdecode(order.directory))
-                    precede(order, prefix, settings)
+                if confinement is not None and confinement.tier == 2:
+                    precede(order, confinement)
                 files, descriptors = _pipes(ours, theirs, pipe_stdin=pipe_stdin)
                 channel, answer = await supervise(order, [opened, *descriptors])
             except OSError as error:
@@ -194,7 +181,8 @@ class LocalSpawner(Spawner):
             ours.callback(channel.close)
             if isinstance(answer, Failure):
                 raise place.fault(answer)
-            process = LocalProcess(answer, channel, files, limits, wrapped=bool(prefix))
+            wrapped = confinement is not None and confinement.tier == 2
+            process = LocalProcess(answer, channel, files, limits, wrapped=wrapped)
             ours.pop_all()
             return process
 
@@ -285,6 +273,37 @@ class LocalProcess:
             for pipe in (self.stdin, self.stdout, self.stderr):
                 if pipe is not None:
                     pipe.close()
+
+
+class RoutedSpawner(Spawner):
+    """Starts confined programs with another spawner, from ``provide`` at the first use.
+
+    The other spawner enforces the confinement in its own way or refuses.
+    """
+
+    def __init__(self, here: Spawner, provide: Callable[[], Spawner]) -> None:
+        self._here = here
+        self._provide = provide
+        self._other: Spawner | None = None
+
+    def other(self) -> Spawner:
+        """The other spawner. Errors: any error of ``provide``."""
+        if self._other is None:
+            self._other = self._provide()
+        return self._other
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        directory: str | os.PathLike[str],
+        limits: ProcessLimits,
+        *,
+        pipe_stdin: bool = False,
+        confinement: Confinement | None = None,
+    ) -> Process:
+        spawner = self._here if confinement is None else self.other()
+        return await spawner.start(argv, environment, directory, limits, pipe_stdin=pipe_stdin, confinement=confinement)
 
 
 async def collect(process: Process, captures: tuple[Capture, Capture] | None = None) -> Completed:

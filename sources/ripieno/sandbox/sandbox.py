@@ -42,7 +42,7 @@ class Choice:
     @property
     def hides(self) -> bool:
         """Whether it can hide places inside of a readable folder."""
-        return self.tier == 2 or (self.tier == 1 and "mount" in (self.template.namespaces or ()))
+        return self.tier == 2 or (self.tier == 1 and "mount" in self.template.namespaces)
 
 
 class Sandbox:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ripieno.sandbox import Confinement, ProcessLimits
+from ripieno.sandbox import ProcessLimits, orders
 from ripieno.sandbox.processes import LocalSpawner, clean_environment
 from tests.skips import lacking
 from tests.support.sandbox_tiers import SHELTERS, python, shelter
@@ -74,7 +74,7 @@ async def test_processes_where_they_are_counted(tmp_path: Path) -> None:
     before = limit_of_the_machine()
     confinement = shelter("tier 1", tmp_path).confinement(writable=[tmp_path])
     release = tuple(int(part) for part in os.uname().release.split(".")[:2])
-    if not {"user", "pid", "mount"} <= set(confinement.namespaces or ()) or (os.geteuid() == 0 and release < (6, 14)):
+    if not {"user", "pid", "mount"} <= set(confinement.namespaces) or (os.geteuid() == 0 and release < (6, 14)):
         lacking("this kernel counts no processes of a namespace here")
     completed = await python(code, dataclasses.replace(confinement, processes=400), tmp_path)
     assert limit_of_the_machine() == before
@@ -90,34 +90,27 @@ async def test_time_of_the_processor(name: str, tmp_path: Path) -> None:
     assert completed.exit_code != 0
 
 
-@dataclasses.dataclass(frozen=True)
-class Wrapped:
-    """A confinement whose program outlives what it confines, and reports its signals as shells do."""
-
-    confinement: Confinement
-
-    def mapping(self) -> dict[str, object]:
-        return self.confinement.mapping()
-
-    def prefix(self, directory: str) -> list[str]:
-        return ["/bin/sh", "-c", "trap 'wait $!; exit $?' TERM; \"$@\" & wait $!; exit $?", "sh"]
+#: What outlives the program that it starts, and reports its signals as shells do.
+WRAPPER = ["/bin/sh", "-c", "trap 'wait $!; exit $?' TERM; \"$@\" & wait $!; exit $?", "sh"]
 
 
+@pytest.mark.parametrize("wrapped", [True, False])
 @pytest.mark.parametrize(("program", "code"), [("echo; exec sleep 60", -signal.SIGTERM), ("echo; exit 143", 143)])
-async def test_a_signal_that_was_sent_is_how_it_ended(program: str, code: int, tmp_path: Path) -> None:
+async def test_a_signal_that_was_sent_is_how_it_ended(
+    program: str, code: int, wrapped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It depends on which of the two processes bwrap's end reaches first; what is reported does not."""
-    for confinement in (
-        Wrapped(shelter("tier 2", tmp_path).confinement(writable=[tmp_path])),
-        shelter("tier 2", tmp_path).confinement(writable=[tmp_path]),
-    ):
-        async with await LocalSpawner().start(
-            ["sh", "-c", program], clean_environment(), tmp_path, ProcessLimits(), confinement=confinement
-        ) as process:
-            assert await process.stdout.read(1) == b"\n"
-            if code < 0:
-                process.signal(-code)
-            assert await process.wait() == code
+    if wrapped:
+        monkeypatch.setattr(orders, "arrange", lambda *_: WRAPPER)
+    confinement = shelter("tier 2", tmp_path).confinement(writable=[tmp_path])
+    async with await LocalSpawner().start(
+        ["sh", "-c", program], clean_environment(), tmp_path, ProcessLimits(), confinement=confinement
+    ) as process:
+        assert await process.stdout.read(1) == b"\n"
+        if code < 0:
+            process.signal(-code)
         assert await process.wait() == code
+    assert await process.wait() == code
 
 
 ATTACKER = (Path(__file__).parent / "attacker.py").read_text(encoding="utf-8")

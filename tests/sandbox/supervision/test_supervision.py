@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.exceptions import ResourceFault
-from ripieno.sandbox import ProcessLimits, supervision, supervisor
+from ripieno.sandbox import Confinement, ProcessLimits, supervision, supervisor
 from ripieno.sandbox import zygote as zygote_module
 from ripieno.sandbox.processes import Completed, LocalProcess, LocalSpawner, clean_environment, collect
 from ripieno.sandbox.supervision.wire import Inbox, Order, Signal, Terminate, send_with
@@ -423,17 +423,16 @@ async def test_a_signal_reaches_the_process(alive: Living) -> None:
 # With a confinement
 
 
-class Settings:
+class Settings(Confinement):
     """A confinement that a stand-in of the real one reads."""
 
     def __init__(self, **settings: object) -> None:
-        self._settings = settings
+        super().__init__(tier=0)
+        object.__setattr__(self, "settings", settings)
 
     def mapping(self) -> dict[str, object]:
-        return self._settings
-
-    def prefix(self, directory: str) -> list[str]:
-        return []
+        found: dict[str, object] = vars(self)["settings"]
+        return found
 
 
 STAND_IN = """

@@ -4,9 +4,3 @@ It runs in a process forked for one program, without threads, and needs only the
 program's parent enters ``namespaces`` and calls ``get_ready`` ahead of time; the process itself calls ``apply``. A step
 that fails raises ``OSError`` with its name; none is silently left out.
 """
-
-from ripieno.sandbox.confinement.apply import apply, get_ready, prepare
-
-__all__ = ["apply", "get_ready", "prepare"]
-
-prepare()

@@ -2,14 +2,13 @@
 
 import contextlib
 import dataclasses
-import errno
 import os
 import struct
 from collections.abc import Mapping
 from typing import Any
 
 from ripieno.sandbox.confinement import landlock, mounts, namespaces, seccomp, syscalls
-from ripieno.sandbox.confinement.settings import Settings, limit, read
+from ripieno.sandbox.confinement.settings import FILTER_DESCRIPTOR, Settings, limit, read
 
 _CAPABILITIES_VERSION = 0x20080522
 #: Parts of /proc that name no process, for a process without a private /proc.
@@ -99,12 +98,10 @@ def _filter(settings: Settings) -> bytes:
 
 def _lay_out(settings: Settings) -> None:
     """Leaves the filter on the descriptor that bubblewrap reads."""
-    if settings.filter_descriptor is None:
-        raise OSError(errno.EINVAL, "seccomp: tier 2 needs the number of a descriptor for its filter")
     descriptor = os.memfd_create("filter")
     os.write(descriptor, _filter(settings))
     os.lseek(descriptor, 0, os.SEEK_SET)
-    os.dup2(descriptor, settings.filter_descriptor, inheritable=True)
+    os.dup2(descriptor, FILTER_DESCRIPTOR, inheritable=True)
     os.close(descriptor)
 
 

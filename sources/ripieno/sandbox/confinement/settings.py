@@ -7,29 +7,35 @@ from typing import Any
 
 #: Every namespace that tier 1 enters where the kernel allows it.
 NAMESPACES = ("user", "pid", "ipc", "mount", "net")
+#: The descriptor on which bubblewrap finds the system call filter for its child: high enough to be unused.
+FILTER_DESCRIPTOR = 60
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The access of one process. Paths are absolute and resolved; sizes are in bytes, ``seconds`` of CPU time.
+    """The access of one process. Paths are absolute and resolved, and include everything beneath them.
 
-    ``namespaces`` None means as many as the kernel allows; otherwise exactly these. ``filter_descriptor`` is where
-    bubblewrap finds the filter for its child. None leaves a limit unchanged.
+    * ``protected`` is beneath ``writable`` and must not be changed; a folder ends in a slash. Tier 2 also protects
+      missing paths, tier 1 only existing ones, and only in a mount namespace.
+    * ``hidden`` is beneath ``readable`` and appears empty: in tier 2, and in tier 1 with a mount namespace.
+    * ``network`` grants sockets.
+    * ``namespaces`` are those that tier 1 enters; a kernel may forbid any of them.
+    * ``memory`` and ``file_size`` (bytes), ``open_files`` and ``seconds`` of CPU time are limits of one process;
+      ``processes`` is a limit of all together, where the kernel counts them. None leaves a limit unchanged.
     """
 
-    tier: int
+    tier: int = 1
     writable: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     network: bool = False
-    namespaces: tuple[str, ...] | None = None
+    namespaces: tuple[str, ...] = ()
     memory: int | None = None
     file_size: int | None = None
     open_files: int | None = None
     processes: int | None = None
     seconds: int | None = None
-    filter_descriptor: int | None = None
 
 
 def read(settings: Mapping[str, Any]) -> Settings:
@@ -38,7 +44,7 @@ def read(settings: Mapping[str, Any]) -> Settings:
     read = dataclasses.replace(read, protected=tuple(path.rstrip("/") for path in read.protected))
     if read.tier not in (0, 1, 2):
         raise ValueError(f"There is no tier {read.tier!r}; tiers are 0, 1 and 2.")
-    unknown = [name for name in read.namespaces or () if name not in NAMESPACES]
+    unknown = [name for name in read.namespaces if name not in NAMESPACES]
     if unknown:
         raise ValueError(f"There is no namespace {unknown[0]!r}; there are {', '.join(NAMESPACES)}.")
     for path in (*read.writable, *read.readable, *read.protected, *read.hidden):

@@ -15,7 +15,7 @@ AT_RECURSIVE = 0x8000
 OPEN_TREE, MOVE_MOUNT, OPENAT2, MOUNT_SETATTR = 428, 429, 437, 442
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 
-PR_SET_DUMPABLE, PR_GET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 4, 3, 22, 24, 38
+PR_SET_DUMPABLE, PR_GET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 4, 3, 22, 38
 
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS = 0x02, 0x04
 _PATH_ONLY: int = getattr(os, "O_PATH", 0o10000000)
@@ -35,9 +35,9 @@ def prctl(what: str, option: int, *arguments: Argument) -> int:
     return _checked(what, _LIBC.prctl(ctypes.c_int(option), *native))
 
 
-def unshare(flags: int) -> None:
-    """``unshare``. Errors: ``OSError``."""
-    _checked("unshare", _LIBC.unshare(ctypes.c_int(flags)))
+def unshare(what: str, flags: int) -> None:
+    """``unshare``. Errors: ``OSError`` that begins with ``what``."""
+    _checked(what, _LIBC.unshare(ctypes.c_int(flags)))
 
 
 def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:

@@ -87,8 +87,8 @@ class _Zygote:
         if kind == CONFINED:
             # Imported once for all keepers. A failure recurs there and is reported.
             with contextlib.suppress(Exception):
-                for name in ("json", "ripieno.sandbox.confinement.namespaces"):
-                    importlib.import_module(name)
+                importlib.import_module("json")
+                importlib.import_module("ripieno.sandbox.confinement.apply").prepare()
         for descriptor in descriptors:
             channel = socket(fileno=descriptor)
             self._fork(channel)
