@@ -1,9 +1,14 @@
-"""Checks of arguments, and plurals in messages. Pure."""
+"""Checks of arguments, globs, and plurals in messages. Pure."""
 
+import functools
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ripieno.descriptors.rules.globs import Matcher, translate
 from ripieno.exceptions import ValidationFault
+
+#: Characters of a glob, and bytes of its compiled form.
+_GLOB, _COMPILED = 1000, 256 * 1024
 
 
 def refuse_unused(arguments: Mapping[str, Any], chosen: str, uses: Mapping[str, Collection[str]]) -> None:
@@ -42,3 +47,37 @@ def encoded(text: str, name: str, code: str = "invalid_content") -> bytes:
 def several(number: int, what: str, many: str | None = None) -> str:
     """``1 byte``, ``2 bytes``, ``0 bytes``; ``many`` is an irregular plural."""
     return f"{number} {what if number == 1 else many or f'{what}s'}"
+
+
+@functools.lru_cache(maxsize=256)
+def matcher(glob: str, *, names: bool) -> Matcher:
+    """Matches whole paths, or with ``names``, for a glob without slashes, their last names.
+
+    Errors: ``ValidationFault`` with the defect of the glob.
+    """
+    check_glob(glob)
+    expression = translate(glob.strip("/"))
+    if names and "/" not in glob:
+        expression = f"(?:.*/)?{expression}"
+    return Matcher([expression])
+
+
+def check_glob(glob: str) -> None:
+    """Errors: ``ValidationFault`` for an invalid glob."""
+    try:
+        if not glob.strip("/"):
+            raise ValueError("it is empty")
+        if len(glob) > _GLOB:
+            raise ValueError(f"it has more than {_GLOB} characters")
+        if "\0" in glob or "\n" in glob:
+            raise ValueError("it has a NUL or a line end")
+        glob.encode()
+        translate(glob.strip("/"))
+        Matcher([translate(glob)], _COMPILED)
+    except ValueError as error:
+        reason = str(error) if type(error) is ValueError else "it is too large or has an invalid range"
+        raise ValidationFault(
+            f"The glob {glob[:200]!r} cannot be read: {reason}.",
+            code="invalid_glob",
+            suggestion="Use globs like '*.py', 'src/**/*.{js,ts}' or 'test_[a-z]*'; a backslash escapes a character.",
+        ) from None

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ripieno.exceptions import ValidationFault
+from ripieno.toolset.arguments import matcher
 from ripieno.toolset.search.expressions import Expression
 from ripieno.toolset.search.gitignore import Rules
-from ripieno.toolset.search.globs import matcher
 from tests.counts import count
 from tests.toolset.bundled_tools import code_of, text_of
 from tests.toolset.files.test_file_tools_attacks import shape_links

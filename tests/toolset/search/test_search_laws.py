@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ripieno.exceptions import ValidationFault
+from ripieno.toolset.arguments import check_glob, matcher
 from ripieno.toolset.search.expressions import Expression
-from ripieno.toolset.search.globs import check, matcher
 from tests.counts import count
 from tests.toolset.bundled_tools import Tools, text_of
 from tests.toolset.search.search_tools import make, needs_ripgrep, searching
@@ -142,7 +142,7 @@ def test_both_say_the_same(  # noqa: PLR0917
 @given(st.text("ab*?/[]{}!,\\^-. é\n", max_size=12), st.text("ab/. é-", max_size=12))
 def test_a_glob_is_refused_or_decides(glob: str, path: str) -> None:
     try:
-        check(glob)
+        check_glob(glob)
     except ValidationFault:
         return
     for names in (True, False):

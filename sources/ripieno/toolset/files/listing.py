@@ -3,20 +3,17 @@
 Source of names and arguments: seed 000, sections 3.2.6 and 11.3. Plain functions, because files block.
 """
 
-import fnmatch
 import functools
 import heapq
 import itertools
 import os
-import re
-import stat
 from collections.abc import Iterator
 from typing import Any
 
 from ripieno.ensembles import Context
-from ripieno.toolset.arguments import several
-from ripieno.toolset.files.session import open_workspace, printable
-from ripieno.toolset.workspace.tree import MAX_DEPTH, TreeEntry, Visit, visit
+from ripieno.toolset.arguments import matcher, several
+from ripieno.toolset.files.session import described, open_workspace, printable
+from ripieno.toolset.workspace.tree import MAX_DEPTH, Visit, visit
 
 #: Entries listed.
 LIST_CAP = 10_000
@@ -29,13 +26,14 @@ def list_files(context: Context, arguments: dict[str, Any]) -> str:
 
     With ``recursive``, also those of its folders, as paths. ``pattern`` is for names, or, with a slash, for paths, in
     which ``**`` is any number of folders; folders that do not match it are left out. ``style = "tree"`` draws a tree.
-    Errors: those of ``Workspace``.
+    Errors: those of ``Workspace``; ``ValidationFault`` for an invalid pattern.
     """
     path: str = arguments.get("path", ".")
     hidden: bool = arguments.get("include_hidden", False)
     pattern: str | None = arguments.get("pattern")
     depth = min(arguments.get("max_depth", 10), MAX_DEPTH) if arguments.get("recursive", False) else 1
     drawn = arguments.get("style") == "tree"
+    fits = None if pattern is None else matcher(pattern, names=True)
     seen = itertools.count()
     lines: list[str] = []
     with open_workspace(context) as workspace, workspace.open_directory(path) as directory:
@@ -45,7 +43,7 @@ def list_files(context: Context, arguments: dict[str, Any]) -> str:
             if one.leaving:
                 continue
             visited += 1
-            if pattern is not None and not _fits(one.path, pattern):
+            if fits is not None and not fits(one.path):
                 continue
             if len(lines) < LIST_CAP:
                 lines.append(_line(one, drawn=drawn, nested=depth > 1))
@@ -65,7 +63,7 @@ def list_files(context: Context, arguments: dict[str, Any]) -> str:
     return f"{path} is empty." if hidden else f"{path} is empty or has only hidden entries."
 
 
-def _list(directory: int, *, hidden: bool, seen: Iterator[int]) -> list[TreeEntry]:
+def _list(directory: int, *, hidden: bool, seen: Iterator[int]) -> list[tuple[str, bool]]:
     """The first of a directory's entries by name, in bounded memory."""
     with os.scandir(directory) as entries:
         wanted = (
@@ -74,37 +72,14 @@ def _list(directory: int, *, hidden: bool, seen: Iterator[int]) -> list[TreeEntr
             if hidden or not entry.name.startswith(".")
         )
         counted = (pair for pair, _ in zip(wanted, itertools.takewhile(_LOOKED_AT.__gt__, seen), strict=False))
-        return [TreeEntry(*pair) for pair in heapq.nsmallest(LIST_CAP, counted)]
-
-
-def _fits(path: str, pattern: str) -> bool:
-    """Whether a path matches a pattern, in which only ``**`` crosses folders."""
-    if "/" not in pattern:
-        return fnmatch.fnmatchcase(path.rpartition("/")[2], pattern)
-    return _match(tuple(path.split("/")), tuple(re.sub(r"\*\*(/\*\*)+", "**", pattern).strip("/").split("/")))
-
-
-@functools.lru_cache(maxsize=4096)
-def _match(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
-    if not patterns:
-        return not names
-    if patterns[0] == "**":
-        return _match(names, patterns[1:]) or (bool(names) and _match(names[1:], patterns))
-    return bool(names) and fnmatch.fnmatchcase(names[0], patterns[0]) and _match(names[1:], patterns[1:])
+        return heapq.nsmallest(LIST_CAP, counted)
 
 
 def _line(one: Visit, *, drawn: bool, nested: bool) -> str:
-    before = "    " * one.depth + "    " if drawn else ""
+    before = "    " * (one.path.count("/") + 1) if drawn else ""
     shown = printable(one.path if nested and not drawn else one.name)
     try:
-        status = os.stat(one.name, dir_fd=one.directory, follow_symlinks=False)
-        if stat.S_ISDIR(status.st_mode):
-            return f"{before}{shown}/"
-        if stat.S_ISLNK(status.st_mode):
-            return f"{before}{shown} -> {printable(os.readlink(one.name, dir_fd=one.directory))}"
-        if stat.S_ISREG(status.st_mode):
-            return f"{before}{shown} ({several(status.st_size, 'byte')})"
+        return before + described(one, shown)[1]
     except OSError:
         # Deleted meanwhile, or not accessible; it was listed.
         return f"{before}{shown}"
-    return f"{before}{shown} (not a file)"

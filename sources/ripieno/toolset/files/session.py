@@ -1,11 +1,15 @@
 """Shared code of the file tools: the workspace of a call, its conversation's readings, and reported changes."""
 
+import os
+import stat
 from collections.abc import Iterable, MutableMapping
 
 from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault
 from ripieno.storage.undo import State, Step
+from ripieno.toolset.arguments import several
+from ripieno.toolset.workspace.tree import Visit
 from ripieno.toolset.workspace.undo import cause_of
 from ripieno.toolset.workspace.workspace import Workspace
 
@@ -81,3 +85,15 @@ def printable(name: str) -> str:
     """A name on one line: control characters and invalid UTF-8 are escaped, so that it cannot imitate another."""
     text = name.encode("utf-8", "surrogateescape").decode(errors="backslashreplace")
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def described(one: Visit, shown: str) -> tuple[str, str]:
+    """The kind of an entry, as ``find_files`` names it, and its line in a list. Errors: ``OSError`` if it is gone."""
+    status = os.stat(one.name, dir_fd=one.directory, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+        return "directory", f"{shown}/"
+    if stat.S_ISLNK(status.st_mode):
+        return "link", f"{shown} -> {printable(os.readlink(one.name, dir_fd=one.directory))}"
+    if stat.S_ISREG(status.st_mode):
+        return "file", f"{shown} ({several(status.st_size, 'byte')})"
+    return "other", f"{shown} (not a file)"

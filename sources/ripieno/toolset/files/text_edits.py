@@ -43,7 +43,7 @@ def edit(text: str, old: str, new: str, occurrence: str | None, path: str) -> Ed
     if occurrence is None and len(found) > 1:
         lines = _lines_of(text, found)
         raise ValidationFault(
-            f"{path!r} has old_content {len(found)} times, at lines {_listed(lines)}.",
+            f"{path!r} has old_content {len(found)} times, at lines {listed(lines)}.",
             code="ambiguous",
             details={"lines": list(lines[:1000])},
             suggestion='Give more of the text around it, or occurrence = "first", "last" or "all".',
@@ -93,7 +93,8 @@ def _lines_of(text: str, positions: Sequence[int]) -> list[int]:
     return lines
 
 
-def _listed(lines: Sequence[int]) -> str:
+def listed(lines: Sequence[int]) -> str:
+    """The first dozen of line numbers."""
     more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
     return ", ".join(map(str, lines[:_NAMED])) + more
 

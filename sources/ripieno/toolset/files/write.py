@@ -11,7 +11,7 @@ from ripieno.exceptions import ResourceFault, ValidationFault
 from ripieno.storage.undo import digest
 from ripieno.toolset.arguments import encoded, several
 from ripieno.toolset.files.session import BINARY_PROBE, READ_CAP, changes, learn, not_kept, open_workspace, readings
-from ripieno.toolset.files.text_edits import Edited, edit, excerpt
+from ripieno.toolset.files.text_edits import Edited, edit, excerpt, listed
 from ripieno.toolset.workspace.workspace import Workspace
 
 _ONLY_UTF_8 = "Only UTF-8 text can be edited. Replace the whole file with write_file, or change it with a program."
@@ -67,7 +67,7 @@ def edit_file(context: Context, arguments: dict[str, Any]) -> Outcome:
     learn(context, written.steps)
     done = edited[0]
     places = (
-        f"line {done.lines[0]}" if len(done.lines) == 1 else f"{len(done.lines)} places, lines {_listed(done.lines)}"
+        f"line {done.lines[0]}" if len(done.lines) == 1 else f"{len(done.lines)} places, lines {listed(done.lines)}"
     )
     message = f"Replaced old_content in {path} at {places}."
     if len(done.lines) == 1:
@@ -121,7 +121,3 @@ def text_of(before: bytes | None, path: str) -> str:
             code="wrong_encoding",
             suggestion=_ONLY_UTF_8,
         ) from None
-
-
-def _listed(lines: tuple[int, ...]) -> str:
-    return ", ".join(map(str, lines[:20])) + (" ..." if len(lines) > 20 else "")

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import secrets
 import weakref
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from ripieno.ensembles import Context, Surroundings
@@ -81,10 +81,12 @@ class ConversationJobs:
             )
         return self.jobs[handle]
 
-    @property
-    def running(self) -> list[Job]:
-        """The running jobs."""
-        return [job for job in self.jobs.values() if not job.task.done()]
+    def check_quota(self) -> None:
+        """Errors: ``QuotaFault`` when there are too many."""
+        if sum(not job.task.done() for job in self.jobs.values()) >= MAX_RUNNING:
+            raise QuotaFault(
+                f"{MAX_RUNNING} processes are running, which is the limit.", suggestion="End one with kill, or wait."
+            )
 
     def forget(self) -> None:
         """Drops all but the latest ended jobs."""
@@ -108,13 +110,6 @@ class JobManager(Grants):
         weakref.finalize(owned, _abandon, asyncio.get_running_loop(), owned.jobs).atexit = False
         return owned
 
-    def check_quota(self, owned: ConversationJobs) -> None:
-        """Errors: ``QuotaFault`` when a conversation has too many."""
-        if len(owned.running) >= MAX_RUNNING:
-            raise QuotaFault(
-                f"{MAX_RUNNING} processes are running, which is the limit.", suggestion="End one with kill, or wait."
-            )
-
     def add(self, owned: ConversationJobs, process: Process, command: Sequence[str]) -> Job:
         """Takes over a process. Nothing is awaited, so that none can be lost."""
         stdout, stderr = Recent(OUTPUT), Recent(OUTPUT)
@@ -137,15 +132,10 @@ class JobManager(Grants):
 
 def _abandon(loop: asyncio.AbstractEventLoop, jobs: Mapping[str, Job]) -> None:
     """Ends the jobs of a conversation that is gone; called by the garbage collector."""
-    if any(not job.task.done() for job in jobs.values()):
-        with contextlib.suppress(RuntimeError):  # The loop is closed, which has ended every process.
-            loop.call_soon_threadsafe(_cancel, tuple(jobs.values()))
-
-
-def _cancel(jobs: Iterable[Job]) -> None:
-    for job in jobs:
-        # ``collect`` ends the process when it is cancelled.
-        job.task.cancel()
+    with contextlib.suppress(RuntimeError):  # The loop is closed, which has ended every process.
+        for job in jobs.values():
+            # ``collect`` ends the process when it is cancelled.
+            loop.call_soon_threadsafe(job.task.cancel)
 
 
 @contextlib.asynccontextmanager

@@ -21,7 +21,7 @@ async def spawn(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Starts ``argv`` in the background; the result has its handle."""
     manager = _manager(context)
     owned = manager.jobs_of(context)
-    manager.check_quota(owned)
+    owned.check_quota()
     argv = [str(word) for word in arguments["argv"]]
     variables = manager.check(arguments.get("env", {}))
     process = await launch(

@@ -101,8 +101,6 @@ async def execute(
     argv: Sequence[str],
     *,
     stdin: bytes | None = None,
-    readable: Sequence[str] = (),
-    suggestion: str | None = None,
 ) -> Outcome:
     """Runs a program with the ``working_directory`` and ``env`` of a call.
 
@@ -118,9 +116,8 @@ async def execute(
         environment=grants.check(arguments.get("env", {})),
         stdin=stdin,
         network=grants.network,
-        readable=readable,
         limits=limits,
     )
     if completed.flooded or completed.exit_code != 0:
-        raise failure(argv[0], completed, output, suggestion=suggestion)
+        raise failure(argv[0], completed, output)
     return outcome(completed, output)

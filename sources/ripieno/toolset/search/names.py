@@ -4,14 +4,12 @@ Source of names: seed 000, section 11.3. Plain functions, because files block.
 """
 
 import os
-import stat
 from typing import Any
 
 from ripieno.ensembles import Context
-from ripieno.toolset.arguments import several
-from ripieno.toolset.files.session import open_workspace, printable
+from ripieno.toolset.arguments import matcher
+from ripieno.toolset.files.session import described, open_workspace, printable
 from ripieno.toolset.search.gitignore import Filter, Globs
-from ripieno.toolset.search.globs import matcher
 from ripieno.toolset.search.python import walk
 from ripieno.toolset.search.query import find, names_hidden, rules_above, text
 from ripieno.toolset.workspace.tree import MAX_DEPTH, Visit
@@ -60,15 +58,10 @@ def _line(one: Visit, base: str, wanted: str) -> str | None:
     if one.is_directory:
         return f"{shown}/"
     try:
-        status = os.stat(one.name, dir_fd=one.directory, follow_symlinks=False)
-        if stat.S_ISREG(status.st_mode):
-            return f"{shown} ({several(status.st_size, 'byte')})" if wanted in ("file", "any") else None
-        if stat.S_ISLNK(status.st_mode):
-            target = printable(os.readlink(one.name, dir_fd=one.directory))
-            return f"{shown} -> {target}" if wanted in ("link", "any") else None
+        kind, line = described(one, shown)
     except OSError:
         return None
-    return f"{shown} (not a file)" if wanted == "any" else None
+    return line if wanted in (kind, "any") else None
 
 
 def _nothing(base: str, pattern: str | None, *, hidden: bool, ignored: bool) -> str:

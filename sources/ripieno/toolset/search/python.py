@@ -31,7 +31,7 @@ from ripieno.toolset.search.query import (
     rules_above,
 )
 from ripieno.toolset.workspace.entries import SAFELY
-from ripieno.toolset.workspace.tree import TreeEntry, Visit, everything, visit
+from ripieno.toolset.workspace.tree import MAX_DEPTH, Visit, everything, visit
 from ripieno.toolset.workspace.workspace import Workspace
 
 #: Bytes read at a time, and bytes of the longest line that is searched as a whole.
@@ -45,7 +45,10 @@ Answer = TypeVar("Answer")
 
 
 class Fallback:
-    """The search engine in Python."""
+    """The search engine in Python: all matches are counted, then the first lines of some files are located.
+
+    Results are read again, by descriptors, before they are shown. Errors of both: ``ToolFault``.
+    """
 
     name = "without ripgrep"
 
@@ -206,21 +209,16 @@ def _files(workspace: Workspace, query: Query, directory: int) -> Iterator[tuple
             yield one.path, one.directory, one.name
 
 
-def walk(directory: int, chosen: Filter, *, depth: int | None = None) -> Iterator[Visit]:
+def walk(directory: int, chosen: Filter, *, depth: int = MAX_DEPTH) -> Iterator[Visit]:
     """The entries beneath an open directory that pass the filter, sorted by name in each folder, without links."""
     folder = ""
 
-    def lister(opened: int) -> list[TreeEntry]:
+    def lister(opened: int) -> list[tuple[str, bool]]:
         chosen.enter(folder, opened)
-        wanted = (one for one in everything(opened) if chosen.wants(folder, one.name, is_directory=one.is_directory))
-        return sorted(wanted, key=lambda one: os.fsencode(one.name))
+        wanted = (one for one in everything(opened) if chosen.wants(folder, one[0], is_directory=one[1]))
+        return sorted(wanted, key=lambda one: os.fsencode(one[0]))
 
-    visits = (
-        visit(directory, lister=lister, cut=True)
-        if depth is None
-        else visit(directory, lister=lister, depth=depth, cut=True)
-    )
-    for one in visits:
+    for one in visit(directory, lister=lister, depth=depth, cut=True):
         if one.leaving:
             continue
         if one.is_directory:

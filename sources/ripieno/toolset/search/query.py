@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault, TimeoutFault
@@ -97,23 +97,6 @@ def late(began: float, found: str = "") -> TimeoutFault:
         suggestion="Search a smaller path, fewer files with include_pattern and exclude_pattern, or for a more "
         "specific pattern.",
     )
-
-
-class Engine(Protocol):
-    """Searches files. Its results are read again, by descriptors, before they are shown."""
-
-    @property
-    def name(self) -> str:
-        """The name in results."""
-        ...
-
-    async def count(self, query: Query, deadlines: SearchDeadlines) -> Tally:
-        """All matches. Errors: ``ToolFault``."""
-        ...
-
-    async def locate(self, query: Query, paths: Sequence[str], most: int, deadlines: SearchDeadlines) -> Located:
-        """The first matching lines of each of these files, at most ``most``. Errors: ``ToolFault``."""
-        ...
 
 
 def find(context: Context, workspace: Workspace, path: str) -> tuple[str, str | None]:

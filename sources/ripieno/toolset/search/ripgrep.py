@@ -54,7 +54,7 @@ def program(context: Context) -> str | None:
 
 
 class Ripgrep:
-    """The search engine. ``program`` is the path of ripgrep."""
+    """The search engine, used as ``Fallback`` is. ``program`` is the path of ripgrep."""
 
     name = "ripgrep"
 
@@ -63,18 +63,17 @@ class Ripgrep:
         self._program = program
 
     async def count(self, query: Query, deadlines: SearchDeadlines) -> Tally:
-        output = await self._run(
-            [*_matching(query), "--count", "--stats", *_choosing(query)], query, deadlines.counting
-        )
-        if output.completed is None:
-            return Tally(counts=_read_counts(output.output, query), searched=None, late=True)
-        _check(query, output.completed)
-        data, _, statistics = output.output.rpartition(b"\n\n")
+        options = [*_matching(query), "--count", "--stats", *_choosing(query)]
+        output, completed = await self._run(options, query, deadlines.counting)
+        if completed is None:
+            return Tally(counts=_read_counts(output, query), searched=None, late=True)
+        _check(query, completed)
+        data, _, statistics = output.rpartition(b"\n\n")
         counts = _read_counts(data + b"\n", query)
         total = _SEARCHED.search(statistics)
         searched = len(counts) if total is None else int(total[1])
         binary = await self._binary(query, deadlines) if searched <= _COUNTED else None
-        return Tally(counts=counts, searched=searched, binary=binary, partial=output.completed.exit_code == 2)
+        return Tally(counts=counts, searched=searched, binary=binary, partial=completed.exit_code == 2)
 
     async def _binary(self, query: Query, deadlines: SearchDeadlines) -> int | None:
         """The number of files with a NUL, which a search without them does not report; None when time was up."""
@@ -82,28 +81,27 @@ class Ripgrep:
         small = f"--max-filesize={COUNTED_BYTES}"
         everything = dataclasses.replace(query, pattern=_NUL)
         options = ["--text", "--files-with-matches", *_choosing(query), small]
-        output = await self._run(options, everything, deadlines.counting)
-        return None if output.completed is None else output.output.count(b"\0")
+        output, completed = await self._run(options, everything, deadlines.counting)
+        return None if completed is None else output.count(b"\0")
 
     async def locate(self, query: Query, paths: Sequence[str], most: int, deadlines: SearchDeadlines) -> Located:
         found: dict[str, list[Spot]] = {path: [] for path in paths}
-        where = ["--line-number", "--byte-offset", "--column", "--max-columns=1", f"--max-count={most}"]
-        for part in _parts(paths):
-            output = await self._run(
-                [*_matching(query), *where, *part.options], query, deadlines.locating, sorted(part.folders)
-            )
-            for path, number, column, offset in _SPOT.findall(output.output):
+        always = [*_matching(query), "--line-number", "--byte-offset", "--column", "--max-columns=1"]
+        always += [f"--max-count={most}", "--max-depth=1", "--hidden", "--no-ignore"]
+        for options, folders in _parts(paths):
+            output, completed = await self._run([*always, *options], query, deadlines.locating, sorted(folders))
+            for path, number, column, offset in _SPOT.findall(output):
                 spots = found.get(os.fsdecode(path.removeprefix(b"./")))
                 if spots is not None:
                     spots.append(Spot(int(number), int(offset), int(column) - 1))
-            if output.completed is None:
+            if completed is None:
                 return Located(spots=found, late=True)
         return Located(spots=found)
 
     async def _run(
         self, options: Sequence[str], query: Query, until: float | None, folders: Iterable[str] = ("./",)
-    ) -> "_Run":
-        """Runs it to its end or its deadline. Errors: those of ``launch``; ``ExecutionFault``."""
+    ) -> tuple[bytes, Completed | None]:
+        """Its output, and its outcome, or None at the deadline. Errors: those of ``launch``; ``ExecutionFault``."""
         argv = [self._program, *_ALWAYS, *options, "--", query.pattern, *folders]
         limits = ProcessLimits(output_bytes=2 * _OUTPUT, grace=GRACE)
         captures = Capture(limits.output_bytes), Capture(limits.output_bytes)
@@ -119,15 +117,7 @@ class Ripgrep:
                 raise
         if completed is not None and (completed.flooded or completed.exit_code not in (0, 1, 2)):
             raise ExecutionFault(f"ripgrep failed with exit code {completed.exit_code}: {_errors(completed)}")
-        return _Run(output=captures[0].captured().head, completed=completed)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """Its output; ``completed`` is None when it was ended at its deadline."""
-
-    output: bytes
-    completed: Completed | None
+        return captures[0].captured().head, completed
 
 
 def _read_counts(output: bytes, query: Query) -> dict[str, int]:
@@ -182,30 +172,25 @@ def _escape(name: str) -> str:
     return re.sub(r"[*{}\\,]|\[(?!\s\])|(?<!\s)\]", lambda found: f"\\{found[0]}", name)
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
-class _Part:
-    """Files found by globs: a file argument would be opened whatever it is by then, and a pipe would block."""
+def _parts(paths: Sequence[str]) -> Iterator[tuple[list[str], set[str]]]:
+    """The paths in groups that fit a command line: options with globs, and folders.
 
-    options: list[str] = dataclasses.field(default_factory=lambda: ["--max-depth=1", "--hidden", "--no-ignore"])
-    #: With a trailing slash, so that a replaced folder is not entered.
-    folders: set[str] = dataclasses.field(default_factory=set[str])
-
-
-def _parts(paths: Sequence[str]) -> Iterator[_Part]:
-    """The paths in groups that fit a command line."""
-    part = _Part()
+    A file argument would be opened whatever it is by then, and a pipe would block. Folders end in a slash, so that a
+    replaced one is not entered.
+    """
+    options, folders = list[str](), set[str]()
     size = 0
     for path in paths:
         glob, folder = f"--glob=/{_escape(path)}", f"./{path.rpartition('/')[0]}/".replace("//", "/")
         more = len(os.fsencode(glob)) + len(os.fsencode(folder)) + 32
-        if part.folders and size + more > _ARGUMENTS:
-            yield part
-            part, size = _Part(), 0
-        part.options.append(glob)
-        part.folders.add(folder)
+        if folders and size + more > _ARGUMENTS:
+            yield options, folders
+            options, folders, size = [], set(), 0
+        options.append(glob)
+        folders.add(folder)
         size += more
-    if part.folders:
-        yield part
+    if folders:
+        yield options, folders
 
 
 def _errors(completed: Completed) -> str:

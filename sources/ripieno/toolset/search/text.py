@@ -13,14 +13,13 @@ from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import ResourceFault, ToolFault
 from ripieno.origins.command.outcomes import MARK
 from ripieno.sandbox.capture import Capture
-from ripieno.toolset.arguments import several
+from ripieno.toolset.arguments import check_glob, several
 from ripieno.toolset.files.session import BINARY_PROBE, open_workspace, printable
-from ripieno.toolset.search import expressions, globs
+from ripieno.toolset.search import expressions
 from ripieno.toolset.search.excerpts import excerpt
 from ripieno.toolset.search.python import Fallback
 from ripieno.toolset.search.query import (
     FILE_BYTES,
-    Engine,
     Query,
     SearchDeadlines,
     Spot,
@@ -50,7 +49,7 @@ async def search(context: Context, arguments: Mapping[str, Any]) -> str:
     deadlines = SearchDeadlines.of(context)
     query = await run_in_thread(_query, context, arguments, name="search")
     path = program(context)
-    engine: Engine = Fallback(context) if path is None else Ripgrep(context, path)
+    engine = Fallback(context) if path is None else Ripgrep(context, path)
     most: int = arguments.get("max_results", 50)
     tally = await engine.count(query, deadlines)
     chosen = _choose(tally.counts, most)
@@ -92,7 +91,7 @@ def _query(context: Context, arguments: Mapping[str, Any]) -> Query:
     include, exclude = text(arguments, "include_pattern"), text(arguments, "exclude_pattern")
     for glob in (include, exclude):
         if glob is not None:
-            globs.check(glob)
+            check_glob(glob)
     with open_workspace(context) as workspace:
         directory, file = find(context, workspace, arguments.get("path", "."))
         if file is not None:
@@ -162,7 +161,7 @@ def _show(context: Context, query: Query, spots: Mapping[str, Sequence[Spot]], m
     return lines
 
 
-def _about(query: Query, tally: Tally, engine: Engine, lines: Sequence[str], most: int) -> list[str]:
+def _about(query: Query, tally: Tally, engine: Fallback | Ripgrep, lines: Sequence[str], most: int) -> list[str]:
     total, files = sum(tally.counts.values()), len(tally.counts)
     where = engine.name
     if query.file is None and tally.searched is not None:

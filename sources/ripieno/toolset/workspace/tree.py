@@ -12,21 +12,13 @@ from ripieno.toolset.workspace.guard import controls, guarded
 MAX_DEPTH = 64
 MAX_ENTRIES = 1_000_000
 
-#: The entries of an open directory to visit, in order.
-Lister = Callable[[int], list["TreeEntry"]]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TreeEntry:
-    """A name, and whether it was a directory when it was listed."""
-
-    name: str
-    is_directory: bool
+#: The entries of an open directory to visit, in order: names, and whether each was a directory when it was listed.
+Lister = Callable[[int], list[tuple[str, bool]]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Visit:
-    """One entry: its path from the tree's root, its name in the open ``directory``, and the directory's depth.
+    """One entry: its path from the tree's root, and its name in the open ``directory``.
 
     A directory is visited a second time after its entries, with ``leaving``.
     """
@@ -34,16 +26,15 @@ class Visit:
     path: str
     name: str
     directory: int
-    depth: int
     is_directory: bool
     leaving: bool = False
 
 
-def everything(directory: int) -> list[TreeEntry]:
+def everything(directory: int) -> list[tuple[str, bool]]:
     """All entries of a directory. Errors: ``ResourceFault`` if there are too many."""
     with os.scandir(directory) as entries:
         found = [
-            TreeEntry(entry.name, entry.is_dir(follow_symlinks=False))
+            (entry.name, entry.is_dir(follow_symlinks=False))
             for entry, _ in zip(entries, range(MAX_ENTRIES + 1), strict=False)
         ]
     if len(found) > MAX_ENTRIES:
@@ -58,30 +49,29 @@ def visit(
     depth: int = MAX_DEPTH,
     cut: bool = False,
     base: str = "",
-    level: int = 0,
 ) -> Generator[Visit, None, None]:
     """Everything beneath an open directory, parents before children. With ``cut``, deeper entries are left out.
 
     Errors: ``ResourceFault`` for a deeper tree; ``OSError``.
     """
-    for found in lister(directory):
-        path = f"{base}{found.name}"
-        yield Visit(path, found.name, directory, level, found.is_directory)
-        if not found.is_directory or (cut and level + 1 >= depth):
+    for name, is_directory in lister(directory):
+        path = f"{base}{name}"
+        yield Visit(path, name, directory, is_directory)
+        if not is_directory or (cut and depth <= 1):
             continue
-        if level + 1 >= depth:
-            raise ResourceFault(f"{path!r} is more than {depth} folders deep.", code="too_deep")
+        if depth <= 1:
+            raise ResourceFault(f"{path!r} is more than {MAX_DEPTH} folders deep.", code="too_deep")
         try:
-            inner = os.open(found.name, DIRECTORY, dir_fd=directory)
+            inner = os.open(name, DIRECTORY, dir_fd=directory)
         except OSError:
             if cut:
                 continue  # It cannot be read, or was exchanged meanwhile.
             raise
         try:
-            yield from visit(inner, lister=lister, depth=depth, cut=cut, base=f"{path}/", level=level + 1)
+            yield from visit(inner, lister=lister, depth=depth - 1, cut=cut, base=f"{path}/")
         finally:
             os.close(inner)
-        yield Visit(path, found.name, directory, level, is_directory=True, leaving=True)
+        yield Visit(path, name, directory, is_directory=True, leaving=True)
 
 
 def refuse_controls(directory: int, path: str) -> None:
