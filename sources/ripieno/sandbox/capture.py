@@ -3,6 +3,9 @@
 import codecs
 import dataclasses
 
+#: The bytes that continue a character in UTF-8.
+_CONTINUATION = bytes(range(0x80, 0xC0))
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
@@ -28,7 +31,8 @@ class Captured:
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         head = decoder.decode(self.head)
         half_character: bytes = decoder.getstate()[0]
-        tail = _without_continuation(self.tail)
+        # At most three bytes of UTF-8 continue a character.
+        tail = self.tail[:3].lstrip(_CONTINUATION) + self.tail[3:]
         left_out = self.total_bytes - len(self.head) + len(half_character) - len(tail)
         line_end = "" if not head or head.endswith("\n") else "\n"
         return f"{head}{line_end}[... {left_out} bytes left out ...]\n{tail.decode(errors='replace')}"
@@ -45,14 +49,6 @@ class Captured:
             tail=tail[len(tail) - behind :] if behind else b"",
             total_bytes=self.total_bytes,
         )
-
-
-def _without_continuation(data: bytes) -> bytes:
-    """``data`` from its first character on: at most three bytes of UTF-8 can belong to the one before."""
-    start = 0
-    while start < min(3, len(data)) and 0x80 <= data[start] < 0xC0:
-        start += 1
-    return data[start:]
 
 
 class Capture:

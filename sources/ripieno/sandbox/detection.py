@@ -74,6 +74,8 @@ def try_tier(tier: int) -> DetectedTiers:
 
 @functools.cache
 def _try(tier: int, path: str, _user: int) -> DetectedTiers:
+    if sys.platform != "linux":
+        return DetectedTiers(tier=tier, failure="Linux is required.")
     found: list[DetectedTiers] = []
     # An event loop that already runs on this thread cannot run the trial.
     thread = threading.Thread(target=lambda: found.append(_TRIALS[tier](path)), name="ripieno sandbox")
@@ -83,8 +85,6 @@ def _try(tier: int, path: str, _user: int) -> DetectedTiers:
 
 
 def _try_kernel(path: str) -> DetectedTiers:
-    if sys.platform != "linux":
-        return DetectedTiers(tier=1, failure="Linux is required.")
     failures: list[str] = []
     for choice in _CHOICES:
         template = Confinement(tier=1, namespaces=choice)
@@ -101,8 +101,6 @@ def _try_kernel(path: str) -> DetectedTiers:
 
 
 def _try_bubblewrap(path: str) -> DetectedTiers:
-    if sys.platform != "linux":
-        return DetectedTiers(tier=2, failure="Linux is required.")
     program = _find_bubblewrap(path)
     if program is None:
         return DetectedTiers(tier=2, failure="`bwrap` not found. Install the package `bubblewrap`.")

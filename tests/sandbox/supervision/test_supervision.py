@@ -117,7 +117,7 @@ def test_law_requests_arrive_as_they_were_sent(
         assert inbox.receive() is None if ours.shutdown(socket.SHUT_WR) is None else False
     first, second, third = received
     assert isinstance(first, Order)
-    assert [getattr(first, name) for name in Order.__slots__] == [getattr(order, name) for name in Order.__slots__]
+    assert vars(first) == vars(order)
     assert isinstance(second, Terminate)
     assert isinstance(third, Signal)
     assert (second.grace, third.number) == (grace, number)

@@ -1,7 +1,6 @@
 """The order of the confinement's steps: each needs what the next one takes away."""
 
 import contextlib
-import dataclasses
 import os
 import struct
 from collections.abc import Mapping
@@ -18,16 +17,8 @@ _HARMLESS = tuple(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Ready:
-    """The steps done ahead: their settings, and the rules so far."""
-
-    settings: Settings
-    ruleset: int | None = None
-
-
-#: The steps that this process, or its parent before the fork, has done ahead.
-_ready: _Ready | None = None
+#: The steps that this process, or its parent before the fork, has done ahead: their settings, and the rules so far.
+_ready: tuple[Settings, int | None] | None = None
 
 
 def get_ready(settings: Mapping[str, Any]) -> None:
@@ -48,7 +39,7 @@ def get_ready(settings: Mapping[str, Any]) -> None:
                 processes = ("/proc",)
         present = [path for path in processes if os.path.exists(path)]
         ruleset = landlock.make_rules((*wanted.readable, *present), network=wanted.network)
-    _ready = _Ready(settings=wanted, ruleset=ruleset)
+    _ready = wanted, ruleset
 
 
 def apply(settings: Mapping[str, Any]) -> None:
@@ -59,11 +50,12 @@ def apply(settings: Mapping[str, Any]) -> None:
     if _ready is None:
         get_ready(settings)
     assert _ready is not None
-    limit(_ready.settings, own_users="user" in namespaces.entered)
-    if _ready.ruleset is not None:
-        _confine(_ready.settings, _ready.ruleset)
-    elif _ready.settings.tier == 2:
-        _lay_out(_ready.settings)
+    wanted, ruleset = _ready
+    limit(wanted, own_users="user" in namespaces.entered)
+    if ruleset is not None:
+        _confine(wanted, ruleset)
+    elif wanted.tier == 2:
+        _lay_out(wanted)
 
 
 def prepare() -> None:

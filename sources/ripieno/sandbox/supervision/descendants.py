@@ -25,7 +25,7 @@ class Tree:
         self._proc = proc
         self._own = os.getpid()
         self._known: set[int] = set()
-        self._scans = not _exists(f"self/task/{self._own}/children", proc)
+        self._scans = not os.access(f"self/task/{self._own}/children", os.F_OK, dir_fd=proc)
 
     def strike(self, spare: Container[int] = ()) -> bool:
         """Stops all descendants, then kills them; whether there were any.
@@ -183,11 +183,3 @@ def open_proc() -> int | None:
         pass
     os.close(proc)
     return None
-
-
-def _exists(path: str, folder: int) -> bool:
-    try:
-        os.stat(path, dir_fd=folder)
-    except OSError:
-        return False
-    return True

@@ -28,8 +28,6 @@ class Order:
     one, standard input.
     """
 
-    __slots__ = ("argv", "directory", "environment", "programs", "settings")
-
     def __init__(
         self,
         programs: list[bytes],
@@ -62,8 +60,6 @@ class Order:
 class Prepare:
     """Lets a keeper enter the namespaces of a confinement before an order with the same ``settings``."""
 
-    __slots__ = ("settings",)
-
     def __init__(self, settings: bytes) -> None:
         self.settings = settings
 
@@ -74,8 +70,6 @@ class Prepare:
 class Terminate:
     """Asks the process to end, and kills it with all its descendants after ``grace`` seconds."""
 
-    __slots__ = ("grace",)
-
     def __init__(self, grace: float) -> None:
         self.grace = grace
 
@@ -85,8 +79,6 @@ class Terminate:
 
 class Signal:
     """Sends a signal to the process and its group."""
-
-    __slots__ = ("number",)
 
     def __init__(self, number: int) -> None:
         self.number = number

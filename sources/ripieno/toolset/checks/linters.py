@@ -16,7 +16,7 @@ from ripieno.origins.command.programs import surroundings_of, workspace_of
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.checks.checkers import CHECKERS, Checker
 from ripieno.toolset.checks.diagnostics import MAX_PROBLEMS, Diagnostic
-from ripieno.toolset.checks.tests import check_target, shown
+from ripieno.toolset.checks.tests import check_target, shown, streams
 from ripieno.toolset.programs.projects import find_program, look_for_program, read_project, run_for_project
 from ripieno.toolset.workspace.workspace import Workspace
 
@@ -117,9 +117,7 @@ def _content(
         beneath = f"{workspace_of(surroundings_of(context))}/"
         listed = [one.mapping(beneath) for one in problems[:MAX_PROBLEMS]]
         return {**content, "problems": listed, "problems_total": len(problems)}
-    stdout, stderr = share(done.stdout, done.stderr, _OUTPUT)
-    texts = {"stdout": stdout.text.strip(), "stderr": stderr.text.strip()}
-    return {**content, **{key: text for key, text in texts.items() if text}}
+    return {**content, **streams(*share(done.stdout, done.stderr, _OUTPUT))}
 
 
 def _existing(context: Context, directory: str, found: Iterable[re.Match[str]]) -> Iterable[str]:

@@ -142,7 +142,8 @@ async def run_tests(context: Context, arguments: dict[str, Any]) -> Outcome:
         "seconds": round(done.duration, 2),
         **({} if tally is None else _beneath(context, directory, tally).mapping()),
         **({"also_possible": others} if others else {}),
-        **_output(runner.name, stdout, stderr),
+        # go's lines are its report.
+        **streams(Captured() if runner.name == "go" else stdout, stderr),
         **noted(done),
     }
     return dataclasses.replace(report(done), content=content)
@@ -217,7 +218,7 @@ def _reporting(context: Context) -> Generator[tuple[str, Callable[[], bytes]], N
             os.unlink(path)
 
 
-def _output(name: str, stdout: Captured, stderr: Captured) -> dict[str, str]:
-    """The output beside a report; go's JSON lines are left out."""
-    texts = {"stdout": "" if name == "go" else stdout.text.strip(), "stderr": stderr.text.strip()}
+def streams(stdout: Captured, stderr: Captured) -> dict[str, str]:
+    """The output beside a report, without empty streams."""
+    texts = {"stdout": stdout.text.strip(), "stderr": stderr.text.strip()}
     return {key: text for key, text in texts.items() if text}

@@ -28,7 +28,7 @@ def patch_file(context: Context, arguments: dict[str, Any]) -> Outcome:
     patches = read_patch(encoded(arguments["patch"], "patch").decode())
     only: str | None = arguments.get("path")
     if only is not None:
-        patches = [_about(patches, only)]
+        patches = [about(patches, only)]
     _check_apart(patches)
     with open_workspace(context) as workspace:
         operations = [operation for patch in patches for operation in _operations(context, workspace, patch)]
@@ -41,8 +41,8 @@ def patch_file(context: Context, arguments: dict[str, Any]) -> Outcome:
     )
 
 
-def _about(patches: Sequence[FilePatch], path: str) -> FilePatch:
-    """The only file of a patch, under the name ``path``."""
+def about(patches: Sequence[FilePatch], path: str) -> FilePatch:
+    """The only file of a patch, under the name ``path``. Errors: ``ValidationFault`` if it changes others."""
     if len(patches) != 1 or patches[0].source != patches[0].target:
         raise ValidationFault(
             f"The patch changes more than {path!r}.", code="invalid_patch", suggestion="Leave path out."

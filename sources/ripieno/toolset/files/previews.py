@@ -11,6 +11,7 @@ from ripieno.ensembles import Context
 from ripieno.exceptions import ToolFault
 from ripieno.toolset.files.diffs import FilePatch, apply, read_patch
 from ripieno.toolset.files.manage import destination_of
+from ripieno.toolset.files.patch import about
 from ripieno.toolset.files.session import open_workspace
 from ripieno.toolset.files.text_edits import edit
 from ripieno.toolset.files.write import text_of
@@ -62,9 +63,8 @@ def foresee_edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
 @_foreseeing
 def foresee_patch(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     patches = read_patch(str(arguments["patch"]))
-    if arguments.get("path") is not None and len(patches) == 1:
-        path = str(arguments["path"])
-        patches = [FilePatch(source=path, target=path, hunks=patches[0].hunks, mode=patches[0].mode)]
+    if arguments.get("path") is not None:
+        patches = [about(patches, str(arguments["path"]))]
     return "".join(_patched(workspace, patch) for patch in patches)
 
 

@@ -86,32 +86,6 @@ _PROGRAMS = ("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_ASKPASS", "SSH_ASKPASS", 
 _FACTS = ProcessLimits(output_bytes=8 * 2**20, grace=GRACE)
 #: Submodules whose settings are read.
 _MAX_MODULES = 200
-GRANTS = Table(
-    title="[configuration]",
-    documentation="The committer, and the permissions of git.",
-    keys=(
-        KEYS[1],
-        Key(
-            name="name",
-            kind=Text(),
-            documentation="The committer's name. Default: the repository's, otherwise Ripieno.",
-            example="Ada Lovelace",
-        ),
-        Key(
-            name="email",
-            kind=Text(),
-            documentation="The committer's address. Default: the repository's, otherwise ripieno@localhost.",
-            example="a@b.org",
-        ),
-        Key(
-            name="settings",
-            kind=Several(item=Text(), items="names of settings", once=True),
-            documentation="Accepted settings of repositories although they run programs; * for any part.",
-            default=(),
-            example=["filter.lfs.*"],
-        ),
-    ),
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +104,20 @@ class Committer(Grants):
                 if own is not None or not {f"user.{kind}", f"{person}.{kind}"} & set(settings):
                     variables[f"GIT_{person}_{kind}".upper()] = own or default
         return variables
+
+
+_KEYS = Key.rows(
+    Committer(),
+    ("name", Text(), "The committer's name. Default: the repository's, otherwise Ripieno.", "Ada Lovelace"),
+    ("email", Text(), "The committer's address. Default: the repository's, otherwise ripieno@localhost.", "a@b.org"),
+    (
+        "settings",
+        Several(item=Text(), items="names of settings", once=True),
+        "Accepted settings of repositories although they run programs; * for any part.",
+        ["filter.lfs.*"],
+    ),
+)
+GRANTS = Table("[configuration]", "The committer, and the permissions of git.", (KEYS[1], *_KEYS))
 
 
 @contextlib.asynccontextmanager

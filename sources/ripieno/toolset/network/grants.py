@@ -42,20 +42,8 @@ GRANTS = Table(
             default=(),
             example=["api.example.org", "*.example.com", "localhost:8080"],
         ),
-        Key(
-            name="local",
-            kind=Flag(),
-            documentation="Whether hosts may be this machine or in a private network.",
-            default=False,
-            example=True,
-        ),
-        Key(
-            name="size",
-            kind=Size(),
-            documentation="The largest answer in bytes, decompressed.",
-            default=10 * 2**20,
-            example="50 MiB",
-        ),
+        Key("local", Flag(), "Whether hosts may be this machine or in a private network.", default=False, example=True),
+        Key("size", Size(), "The largest answer in bytes, decompressed.", default=10 * 2**20, example="50 MiB"),
         Key(
             name="credentials",
             kind=Named(

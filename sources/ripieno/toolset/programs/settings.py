@@ -24,23 +24,6 @@ _POWERFUL = (
     *("GIT_*", "SSH_*", "GPG_*", "EDITOR", "VISUAL", "PAGER", "LESS*", "BROWSER", "JAVA_*", "_JAVA_*", "JDK_*"),
     *("CARGO*", "RUST*", "GO*", "CGO_*", "MAKE*", "CC", "CXX", "PYTEST_*", "MYPY*", "*_PROXY", "*_proxy"),
 )
-KEYS = (
-    Key(
-        name="environment",
-        kind=Several(item=Text(), items="names of variables", once=True),
-        documentation="Variables that a model may set, with * for any part; powerful ones by full name only.",
-        default=(),
-        example=["CI", "DEBUG*"],
-    ),
-    Key(
-        name="network",
-        kind=Flag(),
-        documentation="Whether its confined programs may use the network.",
-        default=False,
-        example=True,
-    ),
-)
-GRANTS = Table(title="[configuration]", documentation="The permissions of programs.", keys=KEYS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +51,19 @@ class Grants:
         if any(fnmatch.fnmatchcase(name, one) for one in _POWERFUL):
             return False
         return any(fnmatch.fnmatchcase(name, one) for one in self.environment)
+
+
+KEYS = Key.rows(
+    Grants(),
+    (
+        "environment",
+        Several(item=Text(), items="names of variables", once=True),
+        "Variables that a model may set, with * for any part; powerful ones by full name only.",
+        ["CI", "DEBUG*"],
+    ),
+    ("network", Flag(), "Whether its confined programs may use the network.", True),
+)
+GRANTS = Table("[configuration]", "The permissions of programs.", KEYS)
 
 
 @contextlib.asynccontextmanager

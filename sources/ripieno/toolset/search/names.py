@@ -11,7 +11,7 @@ from ripieno.toolset.arguments import matcher
 from ripieno.toolset.files.session import described, open_workspace, printable
 from ripieno.toolset.search.gitignore import Filter, Globs
 from ripieno.toolset.search.python import walk
-from ripieno.toolset.search.query import find, names_hidden, rules_above, text
+from ripieno.toolset.search.query import find, names_hidden, rules_above
 from ripieno.toolset.workspace.tree import MAX_DEPTH, Visit
 
 #: Entries listed.
@@ -24,7 +24,7 @@ def find_files(context: Context, arguments: dict[str, Any]) -> str:
     ``pattern`` is for names, or, with a slash or with ``whole``, for paths from ``path``. ``type`` is ``file``,
     ``directory``, ``link`` or ``any``. Errors: those of ``Workspace``; ``ValidationFault`` for an invalid glob.
     """
-    pattern = text(arguments, "pattern")
+    pattern: str | None = arguments.get("pattern") or None
     whole: bool = arguments.get("whole", False)
     wanted: str = arguments.get("type", "file")
     fits = None if pattern is None else matcher(pattern, names=not whole)

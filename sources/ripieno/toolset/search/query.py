@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault, TimeoutFault
@@ -124,12 +123,6 @@ def rules_above(workspace: Workspace, directory: str) -> list[tuple[Rules, str]]
             if rules is not None:
                 found.append((rules, "/".join(names[depth:]) + "/"))
     return found
-
-
-def text(arguments: Mapping[str, Any], name: str) -> str | None:
-    """An optional argument; an empty one counts as missing."""
-    value: str | None = arguments.get(name)
-    return value or None
 
 
 def names_hidden(glob: str | None) -> bool:

@@ -185,7 +185,7 @@ def _parts(paths: Sequence[str]) -> Iterator[tuple[list[str], set[str]]]:
         more = len(os.fsencode(glob)) + len(os.fsencode(folder)) + 32
         if folders and size + more > _ARGUMENTS:
             yield options, folders
-            options, folders, size = [], set(), 0
+            options, folders, size = [], set[str](), 0
         options.append(glob)
         folders.add(folder)
         size += more

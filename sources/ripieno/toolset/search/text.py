@@ -5,7 +5,7 @@ requested; binary files never are.
 """
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.ensembles import Context
@@ -16,7 +16,6 @@ from ripieno.sandbox.capture import Capture
 from ripieno.toolset.arguments import check_glob, several
 from ripieno.toolset.files.session import BINARY_PROBE, open_workspace, printable
 from ripieno.toolset.search import expressions
-from ripieno.toolset.search.excerpts import excerpt
 from ripieno.toolset.search.python import Fallback
 from ripieno.toolset.search.query import (
     FILE_BYTES,
@@ -27,7 +26,6 @@ from ripieno.toolset.search.query import (
     find,
     late,
     names_hidden,
-    text,
 )
 from ripieno.toolset.search.ripgrep import Ripgrep, program
 from ripieno.toolset.workspace.workspace import Workspace
@@ -38,6 +36,9 @@ _EXPRESSION_SIGNS = (".*", ".+", "\\s", "\\w", "\\d", "\\b", "|", "\\(", "\\.")
 
 #: Files that are listed without their lines.
 _NAMED = 20
+#: Bytes shown of a line, and of these before the match; bytes read around a line.
+_WIDTH, _BEFORE, _AROUND = 500, 100, 16 * 1024
+_CUT = "[...]"
 
 
 async def search(context: Context, arguments: Mapping[str, Any]) -> str:
@@ -88,7 +89,8 @@ def _query(context: Context, arguments: Mapping[str, Any]) -> Query:
     pattern: str = arguments["pattern"]
     literal = arguments.get("type", "literal") == "literal"
     expressions.check(pattern, literal=literal)
-    include, exclude = text(arguments, "include_pattern"), text(arguments, "exclude_pattern")
+    include: str | None = arguments.get("include_pattern") or None
+    exclude: str | None = arguments.get("exclude_pattern") or None
     for glob in (include, exclude):
         if glob is not None:
             check_glob(glob)
@@ -153,7 +155,7 @@ def _show(context: Context, query: Query, spots: Mapping[str, Sequence[Spot]], m
             full = path if query.directory == "." else f"{query.directory}/{path}"
             try:
                 with workspace.open_file(full) as file:
-                    part = list(excerpt(file.fileno(), full, shown, around))
+                    part = list(_excerpt(file.fileno(), full, shown, around))
             except (ToolFault, OSError):
                 part = []
             part = part or [f"{printable(full)}: it was changed during the search"]
@@ -177,3 +179,50 @@ def _about(query: Query, tally: Tally, engine: Fallback | Ripgrep, lines: Sequen
     if not total and query.literal and any(one in query.pattern for one in _EXPRESSION_SIGNS):
         rows.append('[The pattern was literal. For a regular expression, set type = "regex".]')
     return rows
+
+
+def _excerpt(descriptor: int, path: str, spots: Sequence[Spot], around: int) -> Iterator[str]:
+    """``path:12: text`` for each matching line, ``path-13- text`` for its context, ``--`` between groups."""
+    lines: dict[int, tuple[bool, str]] = {}
+    for spot in spots:
+        for number, fits, text in _near(descriptor, spot, around):
+            if fits or number not in lines:
+                lines[number] = fits, text
+    shown = printable(path)
+    last = 0
+    for number in sorted(lines):
+        if around and last and number > last + 1:
+            yield "--"
+        last = number
+        mark = ":" if lines[number][0] else "-"
+        yield f"{shown}{mark}{number}{mark} {lines[number][1]}".rstrip(" ")
+
+
+def _near(descriptor: int, spot: Spot, around: int) -> Iterator[tuple[int, bool, str]]:
+    """The line of a match and its context: number, whether it is the line itself, text."""
+    if around:
+        begin = max(0, spot.offset - _AROUND)
+        before = os.pread(descriptor, spot.offset - begin, begin).split(b"\n")[:-1]
+        before = before[-around:] if begin == 0 or len(before) > around else [_CUT.encode() + before[0], *before[1:]]
+        for index, line in enumerate(before[-around:]):
+            yield spot.number - len(before[-around:]) + index, False, _shorten(line, 0)
+    after = os.pread(descriptor, _AROUND, spot.offset).split(b"\n")
+    if len(after) == 1 and len(after[0]) == _AROUND:
+        # The line is longer than the read part: the match may be far in it.
+        start = max(0, spot.column - _BEFORE)
+        piece = os.pread(descriptor, _WIDTH + 1, spot.offset + start).split(b"\n")[0]
+        yield spot.number, True, (_CUT if start else "") + _shorten(piece, 0)
+        return
+    yield spot.number, True, _shorten(after[0], spot.column)
+    for index, line in enumerate(after[1 : around + 1], 1):
+        if index < len(after) - 1 or line:
+            yield spot.number + index, False, _shorten(line, 0)
+
+
+def _shorten(line: bytes, column: int) -> str:
+    line = line.removesuffix(b"\r")
+    if len(line) <= _WIDTH:
+        return line.decode(errors="replace")
+    start = max(0, min(column - _BEFORE, len(line) - _WIDTH))
+    text = line[start : start + _WIDTH].decode(errors="replace").strip("\ufffd")
+    return f"{_CUT if start else ''}{text}{_CUT if start + _WIDTH < len(line) else ''}"

@@ -14,7 +14,7 @@ from collections.abc import Generator, Sequence
 
 from ripieno.exceptions import ResourceFault
 from ripieno.storage.undo import NOWHERE, Cause, State, Step, UndoLog
-from ripieno.toolset.workspace.entries import explaining, look
+from ripieno.toolset.workspace.entries import explaining
 from ripieno.toolset.workspace.walk import Walk
 
 #: Locks of workspaces that have no journal to lock, by device and inode.
@@ -165,6 +165,5 @@ def _tidy(site: Site, operation: Operation) -> None:
 
 def discard(directory: int, name: str) -> None:
     """Deletes a temporary file, if it is there."""
-    if look(directory, name) is not None:
-        with contextlib.suppress(OSError):
-            os.unlink(name, dir_fd=directory)
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=directory)
