@@ -38,10 +38,7 @@ class ArgumentSchema:
     """A JSON Schema, stored frozen. Arguments are closed and always an object; results need not be."""
 
     arguments: bool
-
-    @property
-    def expected(self) -> str:
-        return "a JSON Schema"
+    expected: str = "a JSON Schema"
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         if not is_table(value):
@@ -53,19 +50,18 @@ class ArgumentSchema:
         _inspect(value, path, problems)
         if self.arguments and len(problems) == before and value.get("type") != "object":
             problems.add((*path, "type"), "arguments must be an object", 'Write: type = "object".')
-        if len(problems) == before:
-            self._compile(frozen, path, problems)
-        return INVALID if len(problems) > before else frozen
-
-    def _compile(self, value: Mapping[str, Any], path: Path, problems: Problems) -> None:
+        if len(problems) > before:
+            return INVALID
         try:
             if self.arguments:
-                Schema.of(value, closed=True)
+                Schema.of(frozen, closed=True)
             else:
-                Schema.of_results(value)
+                Schema.of_results(frozen)
         except SchemaInvalidity as invalidity:
             message = str(invalidity).removesuffix(f" (at {invalidity.pointer})")
             problems.add((*path, *_follow(invalidity.pointer, value)), message)
+            return INVALID
+        return frozen
 
     def schema(self) -> dict[str, Any]:
         any_schema = {"type": ["object", "boolean"]}
@@ -114,17 +110,13 @@ def _inspect_required(schema: Mapping[str, Any], path: Path, problems: Problems)
             "Name the required arguments in the table that has the properties.",
         )
     properties = schema.get("properties")
-    if not is_list(required) or not is_table(properties) or not _is_closed(schema):
+    open_ended = schema.get("additionalProperties") or not schema.keys().isdisjoint(_ELSEWHERE)
+    if not is_list(required) or not is_table(properties) or open_ended:
         return
     for index, name in enumerate(required):
         if isinstance(name, str) and name not in properties:
             at = (*path, "required", index)
             problems.add(at, f"{name!r} is required but is not a property", spelling(name, properties))
-
-
-def _is_closed(schema: Mapping[str, Any]) -> bool:
-    """Whether no other keyword can declare a property."""
-    return not schema.get("additionalProperties") and schema.keys().isdisjoint(_ELSEWHERE)
 
 
 def _follow(pointer: str, value: Any) -> Path:

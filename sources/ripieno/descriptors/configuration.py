@@ -230,7 +230,7 @@ def read_parts(
 ) -> tuple[frozendict[str, Any], tuple[Problem, ...]]:
     """The read keys of one file, table by table, and its problems. Raises nothing.
 
-    Inline ensembles are descriptors in ``["ensembles"]["inline"]``; paths begin at ``folder``.
+    Inline ensembles are descriptors in ``["ensembles"]["inline"]``; paths begin at ``folder``, except those with ``~``.
     """
     problems = Problems(source)
     parts = CONFIGURATION.read_parts(mapping, (), problems)
@@ -241,13 +241,17 @@ def read_parts(
             for index, item in enumerate(ensembles)
         )
         parts["ensembles"] = {"inline": tuple(one for one in inline if one is not None)}
-        _check_doubles(parts["ensembles"]["inline"], problems)
+        names = [one.name for one in parts["ensembles"]["inline"]]
+        for name in dict.fromkeys(one for one in names if names.count(one) > 1):
+            hint = "Rename one, or delete it."
+            problems.add(("ensembles",), f"there are two inline ensembles named {name!r}", hint)
     check_backoffs(parts.get("retry", EMPTY), ("retry",), problems)
     check_history(parts.get("history", EMPTY), ("history",), problems)
     check_gateway(parts.get("gateway", EMPTY), ("gateway",), problems)
     for name, agent in parts.get("agents", EMPTY).items():
         check_history(agent.get("history", EMPTY), ("agents", name, "history"), problems)
-    parts = change_paths(parts, lambda path: _beside(folder, path))
+    if folder is not None:
+        parts = change_paths(parts, lambda path: path if path.startswith("~") else posixpath.join(folder, path))
     return frozendict({name: _frozen(table) for name, table in parts.items()}), problems.finished()
 
 
@@ -304,12 +308,6 @@ def read_configuration(
     return (None if problems else combine((parts,))), problems
 
 
-def _check_doubles(inline: Sequence[EnsembleDescriptor], problems: Problems) -> None:
-    names = [one.name for one in inline]
-    for name in dict.fromkeys(one for one in names if names.count(one) > 1):
-        problems.add(("ensembles",), f"there are two inline ensembles named {name!r}", "Rename one, or delete it.")
-
-
 def change_paths(parts: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
     """The parts of a configuration with a function applied to each path in them."""
     changed = dict(parts)
@@ -320,13 +318,7 @@ def change_paths(parts: Mapping[str, Any], change: Callable[[str], str]) -> dict
     return changed
 
 
-def _beside(folder: str | None, path: str) -> str:
-    """A path resolved from a file's folder, unless it is absolute or begins with ~."""
-    return path if folder is None or path.startswith("~") else posixpath.join(folder, path)
-
-
 def _frozen(table: Any) -> Any:
-    """Read tables, frozen."""
     if is_table(table):
         frozen: frozendict[str, Any] = frozendict({name: _frozen(value) for name, value in table.items()})
         return frozen

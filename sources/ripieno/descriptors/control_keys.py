@@ -37,53 +37,35 @@ class CallPattern:
         return {"type": "string", "pattern": FORM}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Formats:
-    """The format of answers, as a table with the fields of ``Format``."""
-
-    expected: str = 'a table such as { kind = "json_object" } or { kind = "json_schema", schema = { … } }'
+class FormatTable(Table):
+    """The table of a format of answers."""
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        read = _FREE.read(value, path, problems)
-        if read is INVALID:
+        read = Table.read(self, value, path, problems)
+        if read is not INVALID and (read["kind"] == "json_schema") != ("schema" in read):
+            hint = 'Write kind = "json_schema" with a schema, or kind = "json_object" without one.'
+            problems.add(path, f"{subject(path)} has a schema if its kind is json_schema, and none otherwise", hint)
             return INVALID
-        try:
-            format_from(read)
-        except (TypeError, ValueError):
-            return refuse(self, value, path, problems)
         return read
 
-    def schema(self) -> dict[str, Any]:
-        members = {
-            "kind": {"enum": ["json_object", "json_schema"], "description": "Any JSON, or JSON that fits a schema."},
-            "name": {"type": "string", "description": "A name for the model."},
-            "description": {"type": "string", "description": "A description for the model."},
-            "schema": {"type": "object", "description": "The JSON Schema, for the kind json_schema."},
-            "strict": {"type": "boolean", "description": "Whether the provider follows the schema exactly."},
-        }
-        return {"type": "object", "properties": members, "required": ["kind"], "additionalProperties": False}
 
-
-_FREE = Free()
-_FORMAT_KINDS: Mapping[str, tuple[type, ...]] = {
-    "kind": (str,),
-    "name": (str,),
-    "description": (str,),
-    "schema": (Mapping,),
-    "strict": (bool,),
-}
-
-
-def format_from(table: Mapping[str, Any]) -> Format:
-    """The format of a table. Errors: ``TypeError`` and ``ValueError`` if the table is not a format."""
-    if table.get("kind") not in ("json_object", "json_schema"):
-        raise ValueError("The kind of a format is json_object or json_schema.")
-    for name, value in table.items():
-        if name not in _FORMAT_KINDS or not isinstance(value, _FORMAT_KINDS[name]):
-            raise TypeError(f"A format has no valid key {name}.")
-    return Format(**table)
-
-
+FORMAT = FormatTable(
+    "format",
+    "The required form of the text of an answer: JSON.",
+    (
+        Key(
+            "kind",
+            Text(choices=("json_object", "json_schema")),
+            "Any JSON, or JSON that fits a schema.",
+            example="json_object",
+            required=True,
+        ),
+        Key("name", Text(blank=True), "A name for the model.", example="place"),
+        Key("description", Text(blank=True), "A description for the model.", example="A city and its country"),
+        Key("schema", Free(), "The JSON Schema, for the kind json_schema.", example={"type": "object"}),
+        Key("strict", Flag(), "Whether the provider follows the schema exactly.", example=True),
+    ),
+)
 _PATTERNS = Several(CallPattern(), 'patterns such as "io.read_file", "git.*" or "io.move(path=docs/**)"')
 
 
@@ -101,7 +83,7 @@ CONTROL_KEYS: tuple[Key, ...] = Key.rows(
     ("allowed_tools", Several(Text(), "exposed names"), "Tools that may be called; all stay visible.", ["read_file"]),
     ("parallel", Flag(), "Whether one message may have several calls.", False),
     ("strict", Flag(), "Whether the provider enforces argument schemas.", True),
-    ("format", Formats(), "The required form of the text of an answer: JSON.", {"kind": "json_object"}),
+    ("format", FORMAT, FORMAT.documentation, {"kind": "json_object"}),
 )
 LIMIT_KEYS: tuple[Key, ...] = Key.rows(
     _LIMITS,
@@ -130,7 +112,7 @@ def make_controls(*layers: Mapping[str, Any]) -> Controls:
     """The controls of read tables; later ones win."""
     values = _merged(layers, CONTROLS)
     if "format" in values:
-        values["format"] = format_from(values["format"])
+        values["format"] = Format(**values["format"])
     return Controls(**values)
 
 

@@ -140,8 +140,8 @@ _OFFER = Key.rows(
     (
         "hosted",
         Named(
-            name=Text(pattern=r"[a-z][a-z0-9_.-]*(?::[A-Za-z0-9_.-]+)?", shape='a kind such as "code_interpreter"'),
-            kind=Text(pattern=r"[a-z][a-z0-9_-]*\.\S+", shape='an ensemble and a tool such as "io.read_file"'),
+            Text(pattern=r"[a-z][a-z0-9_.-]*(?::[A-Za-z0-9_.-]+)?", shape='a kind such as "code_interpreter"'),
+            Text(pattern=r"[a-z][a-z0-9_-]*\.\S+", shape='an ensemble and a tool such as "io.read_file"'),
         ),
         "Kinds of hosted tools, and the tool that runs here for each.",
         {"code_interpreter": "execution.python_exec"},

@@ -9,7 +9,7 @@ from ripieno.descriptors.reader.keys import Table
 from ripieno.ensembles import Connected, Origin, Surroundings
 from ripieno.exceptions import Problem
 
-_TABLE = Table(title="[invocable]", documentation="A tool that the application runs.", keys=())
+_TABLE = Table("[invocable]", "A tool that the application runs.", ())
 
 
 class ClientOrigin(Origin):

@@ -36,31 +36,31 @@ _OBJECT = Text(
     shape='a function such as "package.module:name" or "./tools.py:name"',
 )
 FUNCTION = Table(
-    title="[invocable]",
-    documentation="A Python function, called with the context and the arguments.",
-    keys=(
+    "[invocable]",
+    "A Python function, called with the context and the arguments.",
+    (
         Key(
-            name="function",
-            kind=_OBJECT,
-            documentation="The function. Default: the invoker's name in the ensemble's module.",
+            "function",
+            _OBJECT,
+            "The function. Default: the invoker's name in the ensemble's module.",
             example="package.module:name",
         ),
         Key(
-            name="preview",
-            kind=Text(pattern=rf"{_OBJECT.pattern}|{_NAME}", shape=f"{_OBJECT.shape}, or a name in the module"),
-            documentation="A function that returns what a call would change, for people, and changes nothing.",
+            "preview",
+            Text(pattern=rf"{_OBJECT.pattern}|{_NAME}", shape=f"{_OBJECT.shape}, or a name in the module"),
+            "A function that returns what a call would change, for people, and changes nothing.",
             example="package.module:foresee",
         ),
     ),
 )
 FACTORY = Table(
-    title="[connection]",
-    documentation="A connection opened by a Python function.",
-    keys=(
+    "[connection]",
+    "A connection opened by a Python function.",
+    (
         Key(
-            name="factory",
-            kind=_OBJECT,
-            documentation="A function of configuration and surroundings that returns an async context manager.",
+            "factory",
+            _OBJECT,
+            "A function of configuration and surroundings that returns an async context manager.",
             required=True,
             example="package.module:open",
         ),

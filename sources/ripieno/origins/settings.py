@@ -101,7 +101,7 @@ VARIABLE_TEXT = ParsedText(
     parse=_parse_variables,
     hint='Variables are "{env:NAME}"; write "{{" for a brace that is text.',
 )
-ENVIRONMENT = Named(name=VARIABLE_NAME, kind=TemplateText(variables=True), expected="a table of variables")
+ENVIRONMENT = Named(VARIABLE_NAME, TemplateText(variables=True), expected="a table of variables")
 
 
 def add_complaints(complaints: Iterable[Complaint], path: Path, problems: Problems) -> None:

@@ -93,21 +93,21 @@ def test_a_format_in_a_file(table: Any, form: Format) -> None:
 
 
 @pytest.mark.parametrize(
-    "table",
+    ("table", "message"),
     [
-        "json",
-        {},
-        {"kind": "yaml"},
-        {"kind": "json_schema"},
-        {"kind": "json_object", "schema": {}},
-        {"kind": "json_object", "strict": "yes"},
-        {"kind": "json_object", "shape": 1},
+        ("json", "format must be a table, not the string"),
+        ({}, "format lacks kind"),
+        ({"kind": "yaml"}, 'kind must be one of "json_object", "json_schema"'),
+        ({"kind": "json_schema"}, "format has a schema if its kind is json_schema"),
+        ({"kind": "json_object", "schema": {}}, "format has a schema if its kind is json_schema"),
+        ({"kind": "json_object", "strict": "yes"}, "strict must be true or false"),
+        ({"kind": "json_object", "shape": 1}, "format has no key shape"),
     ],
 )
-def test_what_is_no_format_in_a_file(table: Any) -> None:
+def test_what_is_no_format_in_a_file(table: Any, message: str) -> None:
     descriptor, found = read_configuration({"model": {"format": table}})
     assert descriptor is None
-    assert "format must be a table" in found[0].message
+    assert found[0].message.startswith(message)
 
 
 def test_how_many_calls_may_be_run_meanwhile() -> None:

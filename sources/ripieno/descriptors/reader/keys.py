@@ -100,14 +100,20 @@ class Table:
                 problems.add(path, f"a key must be a string, not {describe(name)}")
             elif not self.others or any(is_slip(name, known) for known in self.known):
                 unknown.append(name)
-                problems.add((*path, name), f"{self.title} has no key {dotted((name,))}", self._spelling(name))
+                hint = spelling(name, self.known)
+                if name in self.elsewhere:
+                    slip = any(is_slip(name, known) for known in self.known)
+                    hint = f"{name} belongs in {self.elsewhere[name]}.{f' {hint}' if slip else ''}"
+                problems.add((*path, name), f"{self.title} has no key {dotted((name,))}", hint)
         missing = [name for name in self.required if name not in value]
         if missing:
             # One misspelled key is one problem: the key that it resembles is not reported as missing.
             similar = {near for name in unknown for near in nearest(name, self.known)}
             for name in missing:
                 if name not in similar:
-                    problems.add(path, f"{self.title} lacks {name}", self._example(name))
+                    example = self.known[name].example
+                    hint = f"Example: {toml_line(name, example)}" if example is not UNSET else ""
+                    problems.add(path, f"{self.title} lacks {name}", hint)
         return read
 
     def rest(self, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,17 +125,6 @@ class Table:
         return any(
             one not in others and isinstance(one, str) and nearest(one, (*others, name), 1) == (name,) for one in value
         )
-
-    def _spelling(self, name: str) -> str:
-        place = self.elsewhere.get(name)
-        if place is None:
-            return spelling(name, self.known)
-        slip = any(is_slip(name, known) for known in self.known)
-        return f"{name} belongs in {place}.{f' {spelling(name, self.known)}' if slip else ''}"
-
-    def _example(self, name: str) -> str:
-        example = self.known[name].example
-        return f"Example: {toml_line(name, example)}" if example is not UNSET else ""
 
     def schema(self) -> dict[str, Any]:
         """The table as JSON Schema; editors show the descriptions."""

@@ -54,12 +54,11 @@ class ArgvTemplate:
         if not is_list(argv) or not argv:
             return None, (Complaint("argv must be a list that names a program and its arguments"),)
         complaints: list[Complaint] = []
-        elements = [_read_element(item, (index,), complaints) for index, item in enumerate(argv)]
+        read = (_read_element(item, (index,), complaints) for index, item in enumerate(argv))
+        elements = tuple(element for element in read if element is not None)
         if not complaints:
-            complaints.extend(_check_options([element for element in elements if element is not None]))
-        if complaints:
-            return None, tuple(complaints)
-        return cls(elements=tuple(element for element in elements if element is not None)), ()
+            complaints.extend(_check_options(elements))
+        return (None, tuple(complaints)) if complaints else (cls(elements=elements), ())
 
     @property
     def program(self) -> str:

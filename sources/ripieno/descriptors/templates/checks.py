@@ -56,24 +56,29 @@ class Declared:
         if name not in self.properties:
             if not self.open and name not in self.given:
                 near = nearest(name, self.properties)
-                hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else _known(self.properties)
+                known = (
+                    f"Known: {', '.join(sorted(self.properties))}."
+                    if self.properties
+                    else "This tool has no arguments."
+                )
+                hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else known
                 yield Complaint(f"{name!r} is not an argument", hint=hint, path=path)
             return
         if anything:
             return
+        schema = self.properties[name]
         if listed:
-            if not _may_be(self.properties[name], {"array"}):
+            if not _may_be(schema, {"array"}):
                 yield Complaint(f"{name!r} is not a list", hint=f'Write "{{{name}}}".', path=path)
-            elif not _may_be(_items_schema(self.properties[name]), _SCALARS):
+            elif not _may_be(schema.get("items") if is_table(schema) else None, _SCALARS):
                 yield Complaint(f"the items of {name!r} are neither strings nor numbers", path=path)
             return
-        if not _may_be(self.properties[name], _SCALARS):
-            advice = f'Write {{ each = "{name}" }} after "--".' if _may_be(self.properties[name], {"array"}) else None
-            message = f"{name!r} is a list or an object, not one value"
-            yield Complaint(message, hint=advice, path=path)
+        if not _may_be(schema, _SCALARS):
+            advice = f'Write {{ each = "{name}" }} after "--".' if _may_be(schema, {"array"}) else None
+            yield Complaint(f"{name!r} is a list or an object, not one value", hint=advice, path=path)
         elif name not in self.given and not self.open:
-            hint = f'Make it required, give it a default, or write {{ when = "{name}", argv = [...] }} in an argv.'
-            yield Complaint(f"{name!r} may be absent", hint=hint, path=path)
+            advice = f'Make it required, give it a default, or write {{ when = "{name}", argv = [...] }} in an argv.'
+            yield Complaint(f"{name!r} may be absent", hint=advice, path=path)
 
 
 def _may_be(schema: Any, types: Collection[str]) -> bool:
@@ -82,11 +87,3 @@ def _may_be(schema: Any, types: Collection[str]) -> bool:
     if is_list(declared):
         return any(one in types for one in declared)
     return declared is None or declared in types
-
-
-def _items_schema(schema: Any) -> Any:
-    return schema.get("items") if is_table(schema) else None
-
-
-def _known(names: Collection[str]) -> str:
-    return f"Known: {', '.join(sorted(names))}." if names else "This tool has no arguments."

@@ -8,7 +8,6 @@ from typing import Any
 
 from ripieno.exceptions import InputError, ValidationFault
 
-NO_VARIABLES: Mapping[str, str] = {}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 

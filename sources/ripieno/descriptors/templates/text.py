@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ripieno.descriptors.templates.checks import Complaint, Declared
-from ripieno.descriptors.templates.placeholders import NO_VARIABLES, Placeholder, read_place, refusal, unfit, value_of
+from ripieno.descriptors.templates.placeholders import Placeholder, read_place, refusal, unfit, value_of
+from ripieno.jsonvalues import EMPTY
 
 _TOKEN = re.compile(r"[^{}]+|\{\{|\}\}|\{[^{}]*\}|.", re.DOTALL)
 #: The value of a header: visible ASCII, spaces and tabs (RFC 9110, section 5.5, without the obsolete bytes).
@@ -64,7 +65,7 @@ class Template:
         places = (part for part in self.parts if isinstance(part, Placeholder))
         return tuple(dict.fromkeys(place.name for place in places if place.variable is variable))
 
-    def text(self, arguments: Mapping[str, Any], variables: Mapping[str, str] = NO_VARIABLES) -> str:
+    def text(self, arguments: Mapping[str, Any], variables: Mapping[str, str] = EMPTY) -> str:
         """Any text without NUL, for standard input or a variable in a process's environment."""
         return self._fill(arguments, variables, lambda _, value: value)
 
@@ -86,16 +87,16 @@ class Template:
 
     def segment(self, arguments: Mapping[str, Any]) -> str:
         """One segment of a URL's path, with values percent-encoded. Empty segments, ``.`` and ``..`` are refused."""
-        text = self._fill(arguments, NO_VARIABLES, lambda _, value: urllib.parse.quote(value, safe=""))
+        text = self._fill(arguments, EMPTY, lambda _, value: urllib.parse.quote(value, safe=""))
         if text in ("", ".", "..") and self.placeholders:
             raise refusal(self.placeholders[0], f"cannot be used in a path: the segment would be {text!r}")
         return text
 
-    def query(self, arguments: Mapping[str, Any], variables: Mapping[str, str] = NO_VARIABLES) -> str:
+    def query(self, arguments: Mapping[str, Any], variables: Mapping[str, str] = EMPTY) -> str:
         """One value of a URL's query, percent-encoded including the literal text."""
         return urllib.parse.quote(self.text(arguments, variables), safe="")
 
-    def header(self, arguments: Mapping[str, Any], variables: Mapping[str, str] = NO_VARIABLES) -> str:
+    def header(self, arguments: Mapping[str, Any], variables: Mapping[str, str] = EMPTY) -> str:
         """The value of one header: ASCII without control characters."""
 
         def check(place: Placeholder, value: str) -> str:

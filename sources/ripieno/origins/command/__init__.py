@@ -46,57 +46,51 @@ from ripieno.sandbox import ProcessLimits
 #: Bytes of a result reserved for the line about omitted output.
 _MARK = 64
 PROGRAM = Table(
-    title="[invocable]",
-    documentation="A program, run without a shell.",
-    keys=(
+    "[invocable]",
+    "A program, run without a shell.",
+    (
         Key(
-            name="argv",
-            kind=Argv(),
-            documentation="The program and its arguments; {name} is replaced by an argument. A table with when and "
+            "argv",
+            Argv(),
+            "The program and its arguments; {name} is replaced by an argument. A table with when and "
             "argv adds its argv if the argument is given and not false; one with each adds an element per item.",
             required=True,
             example=["rg", {"when": "ignore_case", "argv": ["-i"]}, "--", "{pattern}", {"each": "paths"}],
         ),
         Key(
-            name="directory",
-            kind=FOLDER,
-            documentation="The folder that it runs in, beneath the workspace. Default: the workspace itself.",
+            "directory",
+            FOLDER,
+            "The folder that it runs in, beneath the workspace. Default: the workspace itself.",
             example="documents",
         ),
         Key(
-            name="environment",
-            kind=ENVIRONMENT,
-            documentation="Environment variables in addition to PATH, LANG, TZ, TMPDIR and HOME.",
+            "environment",
+            ENVIRONMENT,
+            "Environment variables in addition to PATH, LANG, TZ, TMPDIR and HOME.",
             example={"TOKEN": "{env:TOKEN}"},
         ),
-        Key(name="stdin", kind=TemplateText(), documentation="Its standard input.", example="{text}"),
+        Key("stdin", TemplateText(), "Its standard input.", example="{text}"),
         Key(
-            name="success",
-            kind=Several(item=Number(whole=True, minimum=0, maximum=255), items="exit codes", once=True),
-            documentation="Exit codes that mean success.",
-            default=(0,),
-            example=[0, 1],
+            "success",
+            Several(Number(whole=True, minimum=0, maximum=255), "exit codes", once=True),
+            "Exit codes that mean success.",
+            (0,),
+            [0, 1],
+        ),
+        Key("network", Flag(), "Whether it may use the network when it is confined.", False, True),
+        Key(
+            "confined",
+            Flag(),
+            "Whether it is confined like bundled tools; otherwise it has all rights of this program.",
+            False,
+            True,
         ),
         Key(
-            name="network",
-            kind=Flag(),
-            documentation="Whether it may use the network when it is confined.",
-            default=False,
-            example=True,
-        ),
-        Key(
-            name="confined",
-            kind=Flag(),
-            documentation="Whether it is confined like bundled tools; otherwise it has all rights of this program.",
-            default=False,
-            example=True,
-        ),
-        Key(
-            name="project",
-            kind=Flag(),
-            documentation="Whether the project's own program, as in .venv/bin, comes first. Requires confined.",
-            default=False,
-            example=True,
+            "project",
+            Flag(),
+            "Whether the project's own program, as in .venv/bin, comes first. Requires confined.",
+            False,
+            True,
         ),
     ),
 )

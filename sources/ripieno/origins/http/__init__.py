@@ -34,43 +34,37 @@ from ripieno.storage.redaction import Redactor
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,128}", shape="the name of a header")
 _QUERY_NAME = Text(pattern=r"[^\x00-\x1f\x7f]{1,128}", shape="a name")
 REQUEST = Table(
-    title="[invocable]",
-    documentation="An HTTP request. {name} is replaced by an argument.",
-    keys=(
-        Key(name="method", kind=Text(choices=METHODS), documentation="The method.", default="GET", example="POST"),
+    "[invocable]",
+    "An HTTP request. {name} is replaced by an argument.",
+    (
+        Key("method", Text(choices=METHODS), "The method.", "GET", "POST"),
         Key(
-            name="url",
-            kind=URL_TEXT,
-            documentation="Scheme, host and path; an argument fills one segment of the path.",
+            "url",
+            URL_TEXT,
+            "Scheme, host and path; an argument fills one segment of the path.",
             required=True,
             example="https://api.example.org/v1/{city}",
         ),
         Key(
-            name="query",
-            kind=Named(name=_QUERY_NAME, kind=TemplateText(variables=True), expected="a table of values"),
-            documentation="Query parameters; one whose argument is absent is left out.",
+            "query",
+            Named(_QUERY_NAME, TemplateText(variables=True), expected="a table of values"),
+            "Query parameters; one whose argument is absent is left out.",
             example={"units": "{units}"},
         ),
         Key(
-            name="headers",
-            kind=Named(name=_HEADER_NAME, kind=TemplateText(variables=True), expected="a table of headers"),
-            documentation="Headers; one whose argument is absent is left out.",
+            "headers",
+            Named(_HEADER_NAME, TemplateText(variables=True), expected="a table of headers"),
+            "Headers; one whose argument is absent is left out.",
             example={"Authorization": "Bearer {env:TOKEN}"},
         ),
-        Key(name="body", kind=TemplateText(), documentation="The body, as text.", example="{text}"),
+        Key("body", TemplateText(), "The body, as text.", example="{text}"),
         Key(
-            name="json",
-            kind=AnyJson(),
-            documentation="The body, as JSON. A string that is only {name} becomes the argument, or is left out.",
+            "json",
+            AnyJson(),
+            "The body, as JSON. A string that is only {name} becomes the argument, or is left out.",
             example={"city": "{city}"},
         ),
-        Key(
-            name="local",
-            kind=Flag(),
-            documentation="Whether the host's name may resolve to this machine or a private network.",
-            default=False,
-            example=True,
-        ),
+        Key("local", Flag(), "Whether the host's name may resolve to this machine or a private network.", False, True),
     ),
 )
 

@@ -31,45 +31,40 @@ Grant = Literal["client_credentials", "authorization_code"]
 _AT = ("connection", "oauth")
 
 OAUTH = Table(
-    title="[connection.oauth]",
-    documentation="The way to a token for the URL: credentials of this program, or a person's sign-in.",
-    keys=(
+    "[connection.oauth]",
+    "The way to a token for the URL: credentials of this program, or a person's sign-in.",
+    (
         Key(
-            name="grant",
-            kind=Text(choices=("client_credentials", "authorization_code")),
-            documentation="client_credentials exchanges this program's credentials and is the default with "
+            "grant",
+            Text(choices=("client_credentials", "authorization_code")),
+            "client_credentials exchanges this program's credentials and is the default with "
             "client_secret; authorization_code lets a person sign in with: ripieno login NAME.",
             example="authorization_code",
         ),
         Key(
-            name="client_id",
-            kind=Text(),
-            documentation="The registered client ID. A sign-in needs it only if this program is already registered.",
+            "client_id",
+            Text(),
+            "The registered client ID. A sign-in needs it only if this program is already registered.",
             example="ripieno",
         ),
+        Key("client_secret", _VARIABLE, "The client secret.", example="{env:CLIENT_SECRET}"),
         Key(
-            name="client_secret",
-            kind=_VARIABLE,
-            documentation="The client secret.",
-            example="{env:CLIENT_SECRET}",
-        ),
-        Key(
-            name="issuer",
-            kind=Url(),
-            documentation="The authorization server that issued them, the only one that receives them.",
+            "issuer",
+            Url(),
+            "The authorization server that issued them, the only one that receives them.",
             example="https://login.example.org",
         ),
-        Key(name="scope", kind=Text(), documentation="The scopes to request, separated by spaces.", example="read"),
+        Key("scope", Text(), "The scopes to request, separated by spaces.", example="read"),
         Key(
-            name="client_metadata_url",
-            kind=Url(),
-            documentation="The https URL of this client's metadata document, for servers that accept it as client_id.",
+            "client_metadata_url",
+            Url(),
+            "The https URL of this client's metadata document, for servers that accept it as client_id.",
             example="https://example.org/oauth/client.json",
         ),
         Key(
-            name="redirect_port",
-            kind=Number(whole=True, minimum=1, maximum=65535),
-            documentation="The registered local port to which a sign-in returns. Default: any free port. The address "
+            "redirect_port",
+            Number(whole=True, minimum=1, maximum=65535),
+            "The registered local port to which a sign-in returns. Default: any free port. The address "
             "is http://127.0.0.1:PORT/callback.",
             example=8765,
         ),
@@ -145,47 +140,47 @@ _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", shape="the name of a
 
 
 CONNECTION = Table(
-    title="[connection]",
-    documentation="A server of the Model Context Protocol.",
-    keys=(
+    "[connection]",
+    "A server of the Model Context Protocol.",
+    (
         Key(
-            name="transport",
-            kind=Text(choices=("stdio", "http", "sse")),
-            documentation="stdio for a command, http for a URL, sse for the URL of an old server.",
+            "transport",
+            Text(choices=("stdio", "http", "sse")),
+            "stdio for a command, http for a URL, sse for the URL of an old server.",
             example="http",
         ),
         Key(
-            name="command",
-            kind=Several(item=Text(blank=True), items="strings: a program and its arguments"),
-            documentation="The program that starts it, with its arguments; without a shell and without templates.",
+            "command",
+            Several(Text(blank=True), "strings: a program and its arguments"),
+            "The program that starts it, with its arguments; without a shell and without templates.",
             example=["python", "-m", "mcp_server_time"],
         ),
         Key(
-            name="environment",
-            kind=Named(name=VARIABLE_NAME, kind=_VARIABLE, expected="a table of variables"),
-            documentation="Environment variables in addition to PATH, LANG, TZ, TMPDIR and HOME.",
+            "environment",
+            Named(VARIABLE_NAME, _VARIABLE, expected="a table of variables"),
+            "Environment variables in addition to PATH, LANG, TZ, TMPDIR and HOME.",
             example={"TOKEN": "{env:TIME_TOKEN}"},
         ),
         Key(
-            name="directory",
-            kind=Text(pattern=r"[^\x00-\x1f]+", shape="a path of a folder"),
-            documentation="The folder that it runs in, relative to the workspace. Default: the workspace.",
+            "directory",
+            Text(pattern=r"[^\x00-\x1f]+", shape="a path of a folder"),
+            "The folder that it runs in, relative to the workspace. Default: the workspace.",
             example="/srv/server",
         ),
-        Key(name="url", kind=Url(), documentation="The URL of the server.", example="https://example.org/mcp"),
+        Key("url", Url(), "The URL of the server.", example="https://example.org/mcp"),
         Key(
-            name="headers",
-            kind=Named(name=_HEADER_NAME, kind=_VARIABLE, expected="a table of headers"),
-            documentation="Headers of every request.",
+            "headers",
+            Named(_HEADER_NAME, _VARIABLE, expected="a table of headers"),
+            "Headers of every request.",
             example={"Authorization": "Bearer {env:TIME_TOKEN}"},
         ),
-        Key(name="oauth", kind=OAUTH, documentation="The way to a token for the URL, if it requires one."),
+        Key("oauth", OAUTH, "The way to a token for the URL, if it requires one."),
         Key(
-            name="timeout",
-            kind=Number(above=0, maximum=_LONGEST, unit="seconds"),
-            documentation="Seconds in which it must start and list its tools.",
-            default=25,
-            example=10,
+            "timeout",
+            Number(above=0, maximum=_LONGEST, unit="seconds"),
+            "Seconds in which it must start and list its tools.",
+            25,
+            10,
         ),
     ),
 )
