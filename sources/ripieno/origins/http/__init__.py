@@ -124,16 +124,12 @@ def _read(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problem
         add_complaints(call.body.check(schema, given), (*path, "body"), problems)
     if call.json is not None:
         add_complaints(call.json.check(schema, given), (*path, "json"), problems)
-    _check_body(call, path, problems)
-    return call
-
-
-def _check_body(call: HttpCall, path: Path, problems: Problems) -> None:
     if call.body is not None and call.json is not None:
         problems.add((*path, "json"), "a request has one body, but body and json are both set", "Delete one of them.")
     elif call.method in ("GET", "HEAD") and (call.body is not None or call.json is not None):
         key = "body" if call.body is not None else "json"
         problems.add((*path, key), f"a {call.method} has no body", 'Write method = "POST", or use query.')
+    return call
 
 
 class HttpOrigin(Origin):
@@ -150,19 +146,15 @@ class HttpOrigin(Origin):
         def bind(invoker: InvokerDescriptor) -> Caller:
             call = read_invocable(descriptor, invoker, _read)
             require_variables(descriptor.name, call.templates, surroundings)
-            _check_variables(descriptor.name, call, surroundings)
+            for name in dict.fromkeys(name for template in call.headers.values() for name in template.variables):
+                # A value that no header can hold is reported before the first call.
+                try:
+                    Template.parse(f"{{env:{name}}}", variables=True).header({}, surroundings.secrets)
+                except InputError as error:
+                    raise ConnectionFailure(descriptor.name, str(error)) from None
             return Caller(call, surroundings.secrets)
 
         yield Connected(bind=bind)
-
-
-def _check_variables(ensemble: str, call: HttpCall, surroundings: Surroundings) -> None:
-    """Errors: ``ConnectionFailure`` for a variable that no header can hold, before the first call."""
-    for name in dict.fromkeys(name for template in call.headers.values() for name in template.variables):
-        try:
-            Template.parse(f"{{env:{name}}}", variables=True).header({}, surroundings.secrets)
-        except InputError as error:
-            raise ConnectionFailure(ensemble, str(error)) from None
 
 
 class Caller:

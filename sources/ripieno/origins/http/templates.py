@@ -49,7 +49,11 @@ class UrlTemplate:
             raise InputError(f"{base.host} is {why}; it is never contacted")
         segments = tuple(Template.parse(segment) for segment in match[2].split("/")[1:])
         for segment in segments:
-            _check_segment(segment)
+            for part in segment.parts:
+                if isinstance(part, str) and _LITERAL.fullmatch(part) is None:
+                    raise InputError(f"{part[:80]!r} must be percent-encoded in a path, such as %20 for a space")
+            if segment.literal is not None and _climbs(segment.literal):
+                raise InputError(f"the segment {segment.literal[:80]!r} is relative: write the resolved path")
         return cls(base=base, segments=segments)
 
     def check(self, schema: Mapping[str, Any], given: Collection[str] = ()) -> tuple[Complaint, ...]:
@@ -63,14 +67,6 @@ class UrlTemplate:
             return parse_url(f"{self.base.origin}{path}")
         except InputError as error:
             raise ValidationFault(f"The request was not sent: {error}.", code="invalid_value") from None
-
-
-def _check_segment(segment: Template) -> None:
-    for part in segment.parts:
-        if isinstance(part, str) and _LITERAL.fullmatch(part) is None:
-            raise InputError(f"{part[:80]!r} must be percent-encoded in a path, such as %20 for a space")
-    if segment.literal is not None and _climbs(segment.literal):
-        raise InputError(f"the segment {segment.literal[:80]!r} is relative: write the resolved path")
 
 
 def _fill_segment(segment: Template, arguments: Mapping[str, Any]) -> str:
@@ -87,11 +83,11 @@ def _fill_segment(segment: Template, arguments: Mapping[str, Any]) -> str:
 
 def _climbs(segment: str) -> bool:
     """Whether a server that decodes a segment, even repeatedly, could find ``.`` or ``..`` in it."""
-    for _ in range(_DECODINGS):
-        if any(one in (".", "..") for one in re.split(r"[/\\]", segment)):
+    for _ in range(1 + _DECODINGS):
+        if not {".", ".."}.isdisjoint(re.split(r"[/\\]", segment)):
             return True
         segment = urllib.parse.unquote(segment)
-    return any(one in (".", "..") for one in re.split(r"[/\\]", segment))
+    return False
 
 
 #: A URL with placeholders in its path.

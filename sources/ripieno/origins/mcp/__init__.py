@@ -77,7 +77,7 @@ async def connect(
                 connected = await stack.enter_async_context(session)
         except Exception as error:
             failure = await _explain(peer, error, settings)
-            raise ConnectionFailure(descriptor.name, failure, hint=_advise(peer, settings)) from error
+            raise ConnectionFailure(descriptor.name, failure, hint=peer.advice) from error
         async with while_connected(peer.lost()):
             try:
                 yield connected
@@ -144,15 +144,6 @@ async def _explain(peer: Peer, error: Exception, settings: ServerSettings) -> st
     # The last line of a pydantic message is an address.
     what = " ".join(clean(reason(error))[0].partition("\n    For further information")[0].split())
     return await peer.explain(None if peer.ended.is_set() else f"could not be understood: {what[:_SHOWN]}")
-
-
-def _advise(peer: Peer, settings: ServerSettings) -> str:
-    """The next step where a person has to sign in, or could."""
-    if settings.command is not None:
-        return ""
-    from ripieno.origins.mcp.transports.http import Remote
-
-    return peer.advice if isinstance(peer, Remote) else ""
 
 
 ORIGIN = McpOrigin()

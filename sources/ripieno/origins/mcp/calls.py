@@ -8,7 +8,7 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import mcp_types as wire
@@ -67,16 +67,6 @@ async def elicit(context: Context, parameters: wire.ElicitRequestParams) -> wire
     return wire.ElicitResult(action="accept", content=thaw(values))
 
 
-async def respond(context: Context, requests: wire.InputRequests) -> wire.InputResponses | None:
-    """The answers to all requests in a modern-era result, one after the other; None if one is refused."""
-    responses: wire.InputResponses = {}
-    for key, request in requests.items():
-        if not isinstance(request, wire.ElicitRequest):
-            return None
-        responses[key] = await elicit(context, request.params)
-    return responses
-
-
 #: Rounds of questions in one call.
 ROUNDS = 6
 #: Seconds before a deferred call is repeated.
@@ -130,17 +120,20 @@ def make_invocable(tool: str) -> Invocable:
 async def _answered(
     context: Context, parameters: wire.CallToolRequestParams, result: wire.InputRequiredResult
 ) -> wire.CallToolRequestParams:
-    """The same call with the answers. Errors: ``ExecutionFault`` for unanswerable requests."""
-    responses = None
-    if result.input_requests:
-        responses = await respond(context, result.input_requests)
-        if responses is None:
+    """The same call with the answers to all requests of a modern-era result, one after the other.
+
+    Errors: ``ExecutionFault`` for unanswerable requests.
+    """
+    responses: wire.InputResponses = {}
+    for key, request in (result.input_requests or {}).items():
+        if not isinstance(request, wire.ElicitRequest):
             raise ExecutionFault("The tool asks for input that is not available here.", code="input_required")
-    elif result.request_state is None:
-        raise ExecutionFault("The tool asks for input without a request.", code="input_required")
-    else:
+        responses[key] = await elicit(context, request.params)
+    if not responses:
+        if result.request_state is None:
+            raise ExecutionFault("The tool asks for input without a request.", code="input_required")
         await asyncio.sleep(PAUSE)  # It only wants a repetition.
-    return parameters.model_copy(update={"input_responses": responses, "request_state": result.request_state})
+    return parameters.model_copy(update={"input_responses": responses or None, "request_state": result.request_state})
 
 
 async def _failed(context: Context, peer: Peer, tool: str, error: MCPError) -> ToolFault:
@@ -207,18 +200,14 @@ def _value(context: Context, result: wire.CallToolResult) -> Any:
     if only_texts and (not texts or (len(texts) == 1 and _same(texts[0], structured))):
         # Execution validates it and attaches it to the fault.
         return structured
-    _check_structure(context, structured, texts)
-    if _wraps(structured, result):
-        return contents
-    return [*contents, TextualContent(text=encoded, mime_type="application/json")]
-
-
-def _check_structure(context: Context, structured: Any, texts: Sequence[str]) -> None:
     schema = context.invoker.results
     problems = schema.validate(structured) if schema is not None and is_table(structured) else ()
     if problems:
         message = f"The result does not match the schema of its tool: {problems[0].message}"
         raise ExecutionFault(_shown(context, message, *texts), code="result_invalid")
+    if _wraps(structured, result):
+        return contents
+    return [*contents, TextualContent(text=encoded, mime_type="application/json")]
 
 
 def _wraps(structured: Any, result: wire.CallToolResult) -> bool:
@@ -228,12 +217,9 @@ def _wraps(structured: Any, result: wire.CallToolResult) -> bool:
     (value,) = structured.values()
     blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
     items = value if is_list(value) else [value]
-    return items == blocks or (
-        len(items) == len(blocks)
-        and all(
-            block["type"] == "text" and (block["text"] == item or _same(block["text"], item))
-            for block, item in zip(blocks, items, strict=True)
-        )
+    return len(items) == len(blocks) and all(
+        block == item or (block["type"] == "text" and (block["text"] == item or _same(block["text"], item)))
+        for block, item in zip(blocks, items, strict=True)
     )
 
 
@@ -264,9 +250,6 @@ def _media(encoded: str, mime_type: str) -> Content:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         return TextualContent(text=f"[{clean(mime_type)[0]} left out: it is not base64]")
-    kind = mime_type.partition("/")[0]
-    if kind == "image":
-        return ImageContent(data=data, mime_type=mime_type)
-    if kind == "audio":
-        return AudioContent(data=data, mime_type=mime_type)
-    return DocumentContent(data=data, mime_type=mime_type)
+    kinds: dict[str, type[ImageContent | AudioContent | DocumentContent]]
+    kinds = {"image": ImageContent, "audio": AudioContent}
+    return kinds.get(mime_type.partition("/")[0], DocumentContent)(data=data, mime_type=mime_type)

@@ -72,7 +72,11 @@ class Catalogue:
                 break
         else:
             self._report(f"The server lists its tools on more than {PAGES} pages; the others are left out.")
-        self._check_overrides(found)
+        # An override without a tool may leave another tool less safe than the operator thinks.
+        for name in (one for one in self._descriptor.overrides if one not in found):
+            near = nearest(name, found)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            self._report(f"[overrides.{name}] has no effect: the server offers no such tool.{hint}")
         return tuple(found.values())
 
     def screen(self, result: dict[str, Any]) -> dict[str, Any]:
@@ -84,15 +88,14 @@ class Catalogue:
         if len(tools) > TOOLS:
             self._report(_MANY)
         for tool in tools[:TOOLS]:
-            reason = self._invalid(result, tool)
+            usable, reason = tool, self._invalid(result, tool)
             if reason is not None and is_table(tool) and tool.get("outputSchema") is not None:
-                without = {name: value for name, value in tool.items() if name != "outputSchema"}
-                if self._invalid(result, without) is None:
-                    self._report("The results of the tool are not checked: their schema is invalid.", without)
-                    kept.append(without)
-                    continue
+                usable = {name: value for name, value in tool.items() if name != "outputSchema"}
+                if self._invalid(result, usable) is None:
+                    self._report("The results of the tool are not checked: their schema is invalid.", usable)
+                    reason = None
             if reason is None:
-                kept.append(tool)
+                kept.append(usable)
             else:
                 self._leave_out(tool, f"the protocol does not allow its definition ({reason})")
         return {**result, "tools": kept}
@@ -142,14 +145,6 @@ class Catalogue:
             details=freeze(_details(tool)),
         )
 
-    def _check_overrides(self, found: Mapping[str, InvokerDescriptor]) -> None:
-        """Reports overrides without a tool: one may be less safe than the operator thinks."""
-        for name in self._descriptor.overrides:
-            if name not in found:
-                near = nearest(name, found)
-                hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-                self._report(f"[overrides.{name}] has no effect: the server offers no such tool.{hint}")
-
     def _leave_out(self, tool: object, reason: str) -> None:
         name = tool.get("name") if is_table(tool) else None
         if isinstance(name, str):
@@ -162,11 +157,10 @@ class Catalogue:
             return
         if self._alerts == ALERTS:
             message, tool = "Further problems with the tools of the server are not reported.", None
-        name = tool.get("name") if is_table(tool) else None
-        shown = None
+        name, shown = tool.get("name") if is_table(tool) else None, self.ensemble
         if isinstance(name, str):
-            shown = f"{self._descriptor.name}.{clean(name)[0][:128]}"
-        alert = Alert(message=message, tool=shown or self._descriptor.name)
+            shown = f"{shown}.{clean(name)[0][:128]}"
+        alert = Alert(message=message, tool=shown)
         # A server may announce changes repeatedly, with most tools unchanged.
         if alert not in self._known:
             if len(self._known) < TOOLS:

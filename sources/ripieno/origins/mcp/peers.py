@@ -32,6 +32,11 @@ class Peer(abc.ABC):
         """The server's location, for messages: ``Its command: …``."""
 
     @property
+    def advice(self) -> str:
+        """The next step where a person has to sign in, or could; else empty."""
+        return ""
+
+    @property
     def complaints(self) -> str:
         """The server's error output, cleaned."""
         return ""

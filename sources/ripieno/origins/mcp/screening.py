@@ -89,7 +89,7 @@ def _without_urls(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def _enormous(parameters: dict[str, Any] | None) -> bool:
     """Whether a progress number is too large for a float, which would end the SDK's session (measured)."""
-    numbers = [] if parameters is None else [parameters.get("progress"), parameters.get("total")]
+    numbers = map((parameters or {}).get, ("progress", "total"))
     return any(isinstance(number, int) and number.bit_length() > _BITS for number in numbers)
 
 

@@ -91,7 +91,10 @@ def parse_url(text: str) -> Url:
     scheme, authority, path, query = match[1].lower(), match[2], match[3], match[4]
     if "@" in authority:
         raise InputError("the URL contains a user or a password: send it in a header instead")
-    host, port = _parse_authority(authority, PORTS[scheme])
+    place = _AUTHORITY.fullmatch(authority)
+    if place is None:
+        raise InputError(f"{authority[:80]!r} is not a host, or host and port")
+    host, port = parse_host(place[1]), PORTS[scheme] if place[2] is None else parse_port(place[2])
     for name, part, pattern in (("path", path, _PATH), ("query", query or "", _QUERY)):
         if pattern.fullmatch(part) is None:
             raise InputError(
@@ -131,10 +134,3 @@ def parse_port(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,4}", text) or int(text) > 65535:
         raise InputError(f"{text[:20]!r} is not a port from 1 to 65535")
     return int(text)
-
-
-def _parse_authority(text: str, default: int) -> tuple[Host, int]:
-    match = _AUTHORITY.fullmatch(text)
-    if match is None:
-        raise InputError(f"{text[:80]!r} is not a host, or host and port")
-    return parse_host(match[1]), default if match[2] is None else parse_port(match[2])

@@ -88,22 +88,18 @@ class Remote(Peer):
 
     @property
     def advice(self) -> str:
-        """The next step where a person has to sign in, or could; else empty."""
         login = f"ripieno login {self.ensemble}"
         if self.sign_in:
             return f"Run: {login}"
-        if self.unauthorized and self._credentials is None:
-            key = 'headers = { Authorization = "Bearer {env:NAME}" }'
-            advice = (
-                "It does not accept the Authorization set under headers: check whether it is still valid."
-                if self._identified
-                else f"If it requires a key: set {key} under [connection], and the variable."
-            )
-            if self.challenged and not self._identified:
-                oauth = 'oauth = { grant = "authorization_code" }'
-                advice += f"\nIf it requires a sign-in: set {oauth} under [connection], and run: {login}"
-            return advice
-        return ""
+        if not self.unauthorized or self._credentials is not None:
+            return ""
+        if self._identified:
+            return "It does not accept the Authorization set under headers: check whether it is still valid."
+        key = 'headers = { Authorization = "Bearer {env:NAME}" }'
+        advice = f"If it requires a key: set {key} under [connection], and the variable."
+        oauth = 'oauth = { grant = "authorization_code" }'
+        sign_in = f"\nIf it requires a sign-in: set {oauth} under [connection], and run: {login}"
+        return advice + sign_in if self.challenged else advice
 
     def transport(self) -> AbstractAsyncContextManager[Any]:
         client = self.client
