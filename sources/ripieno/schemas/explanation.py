@@ -63,8 +63,7 @@ class _Explanation:
             yield problem
         if (node, place) not in self._seen:
             expected = expectation(node)
-            advice = f" Expected: {expected}." if expected else ""
-            problem = problem_of("invalid_value", place, f"does not fit its schema.{advice}", expected)
+            problem = problem_of("invalid_value", place, f"does not fit its schema.{_expected(expected)}", expected)
             self._seen[node, place] = problem
             yield problem
 
@@ -125,7 +124,11 @@ class _Explanation:
         def likeness(node: Node) -> tuple[int, int]:
             properties = {str(key): below for keyword, key, below in _followed(node).edges if keyword == "properties"}
             given = {key: below for key, below in properties.items() if key in value}
-            fixed = [self._subschemas.fits(below, value[key]) for key, below in given.items() if _is_fixed(below)]
+            fixed = [
+                self._subschemas.fits(below, value[key])
+                for key, below in given.items()
+                if is_table(below.schema) and ("const" in below.schema or "enum" in below.schema)
+            ]
             return sum(fixed) - fixed.count(False), len(given)
 
         scores = [likeness(node) for node in nodes]
@@ -151,8 +154,8 @@ def _described(kind: jsonschema_rs.ValidationErrorKind, node: Node, value: Any, 
     if kind.name == "required":
         name = str(details["property"])
         expected = next((expectation(below) for _, key, below in node.edges if key == name), "")
-        advice = f" Expected: {expected}." if expected else ""
-        return problem_of("missing_required", beneath(place, name), f"is required but missing.{advice}", expected)
+        predicate = f"is required but missing.{_expected(expected)}"
+        return problem_of("missing_required", beneath(place, name), predicate, expected)
     if kind.name == "type":
         expected = " or ".join(types_of(node.schema)) if "enum" in node.schema else expectation(node)
         return problem_of(
@@ -167,6 +170,10 @@ def _described(kind: jsonschema_rs.ValidationErrorKind, node: Node, value: Any, 
     expected = constraint(kind.name, node.schema.get(kind.name))
     predicate = f"must be {expected}, not {quoted(value)}." if expected else "does not fit its schema."
     return problem_of("invalid_value", place, predicate, expected)
+
+
+def _expected(expected: str) -> str:
+    return f" Expected: {expected}." if expected else ""
 
 
 def _unknown(node: Node, name: str, place: str) -> SchemaProblem:
@@ -191,7 +198,3 @@ def _admits(node: Node, kind: str) -> bool:
     schema = _followed(node).schema
     types = types_of(schema) if is_table(schema) else ()
     return schema is not False and (not types or kind in types or (kind == "integer" and "number" in types))
-
-
-def _is_fixed(node: Node) -> bool:
-    return is_table(node.schema) and ("const" in node.schema or "enum" in node.schema)

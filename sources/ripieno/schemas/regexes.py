@@ -8,7 +8,7 @@ nothing matches.
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 import jsonschema_rs
 
@@ -67,13 +67,12 @@ def rate(pattern: str) -> int:
     return tier[2] if tier else 0
 
 
-def options_for(patterns: Iterable[tuple[str, str]]) -> Options:
-    """The engine for pairs of pattern and JSON pointer. Errors: ``SchemaInvalidity`` if one is broken or too large."""
+def options_for(patterns: Mapping[str, str]) -> Options:
+    """The engine for patterns with their JSON pointers. Errors: ``SchemaInvalidity`` if one is broken or too large."""
     largest, total, backtracks = _TIERS[0][0], 0, False
-    distinct = dict(patterns)
-    if len(distinct) > MAX_PATTERNS:
+    if len(patterns) > MAX_PATTERNS:
         raise SchemaInvalidity(f"The schema has more than {MAX_PATTERNS} regular expressions.")
-    for pattern, pointer in distinct.items():
+    for pattern, pointer in patterns.items():
         tier = _tier(pattern)
         if tier is None:
             raise SchemaInvalidity(

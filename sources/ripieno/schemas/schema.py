@@ -25,11 +25,16 @@ def plan_of(graph: Graph) -> Plan:
     plans: dict[Node, Plan] = {graph.root: {}}
     waiting = [graph.root]
     for node in waiting:
-        for name, below in _properties(node):
-            if below not in plans:
-                plans[below] = {}
-                waiting.append(below)
-            plans[node].setdefault(name, (_default(below), plans[below]))
+        for one in _all(node):
+            for keyword, key, below in one.edges:
+                if keyword != "properties":
+                    continue
+                if below not in plans:
+                    plans[below] = {}
+                    waiting.append(below)
+                schemas = (part.schema for part in _all(below) if is_table(part.schema))
+                defaults = tuple(schema["default"] for schema in schemas if "default" in schema)
+                plans[node].setdefault(str(key), (defaults[:1], plans[below]))
     return plans[graph.root]
 
 
@@ -50,17 +55,6 @@ def _all(node: Node) -> Iterator[Node]:
     yield node
     for below in node.follow("$ref", "allOf"):
         yield from _all(below)
-
-
-def _properties(node: Node) -> Iterator[tuple[str, Node]]:
-    for one in _all(node):
-        yield from ((str(key), below) for keyword, key, below in one.edges if keyword == "properties")
-
-
-def _default(node: Node) -> tuple[Any, ...]:
-    return next(
-        ((one.schema["default"],) for one in _all(node) if is_table(one.schema) and "default" in one.schema), ()
-    )
 
 
 _MAX_LEVELS = 32
@@ -236,11 +230,9 @@ class Schema:
         whole: dict[str, Any] = dict(self.mapping)
         if is_table(properties := whole.get("properties")):
             whole["properties"] = {name: one for name, one in properties.items() if name not in hidden}
-        required = [name for name in self.required if name not in hidden]
-        if required:
-            whole["required"] = required
-        else:
-            whole.pop("required", None)
+        whole["required"] = [name for name in self.required if name not in hidden]
+        if not whole["required"]:
+            del whole["required"]
         return self._made(whole, self._purpose)
 
 

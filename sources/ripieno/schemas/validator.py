@@ -1,6 +1,6 @@
 """The validator: jsonschema-rs, without fetching and without format assertions. Importing it takes 25 ms."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn
 from urllib.parse import quote
 
@@ -52,17 +52,14 @@ def check(schema: Any) -> None:
 
 def options_of(graph: Graph) -> Options | None:
     """The engine for the regular expressions of a schema; None without any. Errors: ``SchemaInvalidity``."""
-    patterns = tuple(_patterns(graph))
-    return options_for(patterns) if patterns else None
-
-
-def _patterns(graph: Graph) -> Iterator[tuple[str, str]]:
+    found: dict[str, str] = {}
     for node in graph.nodes.values():
         if is_table(node.schema):
             if isinstance(pattern := node.schema.get("pattern"), str):
-                yield pattern, f"{node.pointer}/pattern"
+                found[pattern] = f"{node.pointer}/pattern"
             if is_table(patterns := node.schema.get("patternProperties")):
-                yield from ((pattern, f"{node.pointer}/patternProperties/{escaped(pattern)}") for pattern in patterns)
+                found |= {one: f"{node.pointer}/patternProperties/{escaped(one)}" for one in patterns}
+    return options_for(found) if found else None
 
 
 def compiled(schema: Any, dialect: str, options: Options | None) -> jsonschema_rs.Validator:

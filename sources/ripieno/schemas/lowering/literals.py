@@ -29,9 +29,7 @@ def lower_literals(
         )
     if None in literals and None not in lowered:
         forms.append({"type": "null"})
-    truths = [
-        one for one in literals if isinstance(one, bool) and one not in [x for x in lowered if isinstance(x, bool)]
-    ]
+    truths = [] if "boolean" in lowerer.dialect.literals else [one for one in literals if isinstance(one, bool)]
     if truths:
         forms.append({"type": "boolean"})
     if len(truths) == 1:

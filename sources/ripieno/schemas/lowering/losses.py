@@ -1,6 +1,7 @@
 """The result of a lowering: the schema, the losses, and the check of a provider's limits."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -94,9 +95,11 @@ def with_notes(description: str, notes: Iterable[str]) -> str:
 
 def check_limits(schema: Mapping[str, Any], limits: Limits) -> None:
     """Checks the limits of a provider. Errors: ``Refusal``, which names the limit."""
-    names = [*_names(schema, "properties")]
-    literals = [*_literals(schema)]
-    texts = [text for text in (*names, *_names(schema, "$defs"), *literals) if isinstance(text, str)]
+    parts = [*_parts(schema)]
+    names, definitions = ([name for one in parts for name in one.get(key, ())] for key in ("properties", "$defs"))
+    enumerations = [one["enum"] for one in parts if is_list(one.get("enum"))]
+    literals = [*itertools.chain(*enumerations), *(one["const"] for one in parts if "const" in one)]
+    texts = [text for text in (*names, *definitions, *literals) if isinstance(text, str)]
     counts = (
         ("properties", len(names), limits.properties),
         ("levels of objects", _levels(schema), limits.levels),
@@ -106,7 +109,7 @@ def check_limits(schema: Mapping[str, Any], limits: Limits) -> None:
     for what, count, most in counts:
         if count > most:
             raise Refusal("", "", f"{count} {what}, where at most {most} are accepted")
-    for values in _enumerations(schema):
+    for values in enumerations:
         characters = sum(len(one) for one in values if isinstance(one, str))
         if len(values) > limits.long and characters > limits.long_characters:
             raise Refusal("enum", "", f"an enumeration of {characters} characters, where {limits.long_characters} are")
@@ -124,21 +127,6 @@ def _parts(schema: Any) -> Iterator[Any]:
         for keyword in ("anyOf", "prefixItems"):
             waiting.extend(one.get(keyword, ()))
         waiting.extend(one[keyword] for keyword in ("items", "additionalProperties") if keyword in one)
-
-
-def _names(schema: Mapping[str, Any], keyword: str) -> Iterator[str]:
-    for one in _parts(schema):
-        yield from one.get(keyword, ())
-
-
-def _enumerations(schema: Mapping[str, Any]) -> Iterator[Any]:
-    return (one["enum"] for one in _parts(schema) if is_list(one.get("enum")))
-
-
-def _literals(schema: Mapping[str, Any]) -> Iterator[Any]:
-    for values in _enumerations(schema):
-        yield from values
-    yield from (one["const"] for one in _parts(schema) if "const" in one)
 
 
 def _levels(schema: Any) -> int:

@@ -236,19 +236,18 @@ class Walk:
         strictest = STRICTEST.get(keyword)
         values = [value for _, value in found]
         value = values[0] if strictest is None else strictest([*values, *([out[keyword]] if keyword in out else [])])
-        if not self._expressible(keyword, value):
+        if keyword == "format":
+            expressible = value in self.dialect.formats
+        elif keyword == "pattern":
+            expressible = not any(part in value for part in _UNBOUNDED)
+        else:
+            expressible = keyword not in self.dialect.values or value in self.dialect.values[keyword]
+        if not expressible:
             return
         out[keyword] = value
         for node, other in found:
             if strictest is not None or other == value:
                 together.pending.pop((node, keyword), None)
-
-    def _expressible(self, keyword: str, value: Any) -> bool:
-        if keyword == "format":
-            return value in self.dialect.formats
-        if keyword == "pattern":
-            return not any(part in value for part in _UNBOUNDED)
-        return keyword not in self.dialect.values or value in self.dialect.values[keyword]
 
     def _annotate(self, lowered: dict[str, Any], together: Conjunction) -> None:
         """Adds title and description; the description gets all keywords that the dialect lacks."""

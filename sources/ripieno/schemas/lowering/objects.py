@@ -1,6 +1,5 @@
 """Objects: unchanged if open ones are allowed; otherwise maps as lists of pairs, and free objects as JSON text."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,9 +18,12 @@ _NAME = "the provider documents that no argument may be named"
 def lower_object(lowerer: Lowerer, together: Conjunction, out: dict[str, Any]) -> None:
     """Adds the keywords about objects to ``out``; those that cannot be lowered stay for the description."""
     declared = _declared(together)
-    required = _required(together)
+    listed = [value for _, value in together.values("required") if is_list(value)]
+    required = dict.fromkeys(str(name) for value in listed for name in value)
     if together.root and lowerer.dialect.names is not None:
-        _doubt_names(lowerer, together, lowerer.dialect.names)
+        for node, name, _ in together.edges("properties"):
+            if lowerer.dialect.names.fullmatch(str(name)) is None:  # It cannot be replaced.
+                lowerer.report("properties", node, "doubtful", f"{_NAME} {name!r}")
     if not lowerer.dialect.strict:
         _lower_open(lowerer, together, out, declared, required)
         return
@@ -50,18 +52,6 @@ def _declared(together: Conjunction) -> dict[str, list[Node]]:
             for name in declared.keys() - named.get(node, set()):
                 declared[name].append(below)
     return declared
-
-
-def _required(together: Conjunction) -> dict[str, None]:
-    listed = [value for _, value in together.values("required") if is_list(value)]
-    return dict.fromkeys(str(name) for value in listed for name in value)
-
-
-def _doubt_names(lowerer: Lowerer, together: Conjunction, names: re.Pattern[str]) -> None:
-    """Reports arguments with names that the provider does not document. Names cannot be replaced."""
-    for node, name, _ in together.edges("properties"):
-        if names.fullmatch(str(name)) is None:
-            lowerer.report("properties", node, "doubtful", f"{_NAME} {name!r}")
 
 
 def _is_anything(node: Node) -> bool:

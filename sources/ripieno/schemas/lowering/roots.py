@@ -17,7 +17,8 @@ def plain_root(graph: Graph) -> tuple[Mapping[str, Any], tuple[Loss, ...]]:
     """The schema without choices at its root, and the losses of that."""
     root, whole = graph.root, graph.root.schema
     refused = [keyword for keyword in _REFUSED if keyword in whole]
-    if not refused or root.replaced or _referred_to(whole, refused):
+    text = encode(whole) if refused else b""
+    if not refused or root.replaced or any(f'"$ref":"#/{keyword}/'.encode() in text for keyword in refused):
         return whole, ()
     out = {keyword: value for keyword, value in whole.items() if keyword not in refused}
     parts = [united(root, keyword, tuple(root.follow(keyword))) for keyword in refused if keyword in CHOICES]
@@ -35,9 +36,8 @@ def plain_root(graph: Graph) -> tuple[Mapping[str, Any], tuple[Loss, ...]]:
     if required:
         out["required"] = list(required)
     notes = {keyword: words(keyword, whole[keyword]) for keyword in refused if keyword != "allOf"}
-    text = with_notes(str(whole.get("description", "")), filter(None, notes.values()))
-    if text:
-        out["description"] = text
+    if description := with_notes(str(whole.get("description", "")), filter(None, notes.values())):
+        out["description"] = description
     losses = [
         Loss(keyword=keyword, pointer="", outcome="kept", note=_ONE)
         if keyword in ("allOf", *CHOICES)
@@ -45,11 +45,6 @@ def plain_root(graph: Graph) -> tuple[Mapping[str, Any], tuple[Loss, ...]]:
         for keyword in refused
     ]
     return out, tuple(losses)
-
-
-def _referred_to(whole: Mapping[str, Any], refused: Sequence[str]) -> bool:
-    text = encode(whole)
-    return any(f'"$ref":"#/{keyword}/'.encode() in text for keyword in refused)
 
 
 def united(root: Node, keyword: str, forms: Sequence[Node]) -> Node:
