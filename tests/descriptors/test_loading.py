@@ -21,8 +21,8 @@ from ripieno.descriptors.loading import (
     parse_toml,
     read_toml,
 )
-from ripieno.descriptors.loading.configuration import read_configuration_part
 from ripieno.descriptors.loading.documents import read_beneath
+from ripieno.descriptors.loading.layers import read_configuration_part
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
 from tests.descriptors.descriptor_examples import ENSEMBLES, PROFILE, PROVIDER, READ_FILE
 

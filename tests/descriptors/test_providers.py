@@ -170,10 +170,9 @@ def test_what_is_said_never_to_hold_never_holds(patterns: list[str], names: list
 
 
 def test_new_in_a_configuration() -> None:
-    house, problems = lay_over(None, "house", overrides(protocol="example-chat"), file="c.toml", layer="user")
+    house, problems = lay_over(None, "house", overrides(protocol="example-chat"))
     assert problems == ()
     assert house == ProviderDescriptor(name="house", protocol="example-chat")
-    assert (house.file, house.layer) == ("c.toml", "user")
     house, problems = lay_over(None, "house", overrides(base_url="http://x"))
     assert house is None
     assert "lacks protocol" in problems[0].message

@@ -28,8 +28,14 @@ from ripieno.descriptors.loading import (
     load_providers,
     locate,
 )
-from ripieno.descriptors.loading.configuration import ConfigurationPart, read_configuration_part
-from ripieno.descriptors.loading.layers import CHANGED, UNTRUSTED, LeftOut, Shadowed
+from ripieno.descriptors.loading.layers import (
+    CHANGED,
+    UNTRUSTED,
+    ConfigurationPart,
+    LeftOut,
+    Shadowed,
+    read_configuration_part,
+)
 from ripieno.descriptors.loading.unknown_names import (
     Known,
     file_of,

@@ -8,7 +8,7 @@ from frozendict import frozendict
 
 from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, RetryPolicy
 from ripieno.descriptors.loading import Catalogue, locate
-from ripieno.descriptors.loading.configuration import ConfigurationPart
+from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.policy_keys import retry_values
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.exceptions import InputError, NameAbsence, Problem, RipienoError

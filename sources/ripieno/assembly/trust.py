@@ -18,8 +18,7 @@ from frozendict import frozendict
 
 from ripieno.canisters.controls import Limits
 from ripieno.descriptors.loading import Layer, load_ensembles
-from ripieno.descriptors.loading.configuration import ConfigurationPart, read_configuration_part
-from ripieno.descriptors.loading.layers import UNTRUSTED, LeftOut
+from ripieno.descriptors.loading.layers import UNTRUSTED, ConfigurationPart, LeftOut, read_configuration_part
 from ripieno.descriptors.sandbox import tighten
 from ripieno.exceptions import InputError
 from ripieno.storage.files import replace_private

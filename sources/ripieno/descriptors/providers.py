@@ -205,31 +205,30 @@ def read_provider(
     descriptor = None
     if len(problems) == 0:
         body = {name: value for name, value in parts.items() if name != "provider"}
-        descriptor = _make({**parts["provider"], **body}, ("provider",), problems, source.file, layer)
+        descriptor = _make({**parts["provider"], **body}, ("provider",), problems, layer)
     return descriptor, problems.finished()
 
 
 def lay_over(
-    base: ProviderDescriptor | None, name: str, keys: Mapping[str, Any], *, file: str | None = None, layer: str = ""
+    base: ProviderDescriptor | None, name: str, keys: Mapping[str, Any]
 ) -> tuple[ProviderDescriptor | None, tuple[Problem, ...]]:
     """A provider overridden by the read keys of ``[providers.<name>]``, or a new one, and the problems."""
-    problems = Problems(Source(file=file))
+    problems = Problems(NO_SOURCE)
     below: dict[str, Any] = {"name": name}
     if base is not None:
         below = {field.name: getattr(base, field.name) for field in dataclasses.fields(base)}
         below["models"] = [{"match": row.match, **row.capabilities} for row in base.models]
-        file, layer = base.file, base.layer
     elif "protocol" not in keys:
         hint = 'It is a new provider, which needs protocol = "…".'
         problems.add(("providers", name), f"[providers.{name}] lacks protocol", hint)
         return None, problems.finished()
-    descriptor = _make(lay_keys(below, keys), ("providers", name), problems, file, layer)
+    descriptor = _make(lay_keys(below, keys), ("providers", name), problems)
+    if descriptor is not None and base is not None:
+        descriptor = dataclasses.replace(descriptor, file=base.file, layer=base.layer)
     return descriptor, problems.finished()
 
 
-def _make(
-    keys: Mapping[str, Any], path: Path, problems: Problems, file: str | None, layer: str
-) -> ProviderDescriptor | None:
+def _make(keys: Mapping[str, Any], path: Path, problems: Problems, layer: str = "") -> ProviderDescriptor | None:
     if keys["protocol"] == "prompted" and keys.get("carrier") is None:
         problems.add((*path, "protocol"), 'protocol = "prompted" needs a carrier', 'Add its wire: carrier = "…".')
         return None
@@ -240,4 +239,4 @@ def _make(
         ModelRow(match=row["match"], capabilities=frozendict({name: row[name] for name in row if name != "match"}))
         for row in keys.get("models", ())
     )
-    return ProviderDescriptor(**fields, models=tuple(rows), file=file, layer=layer)
+    return ProviderDescriptor(**fields, models=tuple(rows), file=problems.source.file, layer=layer)

@@ -1,5 +1,6 @@
 """Reads one TOML or JSON file within bounds. A referenced file must be beneath the folder of the referring file."""
 
+import contextlib
 import dataclasses
 import errno
 import hashlib
@@ -96,20 +97,15 @@ def locate(problems: Iterable[Problem]) -> tuple[Problem, ...]:
         if problem.file is None or problem.key is None or problem.line is not None:
             return problem
         if problem.file not in files:
-            files[problem.file] = _positions(Path(problem.file))
+            files[problem.file] = None
+            with contextlib.suppress(ConfigurationInvalidity):
+                files[problem.file] = read_toml(problem.file).source.positions()
         positions = files[problem.file]
         path = undotted(problem.key)
         found = None if positions is None else positions.find(path)
         return problem if found is None else dataclasses.replace(problem, line=found[0], source=excerpt(found[1], path))
 
     return tuple(place(problem) for problem in problems)
-
-
-def _positions(path: Path) -> Positions | None:
-    try:
-        return read_toml(path).source.positions()
-    except ConfigurationInvalidity:
-        return None
 
 
 def file_name(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Layers: the descriptors of all files, where a later layer replaces names of an earlier one."""
+"""Layers: the descriptors of all files, where a later layer replaces names of an earlier one; and configurations."""
 
 import dataclasses
 import os
@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from frozendict import frozendict
 
+from ripieno.descriptors.configuration import change_paths, read_parts
 from ripieno.descriptors.ensembles import EnsembleDescriptor, read_ensemble
 from ripieno.descriptors.loading.documents import Document, file_name, read_beneath, read_toml
 from ripieno.descriptors.profiles import ProfileDescriptor, read_profile
@@ -137,8 +138,8 @@ class LoadedProfiles(FoundFile):
 D = TypeVar("D", bound=EnsembleDescriptor | ProviderDescriptor | ProfileDescriptor)
 #: Reads one document of a layer; files that it refers to are added to the files.
 _Read: TypeAlias = Callable[[Document, Layer, dict[str, str]], tuple[D | None, tuple[Problem, ...]]]
-#: The change that an untrusted layer may make to an earlier descriptor; None if it may make none.
-_Restrict: TypeAlias = Callable[[D, D], D | None]
+#: The change that an untrusted layer may make to an earlier descriptor; None if it may make none, or never any.
+_Restrict: TypeAlias = Callable[[D, D], D | None] | None
 
 
 def load_ensembles(layers: Sequence[Layer]) -> Loaded:
@@ -181,22 +182,18 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
 
 def load_providers(layers: Sequence[Layer]) -> LoadedProviders:
     """Reads the providers of all layers, the outermost last. Problems of the files are collected, not raised."""
-    collector = _Collector[ProviderDescriptor]("provider", _plainly(read_provider), _never, layers)
+    collector = _Collector[ProviderDescriptor]("provider", _plainly(read_provider), None, layers)
     return LoadedProviders(providers=frozendict(collector.named), **collector.found())
 
 
 def load_profiles(layers: Sequence[Layer]) -> LoadedProfiles:
     """Reads the profiles of all layers, the outermost last. Problems of the files are collected, not raised."""
-    collector = _Collector[ProfileDescriptor]("profile", _plainly(read_profile), _never, layers)
+    collector = _Collector[ProfileDescriptor]("profile", _plainly(read_profile), None, layers)
     return LoadedProfiles(profiles=frozendict(collector.named), **collector.found())
 
 
 def _plainly(read: Callable[..., tuple[D | None, tuple[Problem, ...]]]) -> _Read[D]:
     return lambda document, layer, _: read(document.mapping, document.source, layer=layer.name)
-
-
-def _never(earlier: object, later: object) -> None:
-    """Untrusted layers cannot change providers and profiles."""
 
 
 def reader(folder: Path, files: dict[str, str]) -> Reader:
@@ -297,7 +294,7 @@ class _Collector(Generic[D]):
         earlier = self.named.get(descriptor.name)
         if layer.trusted:
             self.named[descriptor.name] = descriptor
-        elif earlier is not None and (restricted := self._restrict(earlier, descriptor)) is not None:
+        elif earlier and self._restrict and (restricted := self._restrict(earlier, descriptor)) is not None:
             self.named[descriptor.name] = restricted
         else:
             left = LeftOut(name=descriptor.name, layer=layer.name, file=descriptor.file, reason=UNTRUSTED)
@@ -307,3 +304,29 @@ class _Collector(Generic[D]):
             self._shadowed.append(
                 Shadowed(descriptor.name, earlier.layer, earlier.file, by_layer=layer.name, by_file=descriptor.file)
             )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationPart:
+    """The read keys of one file, table by table. ``files`` has the SHA-256 of each file that was read, by path."""
+
+    parts: frozendict[str, Any] = EMPTY
+    file: str
+    layer: str = ""
+    problems: tuple[Problem, ...] = ()
+    files: frozendict[str, str] = EMPTY
+
+
+def read_configuration_part(path: Path | str, *, layer: str = "") -> ConfigurationPart:
+    """Reads one configuration file. Raises nothing: a missing file is a problem, too."""
+    path = Path(os.path.abspath(path))
+    try:
+        document = read_toml(path)
+    except ConfigurationInvalidity as invalidity:
+        return ConfigurationPart(file=file_name(path), layer=layer, problems=invalidity.problems)
+    files = {str(path): document.digest}
+    parts, problems = read_parts(
+        document.mapping, document.source, read=reader(path.parent, files), folder=str(path.parent), layer=layer
+    )
+    parts = frozendict[str, Any](change_paths(parts, os.path.expanduser))
+    return ConfigurationPart(parts=parts, file=file_name(path), layer=layer, problems=problems, files=frozendict(files))

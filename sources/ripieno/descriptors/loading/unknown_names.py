@@ -6,8 +6,8 @@ from typing import Any
 
 from ripieno.canisters import Controls
 from ripieno.descriptors.configuration import ConfigurationDescriptor
-from ripieno.descriptors.loading.configuration import ConfigurationPart
 from ripieno.descriptors.loading.documents import locate
+from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.providers import ProviderDescriptor
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted, spelling
