@@ -194,7 +194,6 @@ def _assemble(
 
 
 def _schema(value: Any, kind: OrReference, path: Path, place: _Place) -> Any:
-    """A schema, read from its file if it is a reference."""
     if not isinstance(value, Reference):
         return value
     followed = follow(value, path, place.problems, place.inherited.read)

@@ -116,7 +116,6 @@ class _Coercion:
         return [changed.get(index, item) for index, item in enumerate(value)]
 
     def _refused(self, node: Node, value: Any) -> Mapping[str | int, Sequence[Node]]:
-        """The refused parts of a value, and the subschemas that refuse them."""
         refused: dict[str | int, list[Node]] = {}
         for keyword, key, below in node.edges:
             if keyword in _PARTS:

@@ -54,7 +54,6 @@ class _Explanation:
         self._seen: dict[tuple[Node, str], SchemaProblem] = {}
 
     def problems(self, node: Node, value: Any, place: str, levels: int) -> Iterator[SchemaProblem]:
-        """The problems that a subschema finds in the value at a place."""
         if known := self._seen.get((node, place)):
             yield known
             return
@@ -149,7 +148,6 @@ class _Explanation:
 
 
 def _described(kind: jsonschema_rs.ValidationErrorKind, node: Node, value: Any, place: str) -> SchemaProblem:
-    """The problem of an error of one keyword."""
     details = kind.as_dict()
     if kind.name == "required":
         name = str(details["property"])

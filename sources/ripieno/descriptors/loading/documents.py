@@ -162,7 +162,6 @@ def _walk(folder: str, parts: Sequence[str]) -> int:
 
 
 def _document(path: Path, data: bytes) -> Document:
-    """Parses bytes. Errors: ``ConfigurationInvalidity``."""
     file = file_name(path)
     if len(data) > FILE_BYTES:
         raise ConfigurationInvalidity([Problem(message=f"the file is larger than {FILE_BYTES // 1024} KiB", file=file)])
@@ -257,7 +256,6 @@ def _reason(error: OSError) -> str:
 
 
 def _similar(path: Path, error: OSError) -> str:
-    """A hint with the names in the folder that are most similar to a missing file."""
     if error.errno != errno.ENOENT:
         return ""
     try:

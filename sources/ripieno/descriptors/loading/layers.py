@@ -223,7 +223,6 @@ class _Collector(Generic[D]):
             self._add_layer(layer)
 
     def found(self) -> dict[str, Any]:
-        """The fields of ``FoundFile``."""
         return {
             "problems": tuple(self._problems),
             "shadowed": tuple(self._shadowed),

@@ -146,7 +146,6 @@ class Positions:
         self._value(path, depth)
 
     def _key(self) -> tuple[str, ...]:
-        """The parts of a dotted key."""
         parts: list[str] = []
         while True:
             self._skip(_SPACE)

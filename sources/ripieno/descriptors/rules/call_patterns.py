@@ -131,8 +131,6 @@ def _kind(value: object) -> object:
 
 @dataclasses.dataclass(slots=True)
 class _Reader:
-    """Parses one pattern from left to right."""
-
     text: str
     position: int = 0
 
@@ -156,7 +154,6 @@ class _Reader:
         return Pattern(text=self.text, tool=_unescaped(tool).rstrip(), conditions=tuple(conditions.items()))
 
     def _condition(self) -> tuple[str, Wanted]:
-        """Parses one condition, up to the next comma or parenthesis."""
         self.position += 1
         start = self.position
         name = self._until("=", ",)").strip()

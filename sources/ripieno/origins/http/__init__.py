@@ -219,7 +219,6 @@ class Caller:
 
 
 def _present(templates: Mapping[str, Template], arguments: Mapping[str, Any]) -> Iterator[tuple[str, Template]]:
-    """The templates whose arguments are all present."""
     for name, template in templates.items():
         if all(arguments.get(one) is not None for one in template.placeholders):
             yield name, template

@@ -137,7 +137,6 @@ async def _answered(
 
 
 async def _failed(context: Context, peer: Peer, tool: str, error: MCPError) -> ToolFault:
-    """The fault for an error of the SDK."""
     loss = peer.loss(error.code, error.message, error.error.data)
     if loss is None:
         return _refused(context, error)

@@ -103,8 +103,6 @@ def _bounded(result: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Stream:
-    """One direction of messages, over the transport's own stream."""
-
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 

@@ -80,12 +80,10 @@ class Walk:
         return {**root, "$defs": used} if used else root
 
     def report(self, keyword: str, place: Node | str, outcome: Outcome, note: str = "") -> None:
-        """Records a loss."""
         pointer = place if isinstance(place, str) else place.pointer
         self.losses[Loss(keyword=keyword, pointer=pointer, outcome=outcome, note=note)] = None
 
     def report_all(self, together: Conjunction, keyword: str, outcome: Outcome, note: str) -> None:
-        """Records a loss for every occurrence of a keyword, and marks it as handled."""
         for node, _ in together.values(keyword):
             self.report(keyword, node, outcome, note)
         together.take(keyword)
@@ -109,7 +107,6 @@ class Walk:
         return self._defined(key)
 
     def _referred(self, node: Node, target: Node) -> Mapping[str, Any] | None:
-        """A subschema that only refers, possibly with annotations."""
         self._met.update((node, target))
         annotated = Conjunction(()) if node.replaced else _annotations(node)
         if not target.edges and annotated.pending:
@@ -339,7 +336,6 @@ def _stripped(together: Conjunction, chosen: Node, keyword: str) -> tuple[Node, 
 
 
 def _recursive(graph: Graph) -> frozenset[Node]:
-    """The subschemas that lead to themselves."""
     return frozenset(
         node
         for group in (groups_of(graph) if graph.refers else ())

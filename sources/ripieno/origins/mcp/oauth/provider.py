@@ -77,11 +77,9 @@ class PersonalTokens(OAuthClientProvider):
         super().__init__(url, metadata, self, self._visit, self._answered, credentials.client_metadata_url)
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens, already loaded."""
         return self.context.current_tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """The registration, already loaded."""
         return self.context.client_info
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:

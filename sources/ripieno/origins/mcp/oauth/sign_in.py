@@ -101,8 +101,6 @@ class SignedOut:
 
 
 class _Visitor:
-    """A person at a browser."""
-
     def __init__(self, loopback: Loopback, show: Show) -> None:
         self._loopback = loopback
         self._show = show
@@ -116,7 +114,6 @@ class _Visitor:
 
     @property
     def strangers(self) -> int:
-        """The number of requests of other sign-ins."""
         return self._loopback.strangers
 
     async def visit(self, url: str) -> None:

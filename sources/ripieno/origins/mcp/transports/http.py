@@ -233,7 +233,6 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return response
 
     def _failed(self, request: httpx2.Request, error: httpx2.TransportError) -> httpx2.Response:
-        """The answer to a request that failed."""
         unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
         what = self._remote.hide(str(error)) or type(error).__name__
         message = f"cannot be reached ({what})" if unsent else f"broke the connection ({what})"

@@ -41,7 +41,6 @@ class Incoming:
         self._transport = transport
 
     async def receive(self) -> SessionMessage:
-        """The next one. Errors: ``EndOfStream``."""
         message = await self._transport.receive()
         if message is None:
             raise anyio.EndOfStream
@@ -83,7 +82,6 @@ class Transport:
             await self._server.write(f"{text}\n".encode())
 
     async def receive(self) -> SessionMessage | None:
-        """The next message; None at the end."""
         # The SDK starts a task for most messages, and does not wait between them.
         await asyncio.sleep(0)
         while (line := await self._server.read_line()) is not None:

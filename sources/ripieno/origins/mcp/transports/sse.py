@@ -74,20 +74,17 @@ class _Wire:
             return None
 
     async def write(self, data: bytes) -> None:
-        """Posts a message, in order."""
         post = asyncio.create_task(self._post(data), name=f"post to {self.ensemble}")
         self._posts.add(post)
         post.add_done_callback(self._posts.discard)
         await asyncio.wait((post,), timeout=ORDER)
 
     def refuse(self, what: str) -> None:
-        """Counts an event that is not a message."""
         self._refused += 1
         if self._refused == REFUSALS:
             self.give_up(f"sent {REFUSALS} events that are not messages; the last was {what}")
 
     def give_up(self, reason: str) -> None:
-        """Stops reading."""
         self._closed = True
         self._server.give_up(reason)
 
@@ -102,7 +99,6 @@ class _Wire:
                 self._server.give_up(f"broke the connection ({_shown(self._server, str(error))})")
 
     async def close(self) -> None:
-        """Cancels posts in progress."""
         for post in tuple(self._posts):
             post.cancel()
         if self._posts:

@@ -52,7 +52,6 @@ class Server(Peer):
 
     @property
     def pid(self) -> int:
-        """The process ID, for messages."""
         return self._process.pid
 
     @property
