@@ -1,5 +1,7 @@
 """The gateway's application: the routes of all wires, the list of models, metrics and access checks."""
 
+import asyncio
+import contextlib
 import functools
 import secrets
 from collections.abc import Mapping, Sequence
@@ -10,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, compile_path
+from starlette.types import Receive, Scope, Send
 
 from ripieno.assembly import Assembly
 from ripieno.conducting import Watcher
@@ -17,12 +20,13 @@ from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.templates import Template
 from ripieno.exceptions import InputError
 from ripieno.models import Protocol
-from ripieno.models.protocol import Refusal
-from ripieno.servers.gateway.endpoint import Endpoint
-from ripieno.servers.gateway.errors import plain
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.servers.gateway.errors import plain, refusal_of
 from ripieno.servers.gateway.gateway import Gateway, protocols_of
 from ripieno.servers.gateway.middleware import Guard, Identifier, path_in
-from ripieno.servers.gateway.request_log import RequestObserver
+from ripieno.servers.gateway.request_log import RequestLog, RequestObserver
+from ripieno.servers.gateway.responses import Streaming, send_body, send_refusal, while_present
+from ripieno.servers.http.bodies import Gone, Refused, json_response, read_asked, receive_body, routes_of
 
 _MODELS = "/v1/models"
 _METRICS = "/metrics"
@@ -39,28 +43,30 @@ def create_application(
     chosen = assembly.configuration.gateway if settings is None else settings
     gateway = Gateway(assembly, chosen, _secret(assembly, chosen), watchers)
     observer = RequestObserver(metrics=chosen.metrics, openings=lambda: assembly.openings)
-    routes: dict[str, Protocol] = {}
-    for protocol in protocols_of(assembly):
-        for route in protocol.routes:
-            holder = routes.setdefault(route, protocol)
-            if holder is not protocol:
-                raise InputError(f"The protocols {holder.name!r} and {protocol.name!r} both answer at {route}.")
+    routes = routes_of(protocols_of(assembly))
 
     async def models(_: Request) -> Response:
-        return _json(gateway.names.listed)
+        return json_response(gateway.names.listed)
 
     async def model(request: Request) -> Response:
         name = request.path_params["name"]
         entry = gateway.names.one(name)
         if entry is None:
-            return _json(plain(Refusal(status=404, message=f"There is no model named {name!r}.")), 404)
-        return _json(entry)
+            return json_response(plain(Refusal(status=404, message=f"There is no model named {name!r}.")), 404)
+        return json_response(entry)
 
     async def metrics(_: Request) -> Response:
-        return _metrics(observer, wanted=chosen.metrics)
+        if observer.metrics is not None:
+            return Response(observer.metrics.text(), media_type=observer.metrics.media_type)
+        why = (
+            "Their library is not installed. To install it: pip install 'ripieno[otel]'."
+            if chosen.metrics
+            else "They are disabled: metrics = false under [gateway]."
+        )
+        return json_response(plain(Refusal(status=404, message=f"The gateway records no metrics. {why}")), 404)
 
     async def health(_: Request) -> Response:
-        return _json(b'{"status":"ok"}')
+        return json_response(b'{"status":"ok"}')
 
     posted = [("POST", route.replace(":path}", "}")) for route in routes]
     listed = [*posted, *(("GET", path) for path in (_MODELS, "/healthz", _METRICS))]
@@ -75,7 +81,7 @@ def create_application(
         message = f"Unknown route: {request.method} {path}. Available: {available}."
         refusal = Refusal(status=status, message=message)
         observer.refuse("", refusal, path)
-        return _json(plain(refusal), status)
+        return json_response(plain(refusal), status)
 
     application = Starlette(
         routes=[
@@ -105,17 +111,6 @@ def _secret(assembly: Assembly, settings: GatewayDescriptor) -> bytes:
     return template.header({}, assembly.surroundings.secrets).encode()
 
 
-def _metrics(observer: RequestObserver, *, wanted: bool) -> Response:
-    if observer.metrics is not None:
-        return Response(observer.metrics.text(), media_type=observer.metrics.media_type)
-    why = (
-        "Their library is not installed. To install it: pip install 'ripieno[otel]'."
-        if wanted
-        else "They are disabled: metrics = false under [gateway]."
-    )
-    return _json(plain(Refusal(status=404, message=f"The gateway records no metrics. {why}")), 404)
-
-
 def _refuse(routes: Mapping[str, Protocol], observer: RequestObserver, path: str, refusal: Refusal) -> bytes:
     protocol = routes.get(path)
     if protocol is None:
@@ -125,5 +120,61 @@ def _refuse(routes: Mapping[str, Protocol], observer: RequestObserver, path: str
     return plain(refusal) if protocol is None else protocol.refuse(refusal)
 
 
-def _json(body: bytes, status: int = 200) -> Response:
-    return Response(body, status_code=status, media_type="application/json")
+class Endpoint:
+    """An ASGI application for the requests of one wire."""
+
+    def __init__(
+        self, protocol: Protocol, gateway: Gateway, settings: GatewayDescriptor, observer: RequestObserver
+    ) -> None:
+        self._protocol = protocol
+        self._gateway = gateway
+        self._settings = settings
+        self._observer = observer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._observer.observe(self._protocol.name, scope) as log:
+            await self._handle(scope, receive, send, log)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send, log: RequestLog) -> None:
+        protocol, settings = self._protocol, self._settings
+        if scope["method"] != "POST":
+            message = f"{scope['path']} accepts POST, not {scope['method']}."
+            await self._refuse(send, Refusal(status=405, message=message), log)
+            return
+        try:
+            body = await receive_body(receive, most=settings.body_bytes, seconds=settings.body_seconds)
+            asked = read_asked(body, protocol, scope.get("path_params") or {}, most=settings.body_bytes)
+        except Refused as refused:
+            await self._refuse(send, refused.refusal, log)
+        except Gone:
+            return
+        except Exception as error:
+            await self._refuse(send, refusal_of(error), log)
+        else:
+            log.read(asked)
+            await self._answer(asked, scope.get("state", {}).get("caller", ""), receive, send, log)
+
+    async def _refuse(self, send: Send, refusal: Refusal, log: RequestLog) -> None:
+        log.refuse(refusal)
+        await send_refusal(send, self._protocol, refusal)
+
+    async def _answer(self, asked: Asked, caller: str, receive: Receive, send: Send, log: RequestLog) -> None:
+        protocol, settings = self._protocol, self._settings
+        with while_present(receive) as presence:
+            batches = self._gateway.respond(asked, protocol, caller, log)
+            if asked.controls.stream:
+                streaming = Streaming(send, protocol, asked, names=settings.events, quiet=settings.keep_alive, log=log)
+                await streaming.send(batches, presence, seconds=settings.seconds)
+                return
+            try:
+                async with asyncio.timeout(settings.seconds), contextlib.aclosing(batches):
+                    events = [event async for batch in batches for event in batch]
+                answer = protocol.encode(events, asked)
+            except BaseException as error:
+                refusal = presence.refusal_for(error)
+                presence.stop()
+                await self._refuse(send, refusal, log)
+                return
+            presence.stop()
+            log.answer()
+            await send_body(send, answer)

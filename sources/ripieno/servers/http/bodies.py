@@ -1,9 +1,10 @@
-"""Bounded bodies of requests, and their content."""
+"""Routes, bounded bodies of requests, and the JSON bodies of answers, for all servers of wires."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from starlette.responses import Response
 from starlette.types import Receive
 
 from ripieno.exceptions import InputError, JsonInvalidity
@@ -61,3 +62,38 @@ def read_asked(body: bytes, protocol: Protocol, parameters: Mapping[str, Any], *
     if not is_table(native):
         raise InputError("The request is not a JSON object.")
     return protocol.parse({**native, **parameters} if parameters else native)
+
+
+def routes_of(protocols: Iterable[Protocol]) -> dict[str, Protocol]:
+    """The protocols by their routes. Errors: ``InputError`` if two have the same route."""
+    routes: dict[str, Protocol] = {}
+    for protocol in protocols:
+        for route in protocol.routes:
+            holder = routes.setdefault(route, protocol)
+            if holder is not protocol:
+                raise InputError(f"The protocols {holder.name!r} and {protocol.name!r} both answer at {route}.")
+    return routes
+
+
+def json_response(body: bytes, status: int = 200) -> Response:
+    """An answer with this JSON."""
+    return Response(body, status_code=status, media_type="application/json")
+
+
+def model_entry(name: str) -> dict[str, Any]:
+    """One model."""
+    return {
+        "id": name,
+        "object": "model",
+        "type": "model",
+        "display_name": name,
+        "created": 0,
+        "created_at": "1970-01-01T00:00:00Z",
+        "owned_by": "ripieno",
+    }
+
+
+def model_list(names: Sequence[str]) -> dict[str, Any]:
+    """The list of models, on one page."""
+    ends = {"first_id": names[0] if names else None, "last_id": names[-1] if names else None}
+    return {"object": "list", "data": [model_entry(name) for name in names], "has_more": False, **ends}

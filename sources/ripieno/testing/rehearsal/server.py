@@ -22,8 +22,15 @@ from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.prompted.reader import ended, in_words, recover
 from ripieno.models.tokens import EstimatingTokenizer
-from ripieno.servers.http.bodies import Gone, Refused, read_asked, receive_body
-from ripieno.servers.http.models import model_list
+from ripieno.servers.http.bodies import (
+    Gone,
+    Refused,
+    json_response,
+    model_list,
+    read_asked,
+    receive_body,
+    routes_of,
+)
 from ripieno.testing.scores import Score
 from ripieno.testing.scores.player import Answer, callable_names, events_of, perform
 
@@ -43,24 +50,19 @@ def create_application(
     ``warn`` receives, once each, warnings about requests that do not fit the score. Errors: ``InputError`` if two
     protocols have the same route.
     """
-    routes: dict[str, Protocol] = {}
-    for protocol in protocols:
-        for route in protocol.routes:
-            holder = routes.setdefault(route, protocol)
-            if holder is not protocol:
-                raise InputError(f"The protocols {holder.name!r} and {protocol.name!r} both answer at {route}.")
+    routes = routes_of(protocols)
     listed = ", ".join([*(f"POST {route} ({protocol.name})" for route, protocol in routes.items()), "GET /v1/models"])
 
     async def models(_: Request) -> Response:
         # The wires use two different keys.
         named = {"name": f"models/{score.name}", "displayName": score.name}
-        return _json(encode({**model_list([score.name]), "models": [named]}))
+        return json_response(encode({**model_list([score.name]), "models": [named]}))
 
     async def refuse(request: Request, error: Exception) -> Response:
         """The error for an unknown route, whose wire is unknown, too."""
         status = error.status_code if isinstance(error, HTTPException) else 500
         message = f"There is no route {request.method} {request.url.path}. Routes: {listed}."
-        return _json(encode({"error": {"type": "not_found_error", "message": message}}), status)
+        return json_response(encode({"error": {"type": "not_found_error", "message": message}}), status)
 
     warnings = _Warnings(score, warn)
     endpoints = [
@@ -108,9 +110,9 @@ def _endpoint(score: Score, protocol: Protocol, warnings: _Warnings) -> Callable
             body = await receive_body(request.receive, most=BODY_BYTES, seconds=BODY_SECONDS)
             asked = read_asked(body, protocol, request.path_params, most=BODY_BYTES)
         except Refused as refused:
-            return _json(protocol.refuse(refused.refusal), refused.refusal.status)
+            return json_response(protocol.refuse(refused.refusal), refused.refusal.status)
         except (InputError, ProviderFailure) as error:
-            return _json(protocol.refuse(Refusal(status=400, message=str(error))), 400)
+            return json_response(protocol.refuse(Refusal(status=400, message=str(error))), 400)
         except Gone:
             return Response(status_code=400)
         received = asked
@@ -124,7 +126,7 @@ def _endpoint(score: Score, protocol: Protocol, warnings: _Warnings) -> Callable
             played = dataclasses.replace(played, canisters=(in_words(played.canisters),), finish=ended(played.finish))
         played = dataclasses.replace(played, usage=_usage(received, played))
         if not asked.controls.stream:
-            return _json(protocol.encode(events_of(played, model=asked.model), asked))
+            return json_response(protocol.encode(events_of(played, model=asked.model), asked))
         return StreamingResponse(
             _stream(played, protocol, asked), media_type="text/event-stream", headers={"cache-control": "no-cache"}
         )
@@ -159,10 +161,6 @@ async def _stream(answer: Answer, protocol: Protocol, asked: Asked) -> AsyncGene
         yield encoder.fail(Refusal(status=500, message=f"The score failed: {str(error) or type(error).__name__}"))
         if not isinstance(error, RipienoError):
             raise
-
-
-def _json(body: bytes, status: int = 200) -> Response:
-    return Response(body, status_code=status, media_type="application/json")
 
 
 def base_url(url: str, protocol: Protocol) -> str:
