@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from ripieno.approvals.grant_stores import GrantStore, Held, MemoryStore
 from ripieno.canisters.controls import Rules
@@ -23,18 +23,6 @@ from ripieno.jsonvalues import digest
 LIFETIME = 600.0
 #: Seconds by which the clocks of processes may differ.
 _DRIFT = 5.0
-Reason = Literal[
-    "unknown_grant",
-    "used_grant",
-    "expired_grant",
-    "other_conversation",
-    "other_invocation",
-    "other_tool",
-    "other_definition",
-    "other_arguments",
-    "other_rules",
-    "unreadable_grants",
-]
 
 
 def digest_definition(
@@ -103,7 +91,7 @@ class Grants:
     def redeem(self, token: str, binding: Binding) -> None:
         """Uses up a grant for the call that is about to run; returns only if the call may run.
 
-        Errors: ``PermissionFault`` whose ``code`` is a ``Reason``. A refusal leaves the grant valid for its own call.
+        Errors: ``PermissionFault`` whose ``code`` is in ``REASONS``. A refusal leaves the grant valid for its own call.
         """
         try:
             key, now = _hash(token), self._clock()
@@ -118,7 +106,8 @@ class Grants:
 
 
 _NOTHING = Held(parts=("",) * 6, issued=math.inf, expires=-math.inf)
-_WORDS: Mapping[Reason, str] = {
+#: The codes of refusals, with their reasons.
+REASONS: Mapping[str, str] = {
     "unknown_grant": "no grant has this token",
     "used_grant": "it was used already",
     "expired_grant": "it has expired",
@@ -131,14 +120,14 @@ _WORDS: Mapping[Reason, str] = {
     "unreadable_grants": "the approvals cannot be read or written",
 }
 #: One for each field of a binding, in their order.
-_MISMATCHES: tuple[Reason, ...] = tuple(reason for reason in _WORDS if reason.startswith("other_"))
+_MISMATCHES = tuple(code for code in REASONS if code.startswith("other_"))
 
 
-def _compare(found: Held | None, binding: Binding, now: float) -> Reason | None:
+def _compare(found: Held | None, binding: Binding, now: float) -> str | None:
     """Why a grant is not valid for a call, or None. All parts are compared, so that the time reveals nothing."""
     held = found or _NOTHING
     pairs = zip(held.parts, binding.parts, _MISMATCHES, strict=True)
-    wrong: list[Reason] = [name for before, after, name in pairs if not hmac.compare_digest(before, after)]
+    wrong = [name for before, after, name in pairs if not hmac.compare_digest(before, after)]
     # A grant from the future was issued before a clock was set back: its age is unknown.
     fresh = held.issued - _DRIFT <= now < held.expires
     if found is None:
@@ -154,9 +143,9 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _refusal(reason: Reason) -> PermissionFault:
+def _refusal(reason: str) -> PermissionFault:
     return PermissionFault(
-        f"The approval is not valid: {_WORDS[reason]}.",
+        f"The approval is not valid: {REASONS[reason]}.",
         code=reason,
         suggestion="The user must approve the call as it is now.",
     )

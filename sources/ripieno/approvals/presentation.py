@@ -107,7 +107,8 @@ class Presentation:
     @property
     def abridged(self) -> bool:
         """Whether ``render`` leaves something out. The whole text must be offered then."""
-        return _is_long(self.arguments) or any(map(_is_tall, self._others()))
+        claim = self.claim or ServerClaim(server="")
+        return _is_long(self.arguments) or any(map(_is_tall, (self.change or "", claim.title, claim.description)))
 
     def render(self, width: int = 80, *, whole: bool = False) -> str:
         """Plain text in lines narrower than ``width`` cells (at least 20); ``whole`` abridges nothing.
@@ -140,10 +141,6 @@ class Presentation:
     def mapping(self) -> dict[str, Any]:
         """The JSON form, for other screens, which must make its texts visible themselves."""
         return {**dataclasses.asdict(self), "notes": list(self.notes), "size": self.size, "digest": self.digest}
-
-    def _others(self) -> Sequence[str]:
-        claim = self.claim or ServerClaim(server="")
-        return (self.change or "", claim.title, claim.description)
 
 
 def present(

@@ -39,10 +39,10 @@ def visible(text: str) -> str:
     shown: list[str] = []
     end = 0
     for word in _WORD.finditer(text):
-        shown += map(_outside, text[end : word.start()])
-        shown += map(_outside, word[0]) if word[0][0] == "\\" else (_word(word[0]),)
+        shown += map(_escaped, text[end : word.start()])
+        shown += map(_escaped, word[0]) if word[0][0] == "\\" else (_word(word[0]),)
         end = word.end()
-    shown += map(_outside, text[end:])
+    shown += map(_escaped, text[end:])
     return "".join(shown)
 
 
@@ -75,7 +75,7 @@ def _word(word: str) -> str:
     scripts = {_script(character) for character in word if not character.isdecimal() or not character.isascii()}
     letters = [character for character in word if not character.isascii()]
     if len(scripts) > 1 or ("latin" not in scripts and all(character in _LIKENESSES for character in letters)):
-        return "".join(map(_outside, word))
+        return "".join(map(_escaped, word))
     return "".join(character if _script(character) else _escaped(character) for character in word)
 
 
@@ -94,10 +94,6 @@ def _script(character: str) -> str:
         return script if base.isascii() else ""
     # Fillers, and the letters that compose syllables, are drawn over each other or not at all.
     return "" if script == "hangul" and not "\uac00" <= character <= "\ud7a3" else script
-
-
-def _outside(character: str) -> str:
-    return character if character.isascii() and character.isprintable() else _escaped(character)
 
 
 def _escaped(character: str) -> str:

@@ -43,13 +43,6 @@ _INSTRUCTION = (
 _KEYS = "keys of summaries"
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
-class _Keys:
-    cutter: Cutter
-    hashed: Any
-    keys: list[str] = dataclasses.field(default_factory=list[str])
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Summarizing(Tokens):
     """Cuts with summaries. ``budget.marker`` is the size of a summary, ``cache`` has summaries by digest of content."""
@@ -86,14 +79,15 @@ class Summarizing(Tokens):
         return text, usage
 
     def _keys(self, cutter: Cutter, memory: dict[object, Any]) -> list[str]:
-        kept: _Keys | None = memory.get((_KEYS, self))
-        if kept is None or kept.cutter is not cutter:
+        kept: tuple[Cutter, Any, list[str]] | None = memory.get((_KEYS, self))
+        if kept is None or kept[0] is not cutter:
             hashed = hashlib.sha256(f"{self.model.identity} {self.budget.marker}\n".encode())
-            kept = memory[_KEYS, self] = _Keys(cutter=cutter, hashed=hashed)
-        for cut in cutter.cuts[len(kept.keys) :]:
-            kept.hashed.update(b"".join(map(_digest, cut.part)))
-            kept.keys.append(kept.hashed.hexdigest())
-        return kept.keys
+            kept = memory[_KEYS, self] = (cutter, hashed, [])
+        _, hashed, keys = kept
+        for cut in cutter.cuts[len(keys) :]:
+            hashed.update(b"".join(map(_digest, cut.part)))
+            keys.append(hashed.hexdigest())
+        return keys
 
     async def _once(self, key: str, before: str, part: Sequence[Canister]) -> tuple[str, Usage]:
         """The summary under this key. Concurrent callers wait for the same request."""

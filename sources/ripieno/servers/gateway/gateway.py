@@ -102,8 +102,9 @@ class Gateway:
         model = self.names.resolve(asked.model)
         log.resolve(model)
         asked, claim = self._hosted.pair(asked, caller)
-        if self._defaults:
-            asked = self._complete(asked)
+        lacking = {name: value for name, value in self._defaults.items() if getattr(asked.controls, name) is None}
+        if lacking:
+            asked = dataclasses.replace(asked, controls=dataclasses.replace(asked.controls, **lacking))
         plan = self._hosted.plan(asked, caller, claim)
         if plan is None:
             if asked.hosted:
@@ -116,12 +117,6 @@ class Gateway:
         async with contextlib.aclosing(answering) as batches:
             async for batch in batches:
                 yield log.hear(batch)
-
-    def _complete(self, asked: Asked) -> Asked:
-        lacking = {name: value for name, value in self._defaults.items() if getattr(asked.controls, name) is None}
-        if not lacking:
-            return asked
-        return dataclasses.replace(asked, controls=dataclasses.replace(asked.controls, **lacking))
 
 
 def protocols_of(assembly: Assembly) -> Sequence[Protocol]:

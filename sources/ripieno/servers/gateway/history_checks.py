@@ -45,20 +45,16 @@ def unanswered(canisters: Sequence[Canister]) -> Mapping[str, str]:
         elif isinstance(canister, ResultCanister):
             identifier = canister.invocation_id
             name = waiting.pop(identifier, None)
+            if name is None and identifier in answered:
+                call = described(answered[identifier], identifier)
+                raise Unpaired(f"The call {call} has a second result. Send one result for each call.")
             if name is None:
-                raise _stray(identifier, answered)
+                raise Unpaired(
+                    f"A result is for {_cut(identifier)}, but no earlier call has that identifier. Send the call as "
+                    "well, as you received it, or leave out the result."
+                )
             answered[identifier] = name
     return waiting
-
-
-def _stray(identifier: str, answered: Mapping[str, str]) -> Unpaired:
-    if identifier in answered:
-        call = described(answered[identifier], identifier)
-        return Unpaired(f"The call {call} has a second result. Send one result for each call.")
-    return Unpaired(
-        f"A result is for {_cut(identifier)}, but no earlier call has that identifier. Send the call as well, as you "
-        "received it, or leave out the result."
-    )
 
 
 def missing(waiting: Mapping[str, str]) -> Unpaired:

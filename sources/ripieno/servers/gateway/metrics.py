@@ -5,13 +5,12 @@ Labels have names from the operator or a fixed set, never text of a client or a 
 """
 
 import contextlib
-import dataclasses
 import functools
 import http
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -34,15 +33,8 @@ _REASONS = frozenset(
 )
 #: The maximum number of tool labels: an MCP server may rename its tools without limit.
 _TOOLS = 1000
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Ended:
-    """The counters of ended requests. Kept, because the lookup by labels takes longer than the count (measured)."""
-
-    count: Callable[[], None]
-    measure: Callable[[float], None]
-    use: tuple[Callable[[float], None], ...]
+_Count: TypeAlias = Callable[[], None]
+_Measure: TypeAlias = Callable[[float], None]
 
 
 class Metrics:
@@ -83,9 +75,12 @@ class Metrics:
         self._refusals = count(names.REFUSALS_METRIC, "Requests that were refused.", (names.REASON,))
         self._retries = count(names.RETRIES_METRIC, "Retries of models.", whose)
         self._breakers = count(names.BREAKERS_METRIC, "Openings of breakers.", (names.PROVIDER,))
+        # Cached, because the lookup by labels takes longer than the count (measured).
         self._active: Callable[[str], Gauge] = functools.cache(active.labels)
         self._ended = functools.cache(self._make_ended)
-        self._waited = functools.cache(self._make_waited)
+        self._waited: Callable[[str], Histogram] = functools.cache(
+            lambda model: self._first.labels("chat", *_whose(model))
+        )
 
     def begin(self, wire: str) -> None:
         """Counts a request that begins."""
@@ -94,17 +89,17 @@ class Metrics:
     def end(self, wire: str, model: str, status: int, seconds: float, usage: Usage) -> None:
         """Counts a request that has ended. ``model`` is ``provider/model``, or empty if none was asked."""
         self._active(wire).dec()
-        ended = self._ended(wire, model, status)
-        ended.count()
-        ended.measure(seconds)
+        count, measure, tokens = self._ended(wire, model, status)
+        count()
+        measure(seconds)
         if usage is not NO_USAGE:
-            use, give = ended.use
+            use, give = tokens
             use(usage.input_tokens)
             give(usage.output_tokens)
 
     def wait(self, model: str, seconds: float) -> None:
         """Records the time to the first byte of a stream."""
-        self._waited(model)(seconds)
+        self._waited(model).observe(seconds)
 
     def run(self, event: ResultReady) -> None:
         """Records a call that has a result, if it ran."""
@@ -149,19 +144,13 @@ class Metrics:
         registry.register(_AllWorkers(pathlib.Path(_FOLDER)))
         return generate_latest(registry)
 
-    def _make_ended(self, wire: str, model: str, status: int) -> _Ended:
+    def _make_ended(self, wire: str, model: str, status: int) -> tuple[_Count, _Measure, tuple[_Measure, ...]]:
         whose = _whose(model)
-        tokens = functools.partial(self._tokens.labels, "chat", *whose)
-        return _Ended(
-            count=self._requests.labels(wire, *whose, str(status)).inc,
-            measure=self._seconds.labels("chat", *whose, str(status) if status >= 400 else "").observe,
-            # Requests without a model have no tokens.
-            use=tuple(tokens(kind).inc for kind in ("input", "output") if model),
-        )
-
-    def _make_waited(self, model: str) -> Callable[[float], None]:
-        waited: Histogram = self._first.labels("chat", *_whose(model))
-        return waited.observe
+        count: _Count = self._requests.labels(wire, *whose, str(status)).inc
+        measure: _Measure = self._seconds.labels("chat", *whose, str(status) if status >= 400 else "").observe
+        # Requests without a model have no tokens.
+        kinds = ("input", "output") if model else ()
+        return count, measure, tuple(self._tokens.labels("chat", *whose, kind).inc for kind in kinds)
 
 
 def _made(
@@ -192,15 +181,14 @@ class _AllWorkers(Collector):
         self._folder = folder
 
     def collect(self) -> Iterable[Metric]:
-        collector: Any = MultiProcessCollector
-        merged: Iterable[Metric] = collector.merge(list(self._filled()))
-        return merged
-
-    def _filled(self) -> Iterator[str]:
+        filled: list[str] = []
         for file in self._folder.glob("*.db"):
             with contextlib.suppress(FileNotFoundError):
                 if file.stat().st_size:
-                    yield str(file)
+                    filled.append(str(file))
+        collector: Any = MultiProcessCollector
+        merged: Iterable[Metric] = collector.merge(filled)
+        return merged
 
 
 def _forget_dead(folder: pathlib.Path) -> None:

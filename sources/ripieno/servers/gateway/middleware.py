@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -105,7 +105,8 @@ class Guard:
             if found is None:
                 return _WRONG_KEY
             caller = found
-        if scope["method"] == "POST" and not _is_json([value for name, value in watched if name == _TYPE]):
+        types = [value.partition(b";")[0].strip().lower() for name, value in watched if name == _TYPE]
+        if scope["method"] == "POST" and types != [_JSON]:
             return _WRONG_TYPE
         scope["state"] = {**scope.get("state", {}), "caller": caller}
         return None
@@ -139,10 +140,6 @@ def _read(authority: bytes) -> tuple[bytes, bytes] | None:
     return None if match is None else (match[1], match[2] or b"")
 
 
-def _is_json(types: Iterable[bytes]) -> bool:
-    return [one.partition(b";")[0].strip().lower() for one in types] == [_JSON]
-
-
 _NAME = b"x-request-id"
 #: Official clients read it from these headers, and show it with an error (measured: each reads another one).
 _NAMES = (_NAME, b"request-id")
@@ -163,7 +160,9 @@ class Identifier:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        identifier = _given(scope) or f"req_{secrets.token_hex(12)}".encode()
+        given = [value for name, value in scope["headers"] if name == _NAME]
+        usable = len(given) == 1 and _GIVEN.fullmatch(given[0])
+        identifier = given[0] if usable else f"req_{secrets.token_hex(12)}".encode()
         headers = [(name, identifier) for name in _NAMES]
 
         async def identified(message: Message) -> None:
@@ -178,8 +177,3 @@ class Identifier:
             await self._application(scope, receive, identified)
         finally:
             FIELDS.reset(token)
-
-
-def _given(scope: Scope) -> bytes | None:
-    values = [value for name, value in scope["headers"] if name == _NAME]
-    return values[0] if len(values) == 1 and _GIVEN.fullmatch(values[0]) else None

@@ -17,7 +17,6 @@ from typing import Any
 
 from ripieno.canisters import (
     AudioContent,
-    Content,
     Controls,
     InvocationCanister,
     OpaqueContent,
@@ -148,8 +147,6 @@ class ResponseMerger:
             reason = last.reason
         return [*events, TurnEnded(finish=finish, usage=usage, reason=reason, turn=1)]
 
-    # Turns.
-
     def _begin(self, _: TurnBegan) -> Sequence[Event]:
         self._places.clear()
         self._held.clear()
@@ -168,8 +165,6 @@ class ResponseMerger:
         # Providers refuse reasoning without its result.
         held, self._held = () if self._led_to_hidden else self._held, []
         return (*held, *self._results())
-
-    # Texts.
 
     def _add_text(self, event: TextDelta) -> Sequence[Event]:
         if not event.text or not self._separates():
@@ -192,8 +187,6 @@ class ResponseMerger:
         """Whether to separate this text from that of an earlier turn."""
         first, self._has_text = not self._has_text, True
         return first and self._had_text and not self._shows
-
-    # Calls.
 
     def _begin_call(self, event: InvocationBegan) -> Sequence[Event]:
         # If only one call is allowed, it is known when it is complete.
@@ -230,8 +223,6 @@ class ResponseMerger:
             return self._allowed is None or name in self._allowed
         return self._shows
 
-    # Results.
-
     def _take(self, event: ResultReady) -> Sequence[Event]:
         # Discarded calls are not part of the answer, and refusals of a client's own calls are not our results.
         if not event.discarded and event.invocation.name not in self._theirs:
@@ -259,8 +250,7 @@ def carried(result: ResultCanister) -> ResultCanister:
     if not any(isinstance(content, AudioContent | OpaqueContent) for content in result.content):
         return result
     kept = (content for content in result.content if not isinstance(content, OpaqueContent))
-    return dataclasses.replace(result, content=tuple(map(_named, kept)))
-
-
-def _named(content: Content) -> Content:
-    return TextualContent(text="[sound left out]") if isinstance(content, AudioContent) else content
+    sound = TextualContent(text="[sound left out]")
+    return dataclasses.replace(
+        result, content=tuple(sound if isinstance(content, AudioContent) else content for content in kept)
+    )

@@ -106,7 +106,7 @@ class PausedRun:
 
     async def _answer(self, first: Sequence[Event]) -> Batches:
         """The ``first`` events, and the rest. The saved state stays until all of it has been sent."""
-        before = self._conversation.usage
+        before = dataclasses.asdict(self._conversation.usage)
         waits = False
         try:
             if first:
@@ -116,8 +116,10 @@ class PausedRun:
                     async for batch in batches:
                         yield batch
             conversation, request = self._conversation, self._request
-            used = _between(before, conversation.usage)
-            waits = bool(_waiting(conversation)) and not self._must_deny()
+            used = Usage(**{name: getattr(conversation.usage, name) - value for name, value in before.items()})
+            # Without items of our calls, a client cannot return to the waiting ones, besides calls of its own.
+            must_deny = request.wire is None and bool(of_caller(conversation))
+            waits = bool(_waiting(conversation)) and not must_deny
             if waits:
                 tools = request.offering.patterns
                 self._paused = self._deferral.keep(conversation, request.model, tools, request.caller)
@@ -163,12 +165,6 @@ class PausedRun:
                     f"The call {described(call.name, call.identifier)} waits, but this request has no tool of that "
                     "name. Send the same tools again."
                 )
-
-    def _must_deny(self) -> bool:
-        """Whether its client cannot return to the waiting calls, besides calls of its own."""
-        return self._request.wire is None and bool(of_caller(self._conversation))
-
-    # Events.
 
     def _merge(self, event: Event) -> Sequence[Event]:
         # The held events of the turn before have no waiting call.
@@ -291,11 +287,6 @@ def _must_wait(paused: Paused, claim: ResumeToken) -> bool:
     untold = conversation.canisters[claim.shown :]
     unknown = any(isinstance(one, InvocationCanister) and one.identifier in callers for one in untold)
     return bool(paused.unanswered) or unknown
-
-
-def _between(before: Usage, after: Usage) -> Usage:
-    fields = dataclasses.asdict(before)
-    return Usage(**{name: getattr(after, name) - value for name, value in fields.items()})
 
 
 def _events_of(canisters: Sequence[Canister], calls: Mapping[str, InvocationCanister]) -> Iterable[Event]:

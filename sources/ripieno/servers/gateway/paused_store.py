@@ -32,11 +32,6 @@ from ripieno.servers.gateway.signatures import Signer, claims_in
 
 _logger = logging.getLogger(__name__)
 
-_GONE = (
-    "The call no longer waits: another request or the operator of this server has continued the conversation. "
-    "Leave out the call, or start again."
-)
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeToken:
@@ -65,8 +60,6 @@ class Deferral:
         self._store = PausedStore(state)
         self._workspace = str(assembly.loaded.workspace)
         self._signer = signer
-
-    # Tokens in requests.
 
     def sign(self, call: InvocationCanister, paused: Paused) -> str:
         """The identifier of the item of a waiting call."""
@@ -111,14 +104,15 @@ class Deferral:
         results = {one.invocation_id: one for one in asked.canisters if isinstance(one, ResultCanister)}
         return ResumeToken(conversation=conversation, shown=shown, results=results)
 
-    # Saved conversations.
-
     def load(self, claim: ResumeToken) -> Paused:
         """The saved conversation of a token. Errors: ``Conflict`` if there is none any more."""
         with _usable():
             paused = self._store.load(claim.conversation)
         if paused is None or claim.shown > len(paused.conversation.canisters):
-            raise Conflict(_GONE)
+            raise Conflict(
+                "The call no longer waits: another request or the operator of this server has continued the "
+                "conversation. Leave out the call, or start again."
+            )
         return paused
 
     @contextlib.contextmanager
@@ -148,8 +142,6 @@ class Deferral:
         """Deletes the saved state of a conversation that has ended."""
         with _usable():
             self._store.forget(paused.identifier)
-
-    # Continuation.
 
     def begin(self, paused: Paused, claim: ResumeToken) -> Paused:
         """The conversation to conduct, with valid answers. The caller must conduct it now.

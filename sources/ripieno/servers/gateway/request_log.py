@@ -24,7 +24,6 @@ _logger = logging.getLogger(__name__)
 #: The status of a request whose client left, in logs and metrics only.
 LEFT = 499
 _PARENT = b"traceparent"
-_NOTED = frozenset({Alert, TurnEnded})
 
 
 class RequestLog:
@@ -141,7 +140,11 @@ class _ObservedRequest(RequestLog):
         if self.end is not None:
             self.end()
         if self.metrics is not None:
-            self._count(self.metrics, seconds)
+            self.metrics.end(self.wire, self.model, self.status, seconds, self.usage)
+            if self.status == LEFT:
+                self.metrics.depart(self.wire)
+            if self.alerted or self.status >= 500:
+                self.metrics.count_openings()
         if self.logs:
             _log(
                 wire=self.wire,
@@ -163,8 +166,13 @@ class _ObservedRequest(RequestLog):
     def hear(self, events: Iterable[Event]) -> Iterable[Event]:
         batch = events if isinstance(events, list) else list(events)
         # Alerts come alone, and the end of a turn comes last: other events are skipped for speed.
-        if batch and type(batch[-1]) in _NOTED:
-            self._note(batch[-1])
+        last = batch[-1] if batch else None
+        if isinstance(last, TurnEnded):
+            self.usage = last.usage
+        elif isinstance(last, Alert):
+            self.alerted = True
+            if self.metrics is not None and "attempt" in last.details:
+                self.metrics.retry(self.model)
         if self.debugs:
             for event in batch:
                 _log_call(event)
@@ -190,21 +198,6 @@ class _ObservedRequest(RequestLog):
         self.reason = _reason_of(refusal)
         if self.metrics is not None:
             self.metrics.refuse(self.wire, refusal)
-
-    def _note(self, event: Event) -> None:
-        if isinstance(event, TurnEnded):
-            self.usage = event.usage
-        elif isinstance(event, Alert):
-            self.alerted = True
-            if self.metrics is not None and "attempt" in event.details:
-                self.metrics.retry(self.model)
-
-    def _count(self, metrics: Any, seconds: float) -> None:
-        metrics.end(self.wire, self.model, self.status, seconds, self.usage)
-        if self.status == LEFT:
-            metrics.depart(self.wire)
-        if self.alerted or self.status >= 500:
-            metrics.count_openings()
 
 
 def _reason_of(refusal: Refusal) -> str:
