@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from frozendict import frozendict
@@ -40,6 +40,16 @@ from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenC
 #: Called when a run begins, with the identifier of its conversation and the identity of its model. Returns a function
 #: that gets every event of the run, whether or not the run is iterated, and must not raise.
 Watcher: TypeAlias = Callable[[str, str], Callable[[Event], None]]
+
+
+def notify(watching: Iterable[Callable[[Event], None]], event: Event) -> None:
+    """Passes an event to functions of watchers. The handler of the event loop gets what they raise."""
+    for watch in watching:
+        try:
+            watch(event)
+        except Exception as error:
+            context = {"message": "A watcher failed.", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -109,12 +119,7 @@ class Driver:
             self.channel.close()
 
     def _notify(self, event: Event) -> None:
-        for watch in self._watching:
-            try:
-                watch(event)
-            except Exception as error:
-                context = {"message": "A watcher of a run failed.", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(context)
+        notify(self._watching, event)
         self.channel.put(event)
 
     def _circumstances(self) -> Circumstances:

@@ -132,7 +132,9 @@ class Cutter(Follower):
         super().__init__()
         self.cuts: list[Cut] = []
         self._budget, self._weigh, self._open = budget, weigh, open
-        self._shortener, self._applied = shortener, 0
+        #: Its notes are applied.
+        self.shortener = shortener
+        self._applied = 0
         self._exchanges = Exchanges(canisters)
         self._current: list[Canister] = []
         # The cost before each position: of all canisters, and of those that always stay.
@@ -159,10 +161,6 @@ class Cutter(Follower):
             cuts=len(self.cuts),
             excess=excess,
         )
-
-    def uses(self, shortener: Shortener | None) -> bool:
-        """Whether it applies the notes of this shortener."""
-        return self._shortener is shortener
 
     def _add(self, position: int, canister: Canister) -> bool:
         known = len(self._exchanges.begins)
@@ -196,7 +194,7 @@ class Cutter(Follower):
             self._cut(chosen)
 
     def _apply_notes(self, end: int) -> None:
-        notes = () if self._shortener is None else self._shortener.notes
+        notes = () if self.shortener is None else self.shortener.notes
         while self._applied < len(notes) and notes[self._applied].end <= end:
             note = notes[self._applied]
             self._applied += 1

@@ -105,7 +105,7 @@ class CuttingStrategy(abc.ABC):
         if open:
             return follow(canisters, make)
         kept: Cutter | None = memory.get(key)
-        if kept is not None and not kept.uses(shortener):
+        if kept is not None and kept.shortener is not shortener:
             del memory[key]
         return follow(canisters, make, memory, key)
 

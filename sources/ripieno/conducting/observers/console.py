@@ -6,7 +6,7 @@ import sys
 import weakref
 from typing import Literal, TextIO
 
-from ripieno.canisters import AudioContent, DocumentContent, ImageContent, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.canisters.events import (
     Alert,
     ConductEnded,
@@ -184,16 +184,12 @@ def _result(event: ResultReady) -> str:
         advice = brief(result.error.suggestion or "")
         text = f"{result.error.category}: {brief(result.error.message)} {advice}".rstrip()
     else:
-        text = _contents(result)
+        labels = " ".join(label(one) for one in result.content if not isinstance(one, TextualContent))
+        text = " ".join(part for part in (brief(result.text), brief(labels)) if part) or "(nothing)"
     if result.report.attempts:
         return f"< {event.tool} ({', '.join(marks)}) {text}"
     # It never began, so no earlier line has its arguments.
     return f"x {event.tool} {_arguments(event)} ({', '.join(marks)}) {text}"
-
-
-def _contents(result: ResultCanister) -> str:
-    labels = " ".join(label(one) for one in result.content if not isinstance(one, TextualContent))
-    return " ".join(part for part in (brief(result.text), brief(labels)) if part) or "(nothing)"
 
 
 def _count(number: int, thing: str) -> str:

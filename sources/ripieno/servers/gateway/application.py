@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import functools
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -83,6 +82,13 @@ def create_application(
         observer.refuse("", refusal, path)
         return json_response(plain(refusal), status)
 
+    def refuse_early(path: str, refusal: Refusal) -> bytes:
+        # A route may have parameters, such as the name of a model.
+        fitting = (one for route, one in routes.items() if compile_path(route)[0].match(path))
+        protocol = routes.get(path) or next(fitting, None)
+        observer.refuse("" if protocol is None else protocol.name, refusal, path)
+        return plain(refusal) if protocol is None else protocol.refuse(refusal)
+
     application = Starlette(
         routes=[
             # Before the wire that has POST routes with the model in the path.
@@ -92,7 +98,7 @@ def create_application(
             Route("/healthz", health, methods=["GET"]),
             Route(_METRICS, metrics, methods=["GET"]),
         ],
-        middleware=[Middleware(Identifier), Middleware(Guard, chosen, functools.partial(_refuse, routes, observer))],
+        middleware=[Middleware(Identifier), Middleware(Guard, chosen, refuse_early)],
         exception_handlers={404: refuse, 405: refuse},
     )
     # No redirect to an address made from a request.
@@ -109,15 +115,6 @@ def _secret(assembly: Assembly, settings: GatewayDescriptor) -> bytes:
     if lacking:
         raise InputError(f"secret under [gateway] needs the variable {' and '.join(lacking)}, which is not set.")
     return template.header({}, assembly.surroundings.secrets).encode()
-
-
-def _refuse(routes: Mapping[str, Protocol], observer: RequestObserver, path: str, refusal: Refusal) -> bytes:
-    protocol = routes.get(path)
-    if protocol is None:
-        # A route may have parameters, such as the name of a model.
-        protocol = next((one for route, one in routes.items() if compile_path(route)[0].match(path)), None)
-    observer.refuse("" if protocol is None else protocol.name, refusal, path)
-    return plain(refusal) if protocol is None else protocol.refuse(refusal)
 
 
 class Endpoint:

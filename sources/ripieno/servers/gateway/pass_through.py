@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from ripieno.canisters import Controls
@@ -27,6 +27,7 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.conducting import Watcher
+from ripieno.conducting.driver import notify
 from ripieno.descriptors.names import spelled
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderRefusal
@@ -54,23 +55,14 @@ async def observed(batches: Batches, watchers: Sequence[Watcher], model: str) ->
                     elif isinstance(event, TurnEnded):
                         finish, usage = event.finish, event.usage
                         event = dataclasses.replace(event, turn=1)  # noqa: PLW2901
-                    _notify(observers, event)
+                    notify(observers, event)
                 yield events
     except (asyncio.CancelledError, GeneratorExit):
         if finish == "error":
             finish = "cancelled"
         raise
     finally:
-        _notify(observers, ConductEnded(finish=finish, turns=turns, calls=0, usage=usage))
-
-
-def _notify(observers: Iterable[Callable[[Event], None]], event: Event) -> None:
-    for watch in observers:
-        try:
-            watch(event)
-        except Exception as error:
-            context = {"message": "A watcher of a request failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
+        notify(observers, ConductEnded(finish=finish, turns=turns, calls=0, usage=usage))
 
 
 _logger = logging.getLogger(__name__)

@@ -1,8 +1,9 @@
 """Assemblies whose runs are recorded, replayed, or continued after the end of a cassette."""
 
+import abc
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Self
 
 from ripieno.approvals import Answer, Confirmer, Given
 from ripieno.assembly import Assembly
@@ -17,31 +18,43 @@ from ripieno.exceptions import InputError
 from ripieno.models import Model
 
 
-class Cassette(Protocol):
-    """A recorder or a replay."""
+class Cassette(abc.ABC):
+    """A recorder or a replay. As a context manager, it closes itself."""
 
-    @property
-    def replays(self) -> bool:
-        """Whether everything comes from the cassette."""
-        ...
+    #: Whether everything comes from the cassette.
+    replays = False
+    #: Receives messages to and from MCP servers; None if they are not recorded.
+    tap: Tap | None = None
 
-    @property
-    def tap(self) -> Tap | None:
-        """Receives messages to and from MCP servers; None if they are not recorded."""
+    def __enter__(self) -> Self:
+        return self
 
-    def confirmer(self, inner: Confirmer | None = None) -> Confirmer:
-        """The confirmer for an execution that uses the cassette."""
-        ...
+    def __exit__(self, *details: object) -> None:
+        self.close()
 
-    def hide(self, secrets: Iterable[str]) -> None:
-        """Keeps these secrets out of the cassette."""
+    def close(self) -> None:  # noqa: B027  a replay has nothing to close
+        """Ends a recording; does nothing for a replay. May be called twice."""
+
+    def assemble(self, configuration: Any = None, **settings: Any) -> "CassetteAssembly":
+        """As ``ripieno.assemble``: runs are recorded or replayed. A replay connects nothing, unless it is a fork."""
+        places = {name: settings.pop(name) for name in ("workspace", "places", "project") if name in settings}
+        return CassetteAssembly(load_configuration(configuration, **places), cassette=self, **settings)
 
     def begins(self) -> Conversation | None:
         """The beginning of the next recorded run, if any."""
+        return None
 
+    @abc.abstractmethod
+    def confirmer(self, inner: Confirmer | None = None) -> Confirmer:
+        """The confirmer for an execution that uses the cassette."""
+
+    @abc.abstractmethod
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Keeps these secrets out of the cassette."""
+
+    @abc.abstractmethod
     def conduct(self, model: Any, what: Any, *, execution: Any = None, **settings: Any) -> Run:
         """As ``ripieno.conduct``."""
-        ...
 
 
 class CassetteAssembly(Assembly):
@@ -98,9 +111,3 @@ class CassetteAssembly(Assembly):
         del settings["history"]
         settings["limits"] = limits or settings["limits"]
         return self._cassette.conduct(chosen, what, execution=self.execution, **settings, **common)
-
-
-def assemble_with(cassette: Cassette, configuration: Any = None, **settings: Any) -> CassetteAssembly:
-    """As ``ripieno.assemble``, with a cassette."""
-    places = {name: settings.pop(name) for name in ("workspace", "places", "project") if name in settings}
-    return CassetteAssembly(load_configuration(configuration, **places), cassette=cassette, **settings)

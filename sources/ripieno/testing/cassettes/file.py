@@ -118,7 +118,13 @@ def read(path: str | os.PathLike[str]) -> Tape:
     *rows, rest = data.split(b"\n")
     if not rows:
         raise SerializationInvalidity(f"{shown} is not a cassette: it has no complete line.")
-    _check_header(_row(rows[0], shown, 1), shown)
+    header = _row(rows[0], shown, 1)
+    if header.get("kind") != "cassette":
+        raise SerializationInvalidity(f"{shown} is not a cassette: its first line is not the header of one.")
+    if (version := header.get("version")) != VERSION:
+        raise SerializationInvalidity(
+            f"{shown}: the cassette has version {version!r}; this Ripieno reads version {VERSION}. Record it again."
+        )
     lines = tuple(_line(_row(row, shown, number), shown, number) for number, row in enumerate(rows[1:], 2))
     whole = bool(lines) and lines[-1].kind == "end" and not rest
     return Tape(path=shown, lines=lines, whole=whole)
@@ -132,16 +138,6 @@ def _row(row: bytes, path: str, number: int) -> Mapping[str, Any]:
     if not is_table(value):
         raise SerializationInvalidity(f"{path}, line {number}: not a JSON object.")
     return value
-
-
-def _check_header(header: Mapping[str, Any], path: str) -> None:
-    if header.get("kind") != "cassette":
-        raise SerializationInvalidity(f"{path} is not a cassette: its first line is not the header of one.")
-    if header.get("version") != VERSION:
-        version = header.get("version")
-        raise SerializationInvalidity(
-            f"{path}: the cassette has version {version!r}; this Ripieno reads version {VERSION}. Record it again."
-        )
 
 
 def _line(fields: Mapping[str, Any], path: str, number: int) -> CassetteLine:

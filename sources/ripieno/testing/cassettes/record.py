@@ -9,12 +9,11 @@ from ripieno.approvals import Confirmer, RulesConfirmer
 from ripieno.assembly.protection import secrets_among
 from ripieno.canisters import Canister, Conversation
 from ripieno.conducting import Run, conduct
-from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import UsageError
 from ripieno.execution import Execution
 from ripieno.models import Model
 from ripieno.storage.redaction import Redactor
-from ripieno.testing.cassettes.assembly import CassetteAssembly, assemble_with
+from ripieno.testing.cassettes.assembly import Cassette
 from ripieno.testing.cassettes.file import Writer
 from ripieno.testing.cassettes.recorded_parts import (
     RecordingConfirmer,
@@ -26,7 +25,7 @@ from ripieno.testing.cassettes.recorded_parts import (
 from ripieno.testing.cassettes.recorder import RedactingWriter, RunEnds, RunRecorder, traffic_recorder
 
 
-class Recorder:
+class Recorder(Cassette):
     """Records runs into a new file, line by line.
 
     ::
@@ -40,9 +39,6 @@ class Recorder:
     secret. Errors: ``InputError`` if the file exists.
     """
 
-    #: Everything is live.
-    replays = False
-
     def __init__(
         self, path: str | os.PathLike[str], *, secrets: Iterable[str] = (), variables: Mapping[str, str] | None = None
     ) -> None:
@@ -54,13 +50,7 @@ class Recorder:
         self._runs = 0
         self._ends = RunEnds()
         #: Records messages to and from MCP servers: for ``Surroundings`` outside of an assembly.
-        self.tap: Tap = traffic_recorder(self._writer)
-
-    def __enter__(self) -> "Recorder":
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.close()
+        self.tap = traffic_recorder(self._writer)
 
     def close(self) -> None:
         """Ends the recording. May be called twice."""
@@ -106,11 +96,3 @@ class Recorder:
         self._tapes[conversation.identifier] = tape
         self._ends.note(run)
         return run
-
-    def begins(self) -> Conversation | None:
-        """None: a recording needs its beginning."""
-        return None
-
-    def assemble(self, configuration: Any = None, **settings: Any) -> CassetteAssembly:
-        """As ``ripieno.assemble``; runs of the assembly are recorded."""
-        return assemble_with(self, configuration, **settings)

@@ -38,44 +38,38 @@ class RecordingTransport(Transport):
     @contextlib.asynccontextmanager
     async def exchange(self, body: bytes, *, path: str, stream: bool) -> AsyncGenerator[AsyncIterator[Natives], None]:
         number = self._tape.request(self._model, path, stream, body)
-        state = _Exchange()
+        # An error from decoding is not recorded: it recurs when the recorded answer is decoded.
+        is_own = True
+        settled = False
+
+        async def heard(natives: AsyncIterator[Natives]) -> AsyncGenerator[Natives, None]:
+            nonlocal is_own, settled
+            iterator = aiter(natives)
+            while True:
+                try:
+                    batch = await anext(iterator)
+                except StopAsyncIteration:
+                    self._tape.ended(number, "whole")
+                    settled = True
+                    return
+                except BaseException:
+                    is_own = True
+                    raise
+                self._tape.natives(number, batch)
+                yield batch
+
         try:
             async with self._inner.exchange(body, path=path, stream=stream) as natives:
-                state.open = True
-                yield self._heard(natives, number, state)
+                is_own = False
+                yield heard(natives)
         except ProviderFailure as error:
-            # An error from decoding recurs when the recorded answer is decoded.
-            if state.broken or not state.open:
+            if is_own:
                 self._tape.failed(number, error)
-                state.settled = True
+                settled = True
             raise
         finally:
-            if not state.settled:
+            if not settled:
                 self._tape.ended(number, "left")
-
-    async def _heard(
-        self, natives: AsyncIterator[Natives], number: int, state: "_Exchange"
-    ) -> AsyncGenerator[Natives, None]:
-        iterator = aiter(natives)
-        while True:
-            try:
-                batch = await anext(iterator)
-            except StopAsyncIteration:
-                self._tape.ended(number, "whole")
-                state.settled = True
-                return
-            except BaseException:
-                state.broken = True
-                raise
-            self._tape.natives(number, batch)
-            yield batch
-
-
-@dataclasses.dataclass(slots=True)
-class _Exchange:
-    open: bool = False
-    broken: bool = False
-    settled: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Replays a cassette instead of a model, its tools and confirmations, or as the beginning of a live run."""
 
+import copy
+import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +20,7 @@ from ripieno.models import Model, Protocol
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.records import Recorder as Journal
 from ripieno.storage.redaction import Redactor
-from ripieno.testing.cassettes.assembly import CassetteAssembly, assemble_with
+from ripieno.testing.cassettes.assembly import Cassette
 from ripieno.testing.cassettes.file import CassetteLine, read
 from ripieno.testing.cassettes.player import Player
 from ripieno.testing.cassettes.recorder import RunEnds
@@ -31,7 +33,7 @@ class _ReplayedEnsemble(Ensemble):
         self._change(definitions)
 
 
-class Replay:
+class Replay(Cassette):
     """Replays the runs of a cassette in the recorded order.
 
     ::
@@ -73,20 +75,12 @@ class Replay:
         self._ends = RunEnds()
         #: Whether runs continue live after the end of the cassette, with the assembly's models and tools.
         self.forks = False
+        self.replays = True
 
     @property
     def left(self) -> int:
         """The number of recorded runs that remain."""
         return len(self._runs) - self._next
-
-    def __enter__(self) -> "Replay":
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        """Does nothing."""
-
-    def close(self) -> None:
-        """Does nothing; a recorder has the same method."""
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Adds secrets of the recording."""
@@ -247,31 +241,17 @@ class Replay:
             done += line.kind == "native" and line.fields.get("ended") == "whole"
         if done < steps or steps < 0:
             raise InputError(f"{self._tape.path} has {done} steps, so it cannot be forked after {steps}.")
-        forked = Replay.__new__(Replay)
-        forked.__dict__.update(vars(self))
-        forked._tape = type(self._tape)(path=self._tape.path, lines=tuple(kept), whole=True)
+        forked = copy.copy(self)
+        forked._tape = dataclasses.replace(self._tape, lines=tuple(kept), whole=True)
         forked.whole = True
         forked._runs = [line for line in kept if line.kind == "conduct"]
         forked._next, forked._notes, forked._players, forked._ends = 0, {}, {}, RunEnds()
-        forked.forks = True
+        forked.forks, forked.replays = True, False
         return forked
-
-    @property
-    def tap(self) -> None:
-        """None: nothing is recorded."""
-
-    @property
-    def replays(self) -> bool:
-        """Whether everything comes from the cassette."""
-        return not self.forks
 
     def begins(self) -> Conversation | None:
         """The beginning of the next recorded run, if any."""
         return self.said() if self.left else None
-
-    def assemble(self, configuration: Any = None, **settings: Any) -> CassetteAssembly:
-        """As ``ripieno.assemble``: its runs are replayed. Nothing is connected, unless this is a fork."""
-        return assemble_with(self, configuration, **settings)
 
 
 def _ensembles(line: CassetteLine) -> tuple[RecordedEnsemble, ...]:

@@ -78,12 +78,10 @@ class _Warnings:
 
     def __init__(self, score: Score, warn: Callable[[str], None] | None) -> None:
         self._score = score
-        self._warn = warn
+        self._warn = warn or (lambda _: None)
         self._issued: set[str] = set()
 
     def check(self, asked: Asked, tools: Collection[str]) -> None:
-        if self._warn is None:
-            return
         missing = [name for name in self._score.tools if name not in tools]
         if missing:
             offered = brief(", ".join(sorted(tools))) or "none"
@@ -99,7 +97,7 @@ class _Warnings:
             )
 
     def _issue(self, text: str) -> None:
-        if self._warn is not None and text not in self._issued and len(self._issued) < _NOTICES:
+        if text not in self._issued and len(self._issued) < _NOTICES:
             self._issued.add(text)
             self._warn(text)
 
