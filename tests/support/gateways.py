@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import anthropic
@@ -19,10 +19,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ripieno.approvals import Confirmer
 from ripieno.assembly import Assembly, assemble
 from ripieno.assembly.configuration import Places
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent
 from ripieno.canisters.events import Event, play
+from ripieno.conducting import Watcher
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.jsonvalues import freeze
 from ripieno.models import Protocol
@@ -191,12 +193,14 @@ async def fronting(
     provider: Mapping[str, Any] | None = None,
     providers: Mapping[str, Any] | None = None,
     bounds: Bounds | None = None,
+    confirmer: Confirmer | None = None,
+    watchers: Sequence[Watcher] = (),
     **settings: Any,
 ) -> AsyncGenerator[Front, None]:
     """A gateway in front of the backend at a base URL. Every model name means ``back/small``.
 
     ``provider`` has keys of the backend's table, ``providers`` other tables, ``settings`` those of the gateway. There
-    are no retries by default.
+    are no retries by default. ``watchers`` observe runs, and requests without one.
     """
     fields: dict[str, Any] = {"map": frozendict({"*": f"back/{MODEL}"}), **settings}
     table = {**kind.provider, "base_url": url, "api_key": "key-of-the-backend", "retries": 0, **(provider or {})}
@@ -206,9 +210,11 @@ async def fronting(
         {"providers": {"back": table, **(providers or {})}},
         workspace=workspace,
         places=Places(configuration=folder / "configuration", state=folder / "state"),
+        confirmer=confirmer,
+        watchers=watchers,
     )
     async with assembly:
-        application = create_application(assembly, settings=GatewayDescriptor(**fields))
+        application = create_application(assembly, settings=GatewayDescriptor(**fields), watchers=watchers)
         async with serve(application, bounds=bounds) as served:
             yield Front(served, assembly)
 

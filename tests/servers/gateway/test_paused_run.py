@@ -15,7 +15,6 @@ from frozendict import frozendict
 
 from ripieno.approvals import Answer, Approve, DeferredConfirmer
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.events import Event, InvocationSealed
 from ripieno.conducting.paused import Paused, PausedStore
@@ -26,10 +25,9 @@ from ripieno.models.protocol import Asked
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.servers.gateway.application import create_application
 from ripieno.servers.http.keys import digest_of
-from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from tests.counts import count
-from tests.support.gateways import KINDS, Backend, Front, rehearsing
+from tests.support.gateways import KINDS, Backend, Front, before
 from tests.support.hosted_runs import (
     CALLER,
     Counted,
@@ -93,31 +91,15 @@ class Deferring:
 
 
 @contextlib.asynccontextmanager
-async def deferring(
-    folder: pathlib.Path, what: Iterable[Any], *, secret: str = SECRET, **settings: Any
-) -> AsyncGenerator[Deferring, None]:
+async def deferring(folder: pathlib.Path, what: Iterable[Any]) -> AsyncGenerator[Deferring, None]:
     """A gateway in front of a backend that plays turns."""
-    kind = KINDS["openai-chat"]
-    workspace = folder / "workspace"
-    workspace.mkdir(exist_ok=True)
-    async with rehearsing(kind, what) as backend:
-        table = {**kind.provider, "base_url": backend.url, "api_key": "none", "retries": 0}
-        assembly = assemble(
-            {"providers": {"back": table}},
-            workspace=workspace,
-            places=Places(configuration=folder / "configuration", state=folder / "state"),
-            confirmer=DeferredConfirmer(),
-        )
-        chosen = GatewayDescriptor(
-            map=frozendict({"*": "back/small"}),
-            ensembles=("io",),
-            absent="defer",
-            secret=secret,
-            keys=frozendict({"ada": digest_of(KEY), "eve": digest_of(OTHER)}),
-            **settings,
-        )
-        async with assembly, serve(create_application(assembly, settings=chosen)) as url:
-            yield Deferring(Front(url, assembly), backend, PausedStore(folder / "state"), workspace)
+    keys = frozendict({"ada": digest_of(KEY), "eve": digest_of(OTHER)})
+    settings = {"ensembles": ("io",), "absent": "defer", "secret": SECRET, "keys": keys}
+    async with before(folder, KINDS["openai-chat"], what, confirmer=DeferredConfirmer(), **settings) as (
+        front,
+        backend,
+    ):
+        yield Deferring(front, backend, PausedStore(folder / "state"), folder / "workspace")
 
 
 def more(response: Any) -> list[Any]:

@@ -12,24 +12,20 @@ from starlette.requests import Request as Asked
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.events import Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.cli.common.observers import observed
 from ripieno.conducting.observers.logs import FIELDS
-from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError
 from ripieno.models import Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.common.encoding import Calls
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.servers.gateway.application import create_application
 from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from tests.servers.gateway.test_metrics import CANARY, CHAT, asks, post, speaks
-from tests.support.gateways import Front, before, fronting, rehearsing
+from tests.support.gateways import before, fronting
 from tests.support.loopback_servers import serving as loopback
 
 BROKEN = """
@@ -164,18 +160,10 @@ async def test_words_of_a_tool_that_failed_are_for_the_operator_and_so_is_what_i
     folder.mkdir(parents=True)
     (folder / "broken.toml").write_text(BROKEN)
     (folder / "broken.py").write_text(f"def look(context, arguments):\n    raise RuntimeError('{CANARY}')\n")
-    async with rehearsing(CHAT, [turn(calls=[call("look")]) for _ in range(2)]) as backend:
-        assembly = assemble(
-            {"providers": {"back": {"protocol": "openai-chat", "base_url": backend.url, "api_key": "none"}}},
-            workspace=tmp_path,
-            places=Places(configuration=tmp_path / "configuration", state=tmp_path / "state"),
-        )
-        chosen = GatewayDescriptor(models=("back/small",), ensembles=("broken",))
-        async with assembly, serve(create_application(assembly, settings=chosen)) as url:
-            front = Front(url, assembly)
-            request = {"model": "small", "input": "Go."}
-            with observed("json"):
-                answers = [await post(front, "/v1/responses", {**request, "stream": one}) for one in (False, True)]
+    script = [turn(calls=[call("look")]) for _ in range(2)]
+    async with before(tmp_path, CHAT, script, ensembles=("broken",)) as (front, _):
+        with observed("json"):
+            answers = [await post(front, "/v1/responses", asks(stream=stream)) for stream in (False, True)]
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert answers[0].status_code == 500
     assert answers[0].json()["error"]["code"] == "tool_failed"

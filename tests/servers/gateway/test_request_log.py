@@ -16,20 +16,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan, TurnEnded
 from ripieno.cli.common.observers import LogFormat, observed
 from ripieno.conducting.observers.tracing import Telemetry
-from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.names import spelled
-from ripieno.servers.gateway.application import create_application
 from ripieno.servers.http.keys import digest_of
-from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from tests.servers.gateway.test_metrics import CANARY, CHAT, KEY, asks, chats, post, speaks
 from tests.support.command_line import User
-from tests.support.gateways import Front, before, fronting, rehearsing
+from tests.support.gateways import before, fronting, rehearsing
 from tests.support.loopback_servers import serving
 
 #: A name that would clear a screen, begin a line of its own, and be long.
@@ -110,21 +105,13 @@ async def test_an_answer_and_all_lines_of_its_request_have_one_identifier(
     (tmp_path / "workspace" / "a.txt").write_text(CANARY)
     answers: list[httpx2.Response] = []
     script = [turn(calls=[call("read_file", path="a.txt")]), turn("Done.")]
-    async with rehearsing(CHAT, [*script, turn("Later.")]) as backend:
-        with observed("json") as watchers:
-            assembly = assemble(
-                {"providers": {"back": {"protocol": "openai-chat", "base_url": backend.url, "api_key": "none"}}},
-                workspace=tmp_path / "workspace",
-                places=Places(configuration=tmp_path / "configuration", state=tmp_path / "state"),
-                watchers=watchers,
-            )
-            chosen = GatewayDescriptor(models=("back/small",), ensembles=("io",))
-            async with assembly, serve(create_application(assembly, settings=chosen)) as url:
-                front = Front(url, assembly)
-                answers.append(await post(front, "/v1/responses", asks(stream=True)))
-                answers.append(await post(front, "/v1/messages", {}))
-                answers.append(await post(front, "/nowhere", {}))
-                answers.append(await post(front, "/v1/responses", asks(), **{"x-request-id": "balancer:0042"}))
+    with observed("json") as watchers:
+        settings: dict[str, Any] = {"ensembles": ("io",), "watchers": watchers}
+        async with before(tmp_path, CHAT, [*script, turn("Later.")], **settings) as (front, _):
+            answers.append(await post(front, "/v1/responses", asks(stream=True)))
+            answers.append(await post(front, "/v1/messages", {}))
+            answers.append(await post(front, "/nowhere", {}))
+            answers.append(await post(front, "/v1/responses", asks(), **{"x-request-id": "balancer:0042"}))
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     names = [one.headers["x-request-id"] for one in answers]
     assert [one.headers["request-id"] for one in answers] == names
@@ -240,19 +227,9 @@ def traced() -> Traced:
 
 async def ask(tmp_path: pathlib.Path, traced: Traced, url: str, body: Any, **settings: Any) -> int:
     """The status of one request, which has a parent, to a gateway whose runs and translations are watched."""
-    table = {"protocol": "openai-chat", "base_url": url, "api_key": "none", "retries": 0}
-    (tmp_path / "workspace").mkdir(exist_ok=True)
-    watchers = (traced.telemetry, traced.watch)
-    assembly = assemble(
-        {"providers": {"back": table}},
-        workspace=tmp_path / "workspace",
-        places=Places(configuration=tmp_path / "configuration", state=tmp_path / "state"),
-        watchers=watchers,
-    )
-    chosen = GatewayDescriptor(models=("back/small",), **settings)
-    async with assembly, serve(create_application(assembly, settings=chosen, watchers=watchers)) as served:
+    async with fronting(tmp_path, CHAT, url, watchers=(traced.telemetry, traced.watch), **settings) as front:
         headers = {"traceparent": PARENT, "baggage": f"user={CANARY}"}
-        return (await post(Front(served, assembly), "/v1/responses", body, **headers)).status_code
+        return (await post(front, "/v1/responses", body, **headers)).status_code
 
 
 def check_parent(spans: Mapping[str, ReadableSpan]) -> None:
@@ -316,11 +293,8 @@ async def test_a_watcher_that_fails_fails_alone(tmp_path: pathlib.Path, caplog: 
 
         return take
 
-    async with rehearsing(CHAT, [turn("Hi.")]) as backend, fronting(tmp_path, CHAT, backend.url) as front:
-        chosen = GatewayDescriptor(models=("back/small",))
-        application = create_application(front.assembly, settings=chosen, watchers=[watch])
-        async with serve(application) as served:
-            assert (await post(Front(served, front.assembly), "/v1/responses", asks())).status_code == 200
+    async with before(tmp_path, CHAT, [turn("Hi.")], watchers=[watch]) as (front, _):
+        assert (await post(front, "/v1/responses", asks())).status_code == 200
     assert "A watcher failed." in caplog.text
 
 

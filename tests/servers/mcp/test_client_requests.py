@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import pathlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import mcp_types as types
@@ -13,17 +13,16 @@ from mcp.client import ClientRequestContext
 from mcp.server.subscriptions import PromptsListChanged
 
 from ripieno.approvals import Answer, ConfirmationRequest, Edit
-from ripieno.descriptors import Policy
-from ripieno.ensembles import Context, Definition, Ensemble, Opened
-from ripieno.schemas import Schema
+from ripieno.ensembles import Context
 from ripieno.servers.mcp import calls
 from ripieno.servers.mcp import client as clients
 from ripieno.servers.mcp.client import current_client
 from ripieno.servers.mcp.server import EnsembleServer, create_server
 from ripieno.storage.records import Record
-from tests.servers.mcp.test_server import Records, entered
+from tests.servers.mcp.test_server import entered
 from tests.support.command_line import PATIENCE
 from tests.support.mcp_server_process import ERAS
+from tests.support.scripted_models import Recording, ensemble, tool
 
 _SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 _Fill = Callable[[ClientRequestContext, types.ElicitRequestParams], Awaitable[types.ElicitResult]]
@@ -65,19 +64,6 @@ async def report(context: Context, arguments: dict[str, Any]) -> str:
     return "reported"
 
 
-def ensemble_of(*tools: Callable[..., Any], seconds: float) -> Ensemble:
-    policy = Policy(effect="read", timeout=seconds)
-
-    @contextlib.asynccontextmanager
-    async def opened() -> AsyncGenerator[Opened, None]:
-        definitions = [
-            Definition(name=tool.__name__, schema=Schema.of({}), invocable=tool, policy=policy) for tool in tools
-        ]
-        yield Opened(connection=None, definitions=tuple(definitions))
-
-    return Ensemble("asking", opener=opened)
-
-
 def filling(*names: str) -> tuple[_Fill, list[str]]:
     """A person who gives these names, one after the other, and what they were asked."""
     asked: list[str] = []
@@ -97,12 +83,10 @@ def text_of(result: types.CallToolResult) -> str:
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    folder: pathlib.Path, *tools: Callable[..., Any], seconds: float = 60, **settings: Any
-) -> AsyncIterator[EnsembleServer]:
-    playing = ensemble_of(*tools, seconds=seconds)
-    async with entered(folder, **settings) as assembly, playing, asyncio.timeout(PATIENCE):
-        yield create_server(assembly, ensembles=[playing])
+async def serving(folder: pathlib.Path, *tools: Callable[..., Any], **settings: Any) -> AsyncIterator[EnsembleServer]:
+    asking = ensemble(*(tool(one.__name__, one, effect="read", timeout=60) for one in tools))
+    async with entered(folder, **settings) as assembly, asyncio.timeout(PATIENCE):
+        yield create_server(assembly, ensembles=[asking])
 
 
 async def raw(client: Client, name: str, **more: Any) -> types.CallToolResult | types.InputRequiredResult:
@@ -112,16 +96,16 @@ async def raw(client: Client, name: str, **more: Any) -> types.CallToolResult | 
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_person_behind_the_client_is_asked_and_the_call_stays_one(tmp_path: pathlib.Path, mode: str) -> None:
-    records = Records()
+    recorder = Recording()
     fill, asked = filling("Ada", "Anne")
     async with (
-        serving(tmp_path, interview, recorder=records) as server,
+        serving(tmp_path, interview, recorder=recorder) as server,
         Client(server, mode=mode, elicitation_callback=fill) as client,
     ):
         result = await client.call_tool("interview", {})
     assert text_of(result) == "Ada, Anne"
     assert asked == ["Your name?", "And your mother's?"]
-    assert [record.stage for record in records.kept] == ["started", "finished"]
+    assert [record.stage for record in recorder.records] == ["started", "finished"]
 
 
 @pytest.mark.parametrize("mode", ERAS)
@@ -210,18 +194,18 @@ async def test_a_client_that_never_answers_is_not_waited_for_and_leaves_nothing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "PATIENCE", 0.2)
-    records = Records()
     ended = asyncio.Event()
 
-    class Watching(Records):
-        def record(self, kept: Sequence[Record]) -> None:
-            records.record(kept)
-            if kept[-1].stage == "finished":
+    class Watching(Recording):
+        def record(self, records: Sequence[Record]) -> None:
+            super().record(records)
+            if records[-1].stage == "finished":
                 ended.set()
 
     fill, _ = filling()
+    recorder = Watching()
     async with (
-        serving(tmp_path, greet, recorder=Watching()) as server,
+        serving(tmp_path, greet, recorder=recorder) as server,
         Client(server, elicitation_callback=fill) as client,
     ):
         asked = await raw(client, "greet")
@@ -230,16 +214,16 @@ async def test_a_client_that_never_answers_is_not_waited_for_and_leaves_nothing(
         late = await raw(client, "greet", input_responses={}, request_state=asked.request_state)
         assert isinstance(late, types.CallToolResult)
         assert text_of(late) == "Nobody is there."
-    assert [record.stage for record in records.kept] == ["started", "finished"]
+    assert [record.stage for record in recorder.records] == ["started", "finished"]
 
 
 async def test_calls_that_wait_when_the_server_ends_are_cancelled(tmp_path: pathlib.Path) -> None:
-    records = Records()
+    recorder = Recording()
     fill, _ = filling()
-    async with serving(tmp_path, greet, recorder=records) as server:
+    async with serving(tmp_path, greet, recorder=recorder) as server:
         async with Client(server, elicitation_callback=fill) as client:
             assert isinstance(await raw(client, "greet"), types.InputRequiredResult)
-        [_, finished] = records.kept
+        [_, finished] = recorder.records
     assert finished.result is not None
     assert finished.result.error is not None
     assert finished.result.error.category == "cancelled"

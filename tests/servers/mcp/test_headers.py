@@ -5,8 +5,6 @@ from typing import Any
 
 import httpx2
 
-from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import Policy
@@ -16,6 +14,7 @@ from ripieno.servers.mcp.http import serve_http
 from ripieno.servers.mcp.server import create_server
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
+from tests.servers.mcp.test_server import entered
 
 READ = Policy(effect="read")
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
@@ -39,13 +38,9 @@ def define(name: str, header: str) -> Definition:
 
 
 async def test_our_client_sends_what_our_server_wants(tmp_path: pathlib.Path) -> None:
-    places = Places(configuration=tmp_path / "configuration", state=tmp_path / "state")
     alerts: list[Alert] = []
     far = Ensemble.of("far", [define("where", "Region"), define("nowhere", "My Region")])
-    async with (
-        assemble({}, workspace=tmp_path, places=places) as serving,
-        serve_http(create_server(serving, ensembles=[far])) as url,
-    ):
+    async with entered(tmp_path) as serving, serve_http(create_server(serving, ensembles=[far])) as url:
         # Without the header the call would be refused.
         parameters = {"name": "where", "arguments": {"region": "Ærø"}, "_meta": META}
         async with httpx2.AsyncClient() as plain:
@@ -55,8 +50,7 @@ async def test_our_client_sends_what_our_server_wants(tmp_path: pathlib.Path) ->
 
         connection = {"origin": "mcp", "url": url}
         table = {"ensemble": {"name": "near", "prefix": ""}, "connection": connection, "defaults": {"effect": "read"}}
-        configuration = {"ensembles": [table]}
-        async with assemble(configuration, workspace=tmp_path, places=places, alert=alerts.append) as assembly:
+        async with entered(tmp_path, {"ensembles": [table]}, alert=alerts.append) as assembly:
             near = assembly.access_ensemble("near")
             # A name that is none for a header takes one tool out, not all of them.
             assert list(near.invokers) == ["where"]

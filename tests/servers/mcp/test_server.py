@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import pathlib
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 import pytest
@@ -22,9 +23,10 @@ from ripieno.schemas import Schema
 from ripieno.servers.mcp import server
 from ripieno.servers.mcp.calls import PENDING
 from ripieno.servers.mcp.server import create_server
-from ripieno.storage.records import Record
 from tests.support.command_line import PATIENCE
 from tests.support.mcp_server_process import ERAS
+from tests.support.mcp_servers.wrapped_results import app
+from tests.support.scripted_models import Recording
 
 READ = Policy(effect="read")
 
@@ -53,14 +55,6 @@ class Growing:
         self.names = list(names)
         await self.ensemble.disconnect()
         await self.ensemble.connect()
-
-
-class Records:
-    def __init__(self) -> None:
-        self.kept: list[Record] = []
-
-    def record(self, records: Sequence[Record]) -> None:
-        self.kept.extend(records)
 
 
 @contextlib.asynccontextmanager
@@ -132,24 +126,24 @@ async def test_calls_go_through_the_applications_pipeline(tmp_path: pathlib.Path
             assert request.tool == "house.greet"
             return Edit({"name": "everybody"})
 
-    records = Records()
+    recorder = Recording()
     house = Ensemble.of_functions("house", [greet])
     async with (
-        entered(tmp_path, confirmer=Editor(), recorder=records) as assembly,
+        entered(tmp_path, confirmer=Editor(), recorder=recorder) as assembly,
         Client(create_server(assembly, ensembles=[house])) as client,
     ):
         result: Any = await client.call_tool("greet", {"name": "you"})
         assert result.content[0].text == "Hello, everybody."
         with pytest.raises(MCPError):
             await client.call_tool("g" * 10_000, {})
-    assert [(one.stage, one.tool[:20], one.conversation) for one in records.kept] == [
+    assert [(one.stage, one.tool[:20], one.conversation) for one in recorder.records] == [
         ("asked", "house.greet", "mcp"),
         ("answered", "house.greet", "mcp"),
         ("started", "house.greet", "mcp"),
         ("finished", "house.greet", "mcp"),
         ("refused", "g" * 20, "mcp"),
     ]
-    assert len(records.kept[-1].tool) == 100
+    assert len(recorder.records[-1].tool) == 100
 
 
 async def test_rules_and_limits_hold(tmp_path: pathlib.Path) -> None:
@@ -282,3 +276,25 @@ async def test_there_is_one_page(tmp_path: pathlib.Path) -> None:
         with pytest.raises(MCPError) as error:
             await client.list_tools(cursor="more")
     assert error.value.code == -32602
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_results_of_a_server_behind_it_are_what_that_server_gives(tmp_path: pathlib.Path, mode: Any) -> None:
+    wrapping = pathlib.Path(__file__).parents[2] / "support" / "mcp_servers" / "wrapped_results.py"
+    passed = {
+        "ensemble": {"name": "passed", "prefix": ""},
+        "connection": {"origin": "mcp", "command": [sys.executable, str(wrapping)]},
+        "defaults": {"effect": "read"},
+    }
+    async with (
+        asyncio.timeout(PATIENCE),
+        entered(tmp_path, {"ensembles": [passed]}) as assembly,
+        Client(create_server(assembly), mode=mode) as ours,
+        Client(app, mode=mode) as theirs,
+    ):
+        for tool in ("greet", "count", "spell", "describe"):
+            for name in ("Ada", "7", "[1]", ""):
+                expected = await theirs.call_tool(tool, {"name": name})
+                result = await ours.call_tool(tool, {"name": name})
+                assert result.is_error is False, (tool, name, result.content)
+                assert result.structured_content == expected.structured_content, (tool, name)
