@@ -38,7 +38,7 @@ def documented(page: str) -> dict[str, set[str]]:
 
 
 def _belongs(name: str, value: Any, module: str) -> bool:
-    return inspect.isclass(value) and value.__module__ == module and name not in ("Encodable",)
+    return inspect.isclass(value) and value.__module__ == module and name != "Encodable" and not name.startswith("_")
 
 
 def imported(block: str) -> dict[str, set[str]]:

@@ -6,7 +6,7 @@ blocks did. All of them up to the next user or result canister form one assistan
 
 import dataclasses
 import datetime
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from frozendict import frozendict
 
@@ -30,29 +30,27 @@ class Encodable:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class UserCanister(Encodable):
-    """A message of the user."""
-
+class _Message(Encodable):
     content: tuple[Content, ...]
     timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
 
     @classmethod
-    def of(cls, text: str) -> "UserCanister":
+    def of(cls, text: str) -> Self:
         """A canister of one text."""
         return cls(content=(TextualContent(text=text),))
+
+
+class UserCanister(_Message):
+    """A message of the user."""
+
+    __slots__ = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class AssistantCanister(Encodable):
+class AssistantCanister(_Message):
     """A message of the model. Its content is empty if the model only makes calls."""
 
     content: tuple[Content, ...] = ()
-    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
-
-    @classmethod
-    def of(cls, text: str) -> "AssistantCanister":
-        """A canister of one text."""
-        return cls(content=(TextualContent(text=text),))
 
     @property
     def text(self) -> str:
@@ -60,17 +58,10 @@ class AssistantCanister(Encodable):
         return text_of(self.content)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SupervisorCanister(Encodable):
+class SupervisorCanister(_Message):
     """Instructions of the application to the model (a system or developer message)."""
 
-    content: tuple[Content, ...]
-    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
-
-    @classmethod
-    def of(cls, text: str) -> "SupervisorCanister":
-        """A canister of one text."""
-        return cls(content=(TextualContent(text=text),))
+    __slots__ = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

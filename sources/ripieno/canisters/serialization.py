@@ -105,7 +105,7 @@ def read(kind: Any, value: object, place: str) -> Any:
 
 def describe(value: Any) -> dict[str, Any]:
     """All fields of a frozen value as JSON, including defaults. For display; it cannot be read back."""
-    hints = _hints(type(value))
+    hints = _hints(value.__class__)
     return {name: _codec(hint).write(getattr(value, name), None) for name, hint in hints.items()}
 
 
@@ -209,13 +209,11 @@ def _choice(kinds: Mapping[str, Any]) -> _Codec:
     return _Codec(write, read)
 
 
+@functools.cache
 def _hints(kind: Any) -> Mapping[str, Any]:
     """The types of a dataclass's fields, by name."""
-    found = _HINTS.get(kind)
-    if found is None:
-        hints = typing.get_type_hints(kind)
-        found = _HINTS[kind] = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-    return found
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 def _write_fields(kind: Any, value: Any, change: Change | None) -> dict[str, Any]:
@@ -319,7 +317,6 @@ def _read_time(value: Any, place: str) -> datetime.datetime:
     return time
 
 
-_HINTS: dict[Any, Mapping[str, Any]] = {}
 _CODECS: dict[Any, _Codec] = {
     Any: _Codec(_write_json, _read_any),
     str: _plain(str, lambda value, change: value if change is None else change(value)),
