@@ -227,22 +227,25 @@ class ProviderFailure(RipienoError):
     each model that was tried before this one.
     """
 
+    category: str = "execution"
+    retryable: bool = False
+
     def __init__(
         self,
         provider: str,
         reason: str,
         *,
         hint: str = "",
-        category: str = "execution",
-        retryable: bool = False,
+        category: str | None = None,
+        retryable: bool | None = None,
         after: float | None = None,
     ) -> None:
         super().__init__(provider, reason)
         self.provider = provider
         self.reason = reason
         self.hint = hint
-        self.category = category
-        self.retryable = retryable
+        self.category = category or self.category
+        self.retryable = self.retryable if retryable is None else retryable
         self.after = after
         self.before: tuple[str, ...] = ()
 
@@ -263,17 +266,8 @@ class ProviderFailure(RipienoError):
 class ProviderUnreachable(ProviderFailure):
     """No connection could be made, it was lost before a terminal event, or the circuit breaker is open."""
 
-    def __init__(
-        self,
-        provider: str,
-        reason: str,
-        *,
-        hint: str = "",
-        category: str = "network",
-        retryable: bool = True,
-        after: float | None = None,
-    ) -> None:
-        super().__init__(provider, reason, hint=hint, category=category, retryable=retryable, after=after)
+    category = "network"
+    retryable = True
 
 
 class ProviderRefusal(ProviderFailure):
@@ -287,8 +281,8 @@ class ProviderRefusal(ProviderFailure):
         hint: str = "",
         status: int | None = None,
         body: object = None,
-        category: str = "execution",
-        retryable: bool = False,
+        category: str | None = None,
+        retryable: bool | None = None,
         after: float | None = None,
     ) -> None:
         super().__init__(provider, reason, hint=hint, category=category, retryable=retryable, after=after)
@@ -299,8 +293,7 @@ class ProviderRefusal(ProviderFailure):
 class WireInvalidity(ProviderFailure):
     """The server violated its protocol. ``retryable`` if its answer only ended too early."""
 
-    def __init__(self, provider: str, reason: str, *, hint: str = "", retryable: bool = False) -> None:
-        super().__init__(provider, reason, hint=hint, category="network", retryable=retryable)
+    category = "network"
 
 
 class ToolExecutionFailure(RipienoError):
