@@ -1,5 +1,6 @@
 """Kept outputs: whole, private, each one's own, and gone after a while; and what a result says of them."""
 
+import functools
 import os
 import stat
 import time
@@ -15,7 +16,7 @@ from ripieno.canisters.faults import Fault
 from ripieno.exceptions import ResourceFault
 from ripieno.execution.results import bound, bound_fault
 from ripieno.storage import outputs as store
-from ripieno.storage.outputs import Keeper, Outputs
+from ripieno.storage.outputs import Outputs
 from tests.counts import count
 
 LIMIT = 1 << 24
@@ -81,8 +82,8 @@ def test_only_so_much_is_kept_and_no_half_of_a_character(tmp_path: Path) -> None
     assert kept is not None
     assert kept[1] == 2
     assert found.load(kept[0], "c").decode() == "é"
-    keeper = Keeper(outputs=found, conversation="c", limit=3, reader="read_output")
-    assert "Only the first 2 of its 4 bytes are kept." in keeper.keep("éé", 0)
+    shown = found.keep_rest("éé", 0, conversation="c", limit=3, reader="read_output")
+    assert "Only the first 2 of its 4 bytes are kept." in shown
 
 
 def test_it_is_private_and_outside_of_the_workspace(tmp_path: Path) -> None:
@@ -162,8 +163,8 @@ def test_where_nothing_can_be_kept_a_result_is_cut(tmp_path: Path) -> None:
     found = outputs(tmp_path)
     found.folder.parent.mkdir(parents=True)
     found.folder.write_text("in the way")
-    keeper = Keeper(outputs=found, conversation="c", limit=LIMIT, reader="read_output")
-    (shown,), _, _ = bound((TextualContent(text="x" * 99),), 9, keeper.keep)
+    keep = functools.partial(found.keep_rest, conversation="c", limit=LIMIT, reader="read_output")
+    (shown,), _, _ = bound((TextualContent(text="x" * 99),), 9, keep)
     assert isinstance(shown, TextualContent)
     assert shown.text == f"{'x' * 6}\n[… 90 bytes left out …]\n{'x' * 3}"
 

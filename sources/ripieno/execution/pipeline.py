@@ -28,7 +28,7 @@ from ripieno.execution.records import NOT_RUN, UNRECORDED, Reporter, denied, rec
 from ripieno.execution.results import Keep
 from ripieno.execution.retries import Attempts
 from ripieno.jsonvalues import freeze
-from ripieno.storage.outputs import READER, Keeper
+from ripieno.storage.outputs import READER
 from ripieno.storage.records import Recorder
 
 #: The highest timeout that an argument can set, in seconds.
@@ -201,9 +201,9 @@ class Execution:
         outputs = None if surroundings is None else surroundings.outputs
         if outputs is None or prepared.reader is None or prepared.invoker.identity == READER:
             return None
-        return Keeper(
-            outputs=outputs, conversation=scope.conversation, limit=self.limits.spill, reader=prepared.reader
-        ).keep
+        return functools.partial(
+            outputs.keep_rest, conversation=scope.conversation, limit=self.limits.spill, reader=prepared.reader
+        )
 
     def _forbid(self, prepared: Prepared, scope: Circumstances) -> Fault | None:
         """Why a call may not start as it is now; or None, and its approval is used up."""
@@ -229,7 +229,8 @@ class Execution:
 
     def discard(self, call: Call, scope: Circumstances) -> None:
         """Records that a result is not shown, because the model's answer that requested it was lost."""
-        self.reporter.note("discarded", scope, call.invoker.identity, call.invocation, call.result.result())
+        result = call.result.result()
+        self.reporter.start(record_of("discarded", scope, call.invoker.identity, call.invocation, result), scope)
 
 
 async def _run(

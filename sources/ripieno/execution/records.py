@@ -117,8 +117,8 @@ class Reporter:
             del self._starting[loop]
             self._keep(held)
 
-    def start(self, record: Record, scope: Circumstances, lost: Callable[[], None]) -> bool:
-        """Records that a call starts, now or at the end of ``together``; calls ``lost`` if that fails later.
+    def start(self, record: Record, scope: Circumstances, lost: Callable[[], None] = lambda: None) -> bool:
+        """Records a stage of a call, now or at the end of ``together``; calls ``lost`` if that fails later.
 
         Returns whether the call may start.
         """
@@ -146,25 +146,13 @@ class Reporter:
         for one in held:
             one.then(kept)
 
-    def note(
-        self,
-        stage: Stage,
-        scope: Circumstances,
-        tool: str,
-        invocation: InvocationCanister,
-        result: ResultCanister | None = None,
-    ) -> bool:
-        """Writes the record of one call, at once or with those that start together; returns whether it may go on."""
-        if self.recorder is None:
-            return True
-        return self.start(record_of(stage, scope, tool, invocation, result), scope, lambda: None)
-
     def refuse(
         self, invocation: InvocationCanister, fault: Fault, scope: Circumstances, invoker: Invoker | None = None
     ) -> ResultCanister:
         """The result of a call that is not run, recorded as refused."""
         result = ResultCanister(invocation_id=invocation.identifier, error=fault, report=NOT_RUN)
-        self.note("refused", scope, invoker.identity if invoker else invocation.name, invocation, result)
+        tool = invoker.identity if invoker else invocation.name
+        self.start(record_of("refused", scope, tool, invocation, result), scope)
         return result
 
     def alert(self, scope: Circumstances, alert: Alert) -> None:

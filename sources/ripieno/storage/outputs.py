@@ -22,6 +22,9 @@ from ripieno.storage.files import open_private
 TOTAL_BYTES = 256 * 1024 * 1024
 #: Seconds after which a text is deleted.
 AGE = 7 * 24 * 3600.0
+#: The identity of the tool that reads kept outputs.
+READER = "outputs.read_output"
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,26 @@ class Outputs:
             raise
         self._prune(path, len(data))
         return handle, len(data)
+
+    def keep_rest(self, text: str, offset: int, *, conversation: str, limit: int, reader: str) -> str:
+        """Keeps a text, and returns how to read on from ``offset``; empty where it cannot be kept.
+
+        ``reader`` is the exposed name of the tool that reads it. A full disk does not lose the result.
+        """
+        try:
+            kept = self.keep(text, conversation, limit)
+        except OSError as error:
+            _logger.warning("An output could not be kept: %s", error)
+            return ""
+        if kept is None:
+            return ""
+        handle, size = kept
+        total = len(text.encode("utf-8", "backslashreplace"))
+        only = f" Only the first {size} of its {total} bytes are kept." if size < total else ""
+        return (
+            f'Read on with {reader}(handle="{handle}", offset={offset}), or search it with '
+            f'{reader}(handle="{handle}", pattern="…").{only}'
+        )
 
     def read(self, handle: str, conversation: str, offset: int, limit: int) -> Page:
         """At most ``limit`` bytes from ``offset`` on, as whole characters, and at least one character if there is one.
@@ -167,39 +190,3 @@ def _status(path: pathlib.Path) -> os.stat_result | None:
 
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
-
-
-#: The identity of the tool that reads kept outputs.
-READER = "outputs.read_output"
-
-_logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Keeper:
-    """Keeps texts of one conversation. ``limit`` is in bytes for each; ``reader`` is the tool's exposed name."""
-
-    outputs: Outputs
-    conversation: str
-    limit: int
-    reader: str
-
-    def keep(self, text: str, offset: int) -> str:
-        """Keeps a text, and returns how to read on from ``offset``; empty where it cannot be kept.
-
-        A full disk does not lose the result.
-        """
-        try:
-            kept = self.outputs.keep(text, self.conversation, self.limit)
-        except OSError as error:
-            _logger.warning("An output could not be kept: %s", error)
-            return ""
-        if kept is None:
-            return ""
-        handle, size = kept
-        total = len(text.encode("utf-8", "backslashreplace"))
-        only = f" Only the first {size} of its {total} bytes are kept." if size < total else ""
-        return (
-            f'Read on with {self.reader}(handle="{handle}", offset={offset}), or search it with '
-            f'{self.reader}(handle="{handle}", pattern="…").{only}'
-        )
