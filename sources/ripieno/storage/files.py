@@ -1,8 +1,11 @@
 """Private files of the user's state, replaced atomically."""
 
+import contextlib
+import fcntl
 import os
 import pathlib
 import tempfile
+from collections.abc import Generator
 
 
 def replace_private(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
@@ -22,6 +25,17 @@ def replace_private(path: pathlib.Path, data: bytes, *, durable: bool = False) -
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+@contextlib.contextmanager
+def locked(path: pathlib.Path) -> Generator[int, None, None]:
+    """Holds the lock of a file, which is created if it is missing; yields its descriptor. It ends with its process."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def open_private(path: str, flags: int) -> int:

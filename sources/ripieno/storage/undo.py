@@ -8,7 +8,6 @@ many, or their contents are too large.
 import contextlib
 import dataclasses
 import datetime
-import fcntl
 import hashlib
 import json
 import os
@@ -21,7 +20,7 @@ from typing import Literal
 
 from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.exceptions import InputError, SerializationInvalidity
-from ripieno.storage.files import replace_private
+from ripieno.storage.files import locked, replace_private
 
 Kind = Literal["file", "link", "directory"]
 
@@ -143,14 +142,12 @@ class UndoLog:
     def locked(self) -> Generator[None, None, None]:
         """Holds the lock for changes through a log of this workspace. Not reentrant."""
         self._make()
-        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with locked(self.folder / "lock") as descriptor:
             self._held = descriptor
-            yield
-        finally:
-            self._held = None
-            os.close(descriptor)
+            try:
+                yield
+            finally:
+                self._held = None
 
     def keep(self, data: bytes) -> str:
         """Keeps a content, and returns its hash. It is deleted when no entry names it any more."""

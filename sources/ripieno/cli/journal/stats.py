@@ -48,7 +48,7 @@ def stats(
     start = "" if since is None else read_since(since)
     path = path_of(file)
     if file is None and not path.exists():
-        found = Statistics.of_nothing()
+        found = Statistics()
     else:
         with open_journal(file) as one:
             named = None if conversation is None else find_conversation(one, conversation).identifier

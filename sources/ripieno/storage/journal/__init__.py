@@ -1,8 +1,7 @@
 """The journal: a tamper-evident record of conversations, line by line.
 
 ``lines`` has the values and their digests, ``journal`` and ``database`` the file, ``verification`` finds alterations,
-``fingerprints`` replaces secrets, ``restoration`` rebuilds conversations and the state of their calls, ``summaries``
-and ``statistics`` aggregate lines.
+``restoration`` rebuilds conversations and the state of their calls, ``summaries`` and ``statistics`` aggregate lines.
 """
 
 from ripieno.storage.journal.journal import NAME, Journal

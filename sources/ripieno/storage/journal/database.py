@@ -1,24 +1,32 @@
-"""The SQLite file of a journal: creation, opening, and translation of errors.
+"""The SQLite file of a journal and the key beside it: creation, opening, and translation of errors.
 
 A commit is on the disk when it returns (write-ahead log, ``synchronous = FULL``). Neither a killed process nor a power
 loss takes an acknowledged line. Deleted content is overwritten.
+
+The key is for fingerprints, which replace secrets: equal secrets have equal ones. A fingerprint is an HMAC-SHA256.
+Without the key, a guess cannot be verified.
 """
 
 import contextlib
+import functools
+import hashlib
+import hmac
 import os
 import pathlib
-import secrets
+import secrets as randomness
 import sqlite3
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 
 from ripieno.exceptions import InputError
+from ripieno.storage.redaction import Redactor
 
 #: "ripj"; distinguishes a journal from another program's file.
 _APPLICATION = 0x7269706A
 _VERSION = 1
 #: How long to wait for other programs that write, in seconds.
 _PATIENCE = 10.0
+_KEY_BYTES = 32
 _SCHEMA = """
 CREATE TABLE lines (
     number INTEGER PRIMARY KEY,
@@ -48,7 +56,11 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
             if path.stat().st_mode & 0o077:
                 path.chmod(0o600)
         except FileNotFoundError:
-            _make(path)
+            with _created(path) as temporary, contextlib.closing(_open(temporary)) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.executescript(_SCHEMA)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection = _open(path)
         try:
             marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
@@ -94,19 +106,45 @@ def _open(path: pathlib.Path) -> sqlite3.Connection:
     return connection
 
 
-def _make(path: pathlib.Path) -> None:
-    """Creates the file under a temporary name first, so that no program opens an incomplete one."""
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+@contextlib.contextmanager
+def _created(path: pathlib.Path) -> Generator[pathlib.Path, None, None]:
+    """Creates a file under a temporary name first, so that no program opens an incomplete one."""
+    temporary = path.with_name(f".{randomness.token_hex(8)}.tmp")
     try:
         os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        with contextlib.closing(_open(temporary)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(_SCHEMA)
-            connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {_VERSION}")
+        yield temporary
         # The link fails when another program was first; that program's file is then used.
         with contextlib.suppress(FileExistsError):
             os.link(temporary, path)
     finally:
         for suffix in ("", "-wal", "-shm"):
             temporary.with_name(temporary.name + suffix).unlink(missing_ok=True)
+
+
+def fingerprints(secrets: Iterable[str], key: pathlib.Path) -> Redactor:
+    """A redactor that writes fingerprints. Reads or creates the key at the first secret. Errors: ``InputError``."""
+    load = functools.cache(_load_key)
+
+    def mark(secret: str) -> str:
+        encoded = secret.encode("utf-8", "surrogatepass")
+        return f"[secret {hmac.digest(load(key), encoded, hashlib.sha256).hex()[:12]}]"
+
+    return Redactor(secrets, mark=mark)
+
+
+def _load_key(path: pathlib.Path) -> bytes:
+    try:
+        if not path.exists():
+            with _created(path) as temporary, temporary.open("wb") as file:
+                file.write(randomness.token_bytes(_KEY_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+        key = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"The key of the journal, {path}, cannot be used: {error.strerror}.") from error
+    if len(key) != _KEY_BYTES:
+        raise InputError(
+            f"The key of the journal, {path}, has {len(key)} bytes instead of {_KEY_BYTES}. "
+            "Move it away; a new key is then created, and secrets get other fingerprints than before."
+        )
+    return key

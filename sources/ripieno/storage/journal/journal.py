@@ -9,8 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from ripieno.canisters import Conversation
 from ripieno.exceptions import NameAbsence
-from ripieno.storage.journal.database import connect, translated_errors
-from ripieno.storage.journal.fingerprints import fingerprints
+from ripieno.storage.journal.database import connect, fingerprints, translated_errors
 from ripieno.storage.journal.lines import (
     DELETED,
     Anchor,
@@ -25,7 +24,7 @@ from ripieno.storage.journal.lines import (
 )
 from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
 from ripieno.storage.journal.statistics import Statistics, compute
-from ripieno.storage.journal.summaries import Summary, identify, order, summarize
+from ripieno.storage.journal.summaries import Summary, identify, summarize
 from ripieno.storage.journal.verification import COLUMNS, find_break
 from ripieno.storage.records import Record
 
@@ -151,9 +150,10 @@ class Journal:
 
     def conversations(self, *, limit: int | None = None) -> Generator[Summary, None, None]:
         """Summaries of the conversations, the most recently written first; at most ``limit``."""
+        query = "SELECT conversation FROM lines GROUP BY conversation ORDER BY max(number) DESC"
         with self._using("read") as connection:
-            names = order(connection)
-        for name in names[:limit]:
+            names = connection.execute(query).fetchall()
+        for (name,) in names[:limit]:
             with self._using("read") as connection:
                 summary = summarize(connection, name)
             yield summary
@@ -202,9 +202,8 @@ class Journal:
         """
         name = self._redactor.text(conversation)
         with self._writing("changed") as connection:
-            known = connection.execute("SELECT 1 FROM lines WHERE conversation = ? LIMIT 1", (name,)).fetchone()
-            if known is None:
-                names = (one for (one,) in connection.execute("SELECT DISTINCT conversation FROM lines"))
+            names = {one for (one,) in connection.execute("SELECT DISTINCT conversation FROM lines")}
+            if name not in names:
                 raise NameAbsence("conversation", conversation, names)
             update = "UPDATE lines SET body = NULL, salt = NULL WHERE conversation = ? AND stage != ? AND body NOT NULL"
             bodies = connection.execute(update, (name, DELETED)).rowcount

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from ripieno.canisters import AssistantCanister, Canister, Conversation, InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Finish
-from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.conversation import NO_USAGE, Usage, assistant_begins
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
 from ripieno.storage.journal.lines import DELETED, Line
@@ -267,20 +267,11 @@ def _check_cut(canisters: Sequence[Canister], until: int, everything: Sequence[C
         or (speaking and isinstance(following, AssistantCanister | InvocationCanister))
         or any(call.identifier not in results for call in calls.values())
     ):
+        before_turn = max(place for place, begins in enumerate(assistant_begins(canisters)) if begins)
         raise InputError(
             f"Message {until} is in the middle of a turn; calls and their results stay together. "
-            f"Cut after all results of the turn, or before it, at {_before_turn(canisters)}."
+            f"Cut after all results of the turn, or before it, at {before_turn}."
         )
-
-
-def _before_turn(canisters: Sequence[Canister]) -> int:
-    """The number of canisters before the last turn."""
-    count = len(canisters)
-    while count and isinstance(canisters[count - 1], ResultCanister):
-        count -= 1
-    while count and isinstance(canisters[count - 1], AssistantCanister | InvocationCanister):
-        count -= 1
-    return count
 
 
 def _usage(details: Mapping[str, Any]) -> Usage:

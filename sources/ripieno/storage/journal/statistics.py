@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from ripieno.jsonvalues import EMPTY
+
 _TURNED = """
 SELECT substr(at, 1, 10), conversation, turn,
     body ->> '$.details.model',
@@ -94,23 +96,16 @@ class Statistics:
     ran and of refused ones.
     """
 
-    conversations: int
-    unfinished: int
-    asked: int
-    total: Tally
-    tools: Mapping[str, Tally]
-    days: Mapping[str, Tally]
-    models: Mapping[str, Tally]
-    by_conversation: Mapping[str, Tally]
-    unknown: Mapping[str, int]
-    categories: Mapping[str, int]
-
-    @classmethod
-    def of_nothing(cls) -> "Statistics":
-        """The statistics of an empty journal."""
-        none: Mapping[str, Any] = {}
-        tables = {"tools": none, "days": none, "models": none, "by_conversation": none}
-        return cls(conversations=0, unfinished=0, asked=0, total=Tally(), unknown=none, categories=none, **tables)
+    conversations: int = 0
+    unfinished: int = 0
+    asked: int = 0
+    total: Tally = dataclasses.field(default_factory=Tally)
+    tools: Mapping[str, Tally] = EMPTY
+    days: Mapping[str, Tally] = EMPTY
+    models: Mapping[str, Tally] = EMPTY
+    by_conversation: Mapping[str, Tally] = EMPTY
+    unknown: Mapping[str, int] = EMPTY
+    categories: Mapping[str, int] = EMPTY
 
     def mapping(self) -> dict[str, Any]:
         """The JSON form."""

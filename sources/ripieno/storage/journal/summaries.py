@@ -45,12 +45,6 @@ class Summary:
         return dataclasses.asdict(self)
 
 
-def order(connection: sqlite3.Connection) -> list[str]:
-    """The identifiers of all conversations, the most recently written first."""
-    query = "SELECT conversation FROM lines GROUP BY conversation ORDER BY max(number) DESC"
-    return [identifier for (identifier,) in connection.execute(query)]
-
-
 def summarize(connection: sqlite3.Connection, identifier: str) -> Summary:
     """The summary of one conversation, in time proportional to its lines."""
     row = connection.execute(_CALLS, (DELETED, identifier)).fetchone()

@@ -1,18 +1,16 @@
 """The pin file in the user's state: readable TOML, replaced atomically under a lock."""
 
-import contextlib
-import fcntl
 import os
 import pathlib
 import tomllib
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from frozendict import frozendict
 
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_table, parse
-from ripieno.storage.files import replace_private
+from ripieno.storage.files import locked, replace_private
 from ripieno.storage.pins.records import Pin, PinRecord
 
 Records = frozendict[str, PinRecord]
@@ -57,24 +55,13 @@ class PinStore:
         Errors: ``InputError`` when another program has changed one of them; nothing is written then.
         """
         self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _locked(self.file.with_suffix(".lock")):
+        with locked(self.file.with_suffix(".lock")):
             records = dict(self.read(fresh=True))
             for name in after:
                 if records.get(name) != before.get(name):
                     raise InputError(f"The pins of {name!r} were changed by another program meanwhile. Run it again.")
             kept = {name: one for name, one in {**records, **after}.items() if one is not None}
             replace_private(self.file, write_pins(kept).encode())
-
-
-@contextlib.contextmanager
-def _locked(path: pathlib.Path) -> Generator[None]:
-    """Holds the lock of the file. It ends with its process."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def write_pins(records: Mapping[str, PinRecord], *, shared: bool = False) -> str:
