@@ -1,12 +1,12 @@
-"""The main concept: invocables become invokers, and an ensemble groups invokers.
+"""The main concept: invocables become invokers, which an origin provides, and an ensemble groups them.
 
-An ensemble has one configuration, one connection and one life cycle. An origin provides its invokers. This module
-starts no process, opens no file and depends on no wire.
+This module starts no process, opens no file and depends on no wire.
 """
 
 import asyncio
 import dataclasses
 import inspect
+import logging
 import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -18,7 +18,6 @@ from ripieno.canisters.events import Alert
 from ripieno.descriptors import Policy
 from ripieno.descriptors.names import expose
 from ripieno.descriptors.policies import Hosted
-from ripieno.ensembles.changes import Watchers, difference
 from ripieno.ensembles.owner import Owner, Recovery, reason
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.threads import run_in_thread
@@ -220,7 +219,8 @@ class Ensemble:
         self._opener = opener
         self._recovery = recovery
         self._owner: Owner[Opened] | None = None
-        self._watchers = Watchers(f"ensemble {name!r}")
+        #: Each under its own key, so that one function may be registered twice.
+        self._watchers: dict[object, Callable[[], None]] = {}
         #: Concurrent callers of ``connect`` wait for the same connection.
         self._turn = asyncio.Lock()
 
@@ -282,7 +282,22 @@ class Ensemble:
 
         The returned function ends that. An exception of the callback is logged and does not spread.
         """
-        return self._watchers.add(callback)
+        key = object()
+        self._watchers[key] = callback
+
+        def leave() -> None:
+            self._watchers.pop(key, None)
+
+        return leave
+
+    def _tell(self) -> None:
+        """Calls all callbacks, but none that was removed meanwhile."""
+        for key, callback in tuple(self._watchers.items()):
+            try:
+                if key in self._watchers:
+                    callback()
+            except Exception:
+                logging.getLogger(__name__).exception("A function that watches ensemble %r failed.", self.name)
 
     async def __aenter__(self) -> "Ensemble":
         await self.connect()
@@ -337,19 +352,18 @@ class Ensemble:
     def _regain(self, opened: Opened) -> None:
         before = self._shown()
         self._adopt(opened)
-        self._alert(f"Ensemble {self.name!r} has reconnected. {difference(before, self._shown())}".rstrip())
+        self._alert(f"Ensemble {self.name!r} has reconnected. {_difference(before, self._shown())}".rstrip())
 
     def _become(self, state: State) -> None:
         if state != self.state:
             self.state = state
-            self._watchers.tell()
+            self._tell()
 
     def _change(self, definitions: Iterable[Definition]) -> None:
         before = self._shown()
         self._offer(definitions)
-        self._watchers.tell()
-        changes = difference(before, self._shown())
-        if changes:
+        self._tell()
+        if changes := _difference(before, self._shown()):
             self._alert(f"Ensemble {self.name!r} has changed its tools. {changes}")
 
     def _shown(self) -> dict[str, object]:
@@ -365,7 +379,7 @@ class Ensemble:
         self._left_out = opened.left_out
         self._offer(opened.definitions)
         self.state = "connected"
-        self._watchers.tell()
+        self._tell()
         if opened.subscribe is not None:
             opened.subscribe(self._change)
 
@@ -374,3 +388,13 @@ class Ensemble:
         invokers = (Invoker(definition, self) for definition in sorted(definitions, key=lambda one: one.name))
         self.invokers = frozendict({invoker.name: invoker for invoker in invokers})
         self.revision += 1
+
+
+def _difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    """``New: a, b. Gone: c. Changed: d.``, for names with values; empty if nothing differs."""
+    kinds = (
+        ("New", [name for name in after if name not in before]),
+        ("Gone", [name for name in before if name not in after]),
+        ("Changed", [name for name in after if name in before and after[name] != before[name]]),
+    )
+    return " ".join(f"{kind}: {', '.join(names)}." for kind, names in kinds if names)

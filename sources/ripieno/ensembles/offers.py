@@ -120,7 +120,7 @@ class Offer:
         left = tuple(name for name in allowed if name in self._by_name)
         if strict and left != allowed:
             raise NameAbsence("offered tool", next(name for name in allowed if name not in left), self.names)
-        if self.helpers is not None and any(self._catalogue.named(name) is not None for name in left):
+        if self.helpers is not None and any(one.exposed in left for one in self.searchable):
             names = (self.helpers.search.exposed, self.helpers.call.exposed)
             left += tuple(name for name in names if name not in left)
         return controls if left == allowed else dataclasses.replace(controls, allowed_tools=left)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -89,11 +90,21 @@ class Origin(Protocol):
 
     def variables(self, descriptor: EnsembleDescriptor) -> Iterable[NeededVariable]:
         """The variables that it needs; by default those in values of the kind ``TemplateText(variables=True)``."""
-        return _declared_variables(self, descriptor)
+        tables = tables_of(self)
+        for place in _places(self, descriptor):
+            for template, key in _templates(tables.get(place.table), place.settings, ()):
+                for name in template.variables:
+                    yield NeededVariable(name=name, key=key, invoker=place.invoker)
 
     def programs(self, descriptor: EnsembleDescriptor) -> Iterable[NeededProgram]:
         """The programs that it starts; by default the list ``command`` of ``[connection]``."""
-        return _command(self, descriptor)
+        connection = descriptor.connection
+        if connection is None or connection.origin != self.name:
+            return
+        command, environment = (connection.settings.get(name) for name in ("command", "environment"))
+        if is_list(command) and command and all(isinstance(one, str) for one in command):
+            names = tuple(map(str, environment)) if is_table(environment) else ()
+            yield NeededProgram(argv=tuple(command), key=("command", 0), environment=names)
 
     def open(
         self, descriptor: EnsembleDescriptor, surroundings: Surroundings
@@ -134,17 +145,14 @@ def tables_of(origin: Origin) -> Mapping[str, Table]:
 
 def needed_variables(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[NeededVariable, ...]:
     """The variables that an ensemble needs for an origin."""
-    if check_tables(origin, descriptor):
-        return ()
-    has_own = hasattr(origin, "variables")
-    return tuple(origin.variables(descriptor) if has_own else _declared_variables(origin, descriptor))
+    needed = getattr(origin, "variables", functools.partial(Origin.variables, origin))
+    return () if check_tables(origin, descriptor) else tuple(needed(descriptor))
 
 
 def needed_programs(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[NeededProgram, ...]:
     """The programs that an ensemble starts by an origin."""
-    if check_tables(origin, descriptor):
-        return ()
-    return tuple(origin.programs(descriptor) if hasattr(origin, "programs") else _command(origin, descriptor))
+    needed = getattr(origin, "programs", functools.partial(Origin.programs, origin))
+    return () if check_tables(origin, descriptor) else tuple(needed(descriptor))
 
 
 def pin_programs(origin: Origin, descriptor: EnsembleDescriptor) -> Pin | None:
@@ -215,14 +223,6 @@ def _places(origin: Origin, descriptor: EnsembleDescriptor) -> Iterator[_Place]:
             yield _Place(table="invocable", settings=settings, path=at, file=invoker.file, invoker=invoker)
 
 
-def _declared_variables(origin: Origin, descriptor: EnsembleDescriptor) -> Iterator[NeededVariable]:
-    tables = tables_of(origin)
-    for place in _places(origin, descriptor):
-        for template, key in _templates(tables.get(place.table), place.settings, ()):
-            for name in template.variables:
-                yield NeededVariable(name=name, key=key, invoker=place.invoker)
-
-
 def _templates(kind: Kind | None, value: Any, key: Path) -> Iterator[tuple[Template, Path]]:
     """The templates in a value, by its kind; an invalid value has none."""
     if isinstance(kind, Table | Named) and is_table(value):
@@ -236,16 +236,6 @@ def _templates(kind: Kind | None, value: Any, key: Path) -> Iterator[tuple[Templ
         read = kind.read(value, key, Problems(Source()))
         if isinstance(read, Template):
             yield read, key
-
-
-def _command(origin: Origin, descriptor: EnsembleDescriptor) -> Iterator[NeededProgram]:
-    connection = descriptor.connection
-    if connection is None or connection.origin != origin.name:
-        return
-    command, environment = (connection.settings.get(name) for name in ("command", "environment"))
-    if is_list(command) and command and all(isinstance(one, str) for one in command):
-        names = tuple(map(str, environment)) if is_table(environment) else ()
-        yield NeededProgram(argv=tuple(command), key=("command", 0), environment=names)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

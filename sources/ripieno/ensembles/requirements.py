@@ -120,7 +120,8 @@ def _find(
     for requirement in requires:
         match _split(requirement):
             case (kind, "") if kind == SANDBOX:
-                reason = _lacks_sandbox(surroundings)
+                sandbox = surroundings.sandbox
+                reason = "no sandbox is available" if sandbox is None else sandbox.missing
             case (kind, "") if kind == NETWORK:
                 reason = _lacks_network(ensemble, asking.configuration, invocables, surroundings)
             case (kind, name) if kind == COMMAND and name:
@@ -151,13 +152,6 @@ def _lacks_command(name: str, invocables: Sequence[InvocableDescriptor], surroun
         return None
     folders = ", ".join(PROJECT_FOLDERS)
     return f"there is no program {name!r}, neither in {folders} of the workspace nor in any folder of PATH"
-
-
-def _lacks_sandbox(surroundings: Surroundings) -> str | None:
-    sandbox = surroundings.sandbox
-    if sandbox is None:
-        return "no sandbox is available"
-    return sandbox.missing
 
 
 def _lacks_network(

@@ -195,9 +195,6 @@ class CachedCall(Call):
         self.invocation = invocation
         self.invoker = invoker
         self.early = early
-        self.bug = None
-        self.withdrawn = False
-        self.outcome = None
         loop = asyncio.get_running_loop()
         self.result = loop.create_future()
         self._settled = settled

@@ -34,6 +34,11 @@ class Call:
     calls ``deliver``. ``progress``, ``settled`` and ``alert`` must not raise.
     """
 
+    bug: BaseException | None = None
+    withdrawn = False
+    #: The value of ``result`` before it is delivered.
+    outcome: ResultCanister | None = None
+
     def __init__(
         self,
         *,
@@ -54,10 +59,6 @@ class Call:
         self.invocation = invocation
         self.invoker = invoker
         self.early = early
-        self.bug: BaseException | None = None
-        self.withdrawn = False
-        #: The value of ``result`` before it is delivered.
-        self.outcome: ResultCanister | None = None
         self._context = context
         self._arguments = arguments
         self._timeout = timeout

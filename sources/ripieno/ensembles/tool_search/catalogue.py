@@ -22,23 +22,16 @@ class Catalogue:
 
     def __init__(self, invokers: Iterable[Invoker]) -> None:
         self.invokers: tuple[Invoker, ...] = tuple(invokers)
-        self._by_name = {one.exposed: one for one in self.invokers}
         self._ranking: Ranking | None = None
         self._guard = threading.Lock()
-
-    def named(self, name: str) -> Invoker | None:
-        """The tool with this exposed name."""
-        return self._by_name.get(name)
 
     def search(self, query: str, limit: int) -> Sequence[Invoker]:
         """At most ``limit`` tools that have a word of the query, the best first; one with exactly this name leads."""
         with self._guard:
             ranking = self._ranking = self._ranking or Ranking(map(_text, self.invokers))
         found = [self.invokers[number] for number in ranking.rank(query, limit)]
-        exact = self._by_name.get(query.strip())
-        if exact is not None:
-            found = [exact, *(one for one in found if one is not exact)][:limit]
-        return found
+        named = [one for one in self.invokers if one.exposed == query.strip()]
+        return list(dict.fromkeys((*named, *found)))[:limit]
 
 
 def _text(invoker: Invoker) -> str:

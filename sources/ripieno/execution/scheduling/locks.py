@@ -17,24 +17,22 @@ from ripieno.execution.claims import EVERYTHING, Claims
 HELD: contextvars.ContextVar[tuple["Ticket", ...]] = contextvars.ContextVar("ripieno held tickets", default=())
 
 
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Ticket:
-    """The locks of one call. ``granted`` is called when it gets them, unless it gets them at once."""
+    """The locks of one call. ``granted`` is called when it gets them, unless it gets them at once.
 
-    __slots__ = ("_followers", "_waits_for", "claims", "granted", "held", "owner", "pools", "space", "tool")
+    ``owner`` is the turn of a conversation that makes the call.
+    """
 
-    def __init__(
-        self, *, tool: str, owner: object, space: str | None, claims: Claims, granted: Callable[[], None]
-    ) -> None:
-        self.tool = tool
-        #: The turn of a conversation that makes the call.
-        self.owner = owner
-        self.space = space
-        self.claims = claims
-        self.pools: tuple[Pool, ...] = ()
-        self.held = False
-        self.granted = granted
-        self._waits_for: dict[Ticket, None] = {}
-        self._followers: dict[Ticket, None] = {}
+    tool: str
+    owner: object
+    space: str | None
+    claims: Claims
+    granted: Callable[[], None]
+    pools: tuple["Pool", ...] = ()
+    held: bool = False
+    _waits_for: dict["Ticket", None] = dataclasses.field(default_factory=dict["Ticket", None], init=False)
+    _followers: dict["Ticket", None] = dataclasses.field(default_factory=dict["Ticket", None], init=False)
 
     def conflicts(self, other: "Ticket") -> bool:
         """Whether the two may not be held at once."""
