@@ -41,8 +41,8 @@ class Offer:
         self._catalogue = Catalogue(self.searchable)
         if self.searchable:
             self.helpers = make_helpers(self._catalogue, self._by_name)
-            sent = (*sent, self.helpers.search, self.helpers.call)
-            self._by_name.update((one.exposed, one) for one in (self.helpers.search, self.helpers.call))
+            sent = (*sent, *self.helpers)
+            self._by_name.update((one.exposed, one) for one in self.helpers)
         self.invokers: tuple[Invoker, ...] = sent
         self.names: tuple[str, ...] = tuple(invoker.exposed for invoker in sent)
         self.encodings: dict[object, bytes] = {}
@@ -121,8 +121,7 @@ class Offer:
         if strict and left != allowed:
             raise NameAbsence("offered tool", next(name for name in allowed if name not in left), self.names)
         if self.helpers is not None and any(one.exposed in left for one in self.searchable):
-            names = (self.helpers.search.exposed, self.helpers.call.exposed)
-            left += tuple(name for name in names if name not in left)
+            left += tuple(one.exposed for one in self.helpers if one.exposed not in left)
         return controls if left == allowed else dataclasses.replace(controls, allowed_tools=left)
 
     def absence(self, name: str) -> Fault:

@@ -1,8 +1,8 @@
 """The one pipeline from an invocation to its result: resolve, validate, confirm, schedule, run, bound, record.
 
 ``pipeline`` runs the stages in order, ``preparation`` resolves and validates, ``approval`` confirms, ``scheduling``
-orders the calls of a turn, ``launch`` and ``call`` run them, ``retries`` repeats them, ``cache`` reuses results,
-``records`` writes records.
+orders the calls of a turn, ``call`` runs one, ``retries`` repeats it, ``cache`` reuses results, ``records`` writes
+records.
 """
 
 from ripieno.execution.context import Circumstances, Deferred, Prepared

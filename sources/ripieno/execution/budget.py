@@ -64,14 +64,10 @@ class Budget:
 
     def refuse(self, invocation: InvocationCanister, invoker: Invoker, seconds: float) -> Fault | None:
         """Why a call may not be dispatched when ``seconds`` are left, or None."""
-        reached: str | None = None
-        if self.calls >= self.limits.calls:
-            reached = f"{self.limits.calls} calls"
-        elif seconds <= 0:
-            reached = f"{self.limits.wall:g} s"
-        if reached is not None:
-            return self._fault(reached, "this run is limited to " + reached)
-        return self.break_loop(invocation, invoker)
+        if self.calls < self.limits.calls and seconds > 0:
+            return self.break_loop(invocation, invoker)
+        reached = f"{self.limits.wall:g} s" if self.calls < self.limits.calls else f"{self.limits.calls} calls"
+        return self._fault(reached, f"this run is limited to {reached}")
 
     def break_loop(self, invocation: InvocationCanister, invoker: Invoker | None = None) -> Fault | None:
         """The fault of a call that, alone or in a cycle of calls, had the same result too often; or None.

@@ -173,17 +173,17 @@ class _Reading:
     fresh: bool
 
 
+@dataclasses.dataclass(eq=False)
 class _Writing:
     """A call under way that may write. Its claims are computed only when they are compared."""
 
-    def __init__(self, invoker: Invoker, arguments: Mapping[str, Any]) -> None:
-        self._invoker = invoker
-        self._arguments = arguments
+    invoker: Invoker
+    arguments: Mapping[str, Any]
 
     @functools.cached_property
     def claims(self) -> Claims:
         """The resources that it reads and writes."""
-        return claims_of(self._invoker, self._arguments)
+        return claims_of(self.invoker, self.arguments)
 
 
 class CachedCall(Call):

@@ -100,7 +100,7 @@ class Execution:
             return confirmed
         prepared = confirmed.prepared
         fault = denied(prepared.invoker, f"No one can approve it now ({confirmed.request.reason}).")
-        return self.refuse(prepared.invocation, fault, scope, prepared.invoker)
+        return self.reporter.refuse(prepared.invocation, fault, scope, prepared.invoker)
 
     def launch(
         self,
@@ -118,7 +118,7 @@ class Execution:
         """
         fault = self._forbid(prepared, scope)
         if fault is not None:
-            return self.refuse(prepared.invocation, fault, scope, prepared.invoker)
+            return self.reporter.refuse(prepared.invocation, fault, scope, prepared.invoker)
         invoker, invocation = prepared.invoker, prepared.invocation
         limit = min(one for one in (invoker.policy.output, self.limits.output, scope.output) if one is not None)
         cacheable = self._cache.cacheable(
@@ -220,12 +220,6 @@ class Execution:
         except JsonInvalidity as invalidity:
             return denied(invoker, f"Its arguments are not JSON: {invalidity}")
         return None
-
-    def refuse(
-        self, invocation: InvocationCanister, fault: Fault, scope: Circumstances, invoker: Invoker | None = None
-    ) -> ResultCanister:
-        """The result of a call that is not run, recorded as refused."""
-        return self.reporter.refuse(invocation, fault, scope, invoker)
 
     def discard(self, call: Call, scope: Circumstances) -> None:
         """Records that a result is not shown, because the model's answer that requested it was lost."""

@@ -110,10 +110,10 @@ class Outputs:
                 code="end_of_output",
                 suggestion="Use a smaller offset.",
             )
-        start = next((at for at, byte in enumerate(data) if not 0x80 <= byte < 0xC0), len(data))
+        start = _next(data, 0)
         end = _boundary(data, max(limit, start + 1)) if len(data) > limit else len(data)
         if end <= start < len(data):
-            end = _after(data, start)
+            end = _next(data, start + 1)
         return Page(text=data[start:end].decode(), offset=offset + start, next=offset + end, total=total)
 
     def load(self, handle: str, conversation: str) -> bytes:
@@ -173,12 +173,9 @@ def _boundary(data: bytes, end: int) -> int:
     return end
 
 
-def _after(data: bytes, start: int) -> int:
-    """The end of the character that begins at ``start``."""
-    end = start + 1
-    while end < len(data) and 0x80 <= data[end] < 0xC0:
-        end += 1
-    return end
+def _next(data: bytes, start: int) -> int:
+    """The beginning of the first character that does not begin before ``start``."""
+    return next((at for at in range(start, len(data)) if not 0x80 <= data[at] < 0xC0), len(data))
 
 
 def _status(path: pathlib.Path) -> os.stat_result | None:

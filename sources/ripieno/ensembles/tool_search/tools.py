@@ -7,7 +7,7 @@ call of ``call_tool`` is judged, confirmed, limited and recorded as the call tha
 import dataclasses
 import functools
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ripieno.canisters import InvocationCanister
 from ripieno.descriptors import Policy
@@ -61,8 +61,7 @@ def _schemas() -> tuple[Schema, Schema]:
     return Schema.of(_FINDS, closed=True), Schema.of(_CALLS, closed=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Helpers:
+class Helpers(NamedTuple):
     """The tool that finds searchable tools, and the tool that calls one."""
 
     search: Invoker

@@ -128,7 +128,7 @@ class Dispatcher:
         """Makes a fault, if there is one, the result of the call; returns whether there was one."""
         if fault is not None:
             self.leave(entry)
-            self.show(entry, self._execution.refuse(entry.invocation, fault, self._around, entry.running))
+            self.show(entry, self._execution.reporter.refuse(entry.invocation, fault, self._around, entry.running))
         return fault is not None
 
     def refuse(self, entry: ScheduledCall, category: Category, message: str) -> None:

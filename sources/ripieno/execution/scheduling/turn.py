@@ -225,7 +225,7 @@ class Turn:
                 if not clock.expired():
                     raise
                 fault = self._budget.expire("the confirmation was not answered in time")
-                confirmed = self._execution.refuse(entry.invocation, fault, self._around, prepared.invoker)
+                confirmed = self._execution.reporter.refuse(entry.invocation, fault, self._around, prepared.invoker)
             self._answer(entry, confirmed)
         except asyncio.CancelledError:
             raise

@@ -101,7 +101,7 @@ def _inquire_of(client: Client) -> Inquire:
 def refuse(execution: Execution, offer: Offer, name: str) -> str:
     """Records a call of an unknown tool, and returns the error message with the known ones."""
     fault = offer.absence(name[:100])
-    execution.refuse(_invocation(name[:100], {}), fault, Circumstances(conversation="mcp", turn=1))
+    execution.reporter.refuse(_invocation(name[:100], {}), fault, Circumstances(conversation="mcp", turn=1))
     return f"Unknown tool: {name[:100]}. {fault.suggestion}"
 
 

@@ -61,15 +61,13 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
                 connection.executescript(_SCHEMA)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {_VERSION}")
-        connection = _open(path)
-        try:
+        with contextlib.ExitStack() as stack:
+            connection = stack.enter_context(contextlib.closing(_open(path)))
             marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-        except BaseException:
-            connection.close()
-            raise
-    if marks != [_APPLICATION, _VERSION]:
-        connection.close()
-        raise InputError(f"{path} is not a journal of version {_VERSION}. Move it away; a new one is then created.")
+            if marks != [_APPLICATION, _VERSION]:
+                what = f"{path} is not a journal of version {_VERSION}."
+                raise InputError(f"{what} Move it away; a new one is then created.")
+            stack.pop_all()
     return connection
 
 
