@@ -94,7 +94,11 @@ class Prober:
     ) -> _Answer:
         """Asks one question. Errors: ``ProviderFailure``."""
         capabilities: frozendict[str, Any] = frozendict({**self.capabilities, **assumed})
-        provider = dataclasses.replace(self._model.provider, capabilities=lambda _: capabilities)
+
+        def assume(_: str) -> frozendict[str, Any]:
+            return capabilities
+
+        provider = dataclasses.replace(self._model.provider, capabilities=assume)
         canisters = (UserCanister.of(what),) if isinstance(what, str) else what
         wanted = dataclasses.replace(controls or Controls(stream=False), output_tokens=_TOKENS)
         ensembles = [Ensemble.of_request(tools)] if tools else []

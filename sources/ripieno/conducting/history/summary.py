@@ -82,7 +82,7 @@ class Summarizing(Tokens):
         kept: tuple[Cutter, Any, list[str]] | None = memory.get((_KEYS, self))
         if kept is None or kept[0] is not cutter:
             hashed = hashlib.sha256(f"{self.model.identity} {self.budget.marker}\n".encode())
-            kept = memory[_KEYS, self] = (cutter, hashed, [])
+            kept = memory[_KEYS, self] = (cutter, hashed, list[str]())
         _, hashed, keys = kept
         for cut in cutter.cuts[len(keys) :]:
             hashed.update(b"".join(map(_digest, cut.part)))

@@ -78,9 +78,7 @@ class Metrics:
         # Cached, because the lookup by labels takes longer than the count (measured).
         self._active: Callable[[str], Gauge] = functools.cache(active.labels)
         self._ended = functools.cache(self._make_ended)
-        self._waited: Callable[[str], Histogram] = functools.cache(
-            lambda model: self._first.labels("chat", *_whose(model))
-        )
+        self._waited = functools.cache(self._make_waited)
 
     def begin(self, wire: str) -> None:
         """Counts a request that begins."""
@@ -143,6 +141,9 @@ class Metrics:
         registry = CollectorRegistry()
         registry.register(_AllWorkers(pathlib.Path(_FOLDER)))
         return generate_latest(registry)
+
+    def _make_waited(self, model: str) -> Histogram:
+        return self._first.labels("chat", *_whose(model))
 
     def _make_ended(self, wire: str, model: str, status: int) -> tuple[_Count, _Measure, tuple[_Measure, ...]]:
         whose = _whose(model)

@@ -78,7 +78,7 @@ class _Warnings:
 
     def __init__(self, score: Score, warn: Callable[[str], None] | None) -> None:
         self._score = score
-        self._warn = warn or (lambda _: None)
+        self._warn = warn
         self._issued: set[str] = set()
 
     def check(self, asked: Asked, tools: Collection[str]) -> None:
@@ -97,7 +97,7 @@ class _Warnings:
             )
 
     def _issue(self, text: str) -> None:
-        if text not in self._issued and len(self._issued) < _NOTICES:
+        if self._warn is not None and text not in self._issued and len(self._issued) < _NOTICES:
             self._issued.add(text)
             self._warn(text)
 
