@@ -143,7 +143,8 @@ class Metrics:
         return generate_latest(registry)
 
     def _make_waited(self, model: str) -> Histogram:
-        return self._first.labels("chat", *_whose(model))
+        waited: Histogram = self._first.labels("chat", *_whose(model))
+        return waited
 
     def _make_ended(self, wire: str, model: str, status: int) -> tuple[_Count, _Measure, tuple[_Measure, ...]]:
         whose = _whose(model)
