@@ -43,17 +43,10 @@ class Expectation:
 
 
 def read(file: pathlib.Path) -> list[Expectation]:
-    """The list. Errors: ``KeyError`` for an entry without side, scenarios or reason."""
+    """The list. Errors: ``TypeError`` for an entry without side, scenarios or reason, or with another key."""
     entries: list[dict[str, Any]] = tomllib.loads(file.read_text())["expected"]
     return [
-        Expectation(
-            reason=entry["reason"],
-            side=entry["side"],
-            scenarios=tuple(entry["scenarios"]),
-            eras=tuple(entry.get("eras", ERAS)),
-            checks=tuple(entry.get("checks", ())),
-            hollow=entry.get("hollow", False),
-        )
+        Expectation(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
         for entry in entries
     ]
 

@@ -162,11 +162,7 @@ def _npm_install(folder: pathlib.Path, packages: Sequence[str]) -> None:
         )
     print(f"Installing {', '.join(packages)} into {folder}; this happens once ...", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
-    options = [
-        "--prefix",
-        str(folder),
-        *["--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error"],
-    ]
+    options = ["--prefix", str(folder), "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
     # What is there already would be removed if it was not named again.
     there = [f"{PACKAGE}@{VERSION}"] if f"{PACKAGE}@{VERSION}" not in packages else []
     done = subprocess.run([npm, "install", *options, *packages, *there], check=False, capture_output=True, text=True)

@@ -1,5 +1,6 @@
 """Requests of all wires, written and read, for the tests about them."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -38,12 +39,14 @@ def write(
     *,
     offer: Offer = NO_TOOLS,
     controls: Controls | None = None,
+    memory: dict[object, Any] | None = None,
     **capabilities: Any,
 ) -> bytes:
     """The body of a request."""
-    return protocol.request(
-        Request(model="m", canisters=canisters, offer=offer, controls=controls or Controls(), capabilities=capabilities)
+    request = Request(
+        model="m", canisters=canisters, offer=offer, controls=controls or Controls(), capabilities=capabilities
     )
+    return protocol.request(request if memory is None else dataclasses.replace(request, memory=memory))
 
 
 def asked(protocol: Protocol, body: bytes, *, stream: bool = False) -> Asked:

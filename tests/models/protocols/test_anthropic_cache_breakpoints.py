@@ -9,7 +9,6 @@ import pytest
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
-    Controls,
     OpaqueContent,
     SupervisorCanister,
     TextualContent,
@@ -18,7 +17,6 @@ from ripieno.canisters import (
 from ripieno.conducting.history import HistoryStrategy, drop_oldest, sliding_window, summarize
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import freeze, is_list, is_table
-from ripieno.models.protocol import Request
 from ripieno.models.protocols.anthropic import PROTOCOL
 from tests.conducting.history.test_strategies_laws import flat, long_conversation
 from tests.support.scripted_models import says, scripted
@@ -63,6 +61,10 @@ def test_what_is_not_there_has_no_mark() -> None:
     # A word of the supervisor's, and of the assistant at the end, are no turns of the user's.
     said += [AssistantCanister.of("Hello."), SupervisorCanister.of("Shorter."), AssistantCanister.of("Hm")]
     assert places(write(PROTOCOL, said)) == [("messages", 0, "content", 0)]
+    # Nor is a sealed thought.
+    thought = OpaqueContent(protocol="anthropic", kind="thinking", data=freeze({"type": "thinking", "thinking": "t"}))
+    said = [*said[:1], AssistantCanister(content=(TextualContent(text="Well."), thought)), UserCanister.of("And?")]
+    assert places(write(PROTOCOL, said)) == [("messages", 0, "content", 0), ("messages", 2, "content", 0)]
 
 
 def test_a_provider_that_wants_none_gets_none() -> None:
@@ -96,10 +98,7 @@ async def test_what_is_marked_is_found_again_by_the_next_request(strategy: Histo
     for number, part in enumerate(long_conversation(60)):
         if number % 2:
             shown = await strategy.show(canisters, memory=memory)
-            request = Request(
-                model="m", canisters=shown.canisters, offer=tools, controls=Controls(), capabilities={}, memory=kept
-            )
-            body = PROTOCOL.request(request)
+            body = write(PROTOCOL, shown.canisters, offer=tools, memory=kept)
             assert body == write(PROTOCOL, shown.canisters, offer=tools)
             assert len(places(body)) <= 4
             # What comes before each mark, without the marks before it.
@@ -113,13 +112,3 @@ async def test_what_is_marked_is_found_again_by_the_next_request(strategy: Histo
         canisters += tuple(part)
     assert broken == cuts > 0
     assert found == 60 - 1 - broken
-
-
-def test_a_sealed_thought_is_never_marked() -> None:
-    thought = OpaqueContent(protocol="anthropic", kind="thinking", data=freeze({"type": "thinking", "thinking": "t"}))
-    said: list[Canister] = [
-        UserCanister.of("Hi."),
-        AssistantCanister(content=(TextualContent(text="Well."), thought)),
-        UserCanister.of("And?"),
-    ]
-    assert places(write(PROTOCOL, said)) == [("messages", 0, "content", 0), ("messages", 2, "content", 0)]

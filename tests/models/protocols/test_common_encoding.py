@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
-    Controls,
     DocumentCanister,
     InvocationCanister,
     ResultCanister,
@@ -23,14 +22,13 @@ from ripieno.canisters import (
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.models import Protocol
-from ripieno.models.protocol import Request
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.common.encoding import KEPT
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.schemas import Schema
 from tests.counts import count
 from tests.models.protocols import wire_strategies
-from tests.support.wire_requests import NO_TOOLS, PATH, asked, both, write
+from tests.support.wire_requests import PATH, asked, both, write
 
 CONVERSATION: tuple[Canister, ...] = (
     SupervisorCanister.of("Be brief."),
@@ -146,15 +144,6 @@ def test_what_was_said_is_said_again_in_the_same_bytes(
     """A run's memory makes a request quicker, never different."""
     memory: dict[object, Any] = {}
     for end in range(1, len(canisters) + 1):
-        capabilities: Any = {"reasoning_replay": rule}
-        remembered = Request(
-            model="m",
-            canisters=canisters[:end],
-            offer=NO_TOOLS,
-            controls=Controls(),
-            capabilities=capabilities,
-            memory=memory,
-        )
-        assert protocol.request(remembered) == write(
-            protocol, pickle.loads(pickle.dumps(canisters[:end])), **capabilities
-        )
+        fresh = pickle.loads(pickle.dumps(canisters[:end]))
+        remembered = write(protocol, canisters[:end], memory=memory, reasoning_replay=rule)
+        assert remembered == write(protocol, fresh, reasoning_replay=rule)

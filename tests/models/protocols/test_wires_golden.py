@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ripieno import exceptions
-from ripieno.canisters import Controls, InvocationCanister, TextualContent, UserCanister
+from ripieno.canisters import InvocationCanister, TextualContent, UserCanister
 from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -23,9 +23,8 @@ from ripieno.canisters.events import (
     collect,
     play,
 )
-from ripieno.ensembles.offers import Offer
 from ripieno.models import Protocol
-from ripieno.models.protocol import Asked, Identifiers, Native, Refusal, Request
+from ripieno.models.protocol import Asked, Identifiers, Native, Refusal
 from ripieno.models.transport.sse import Splitter
 from tests.counts import ATTACK
 from tests.support.golden_wires import (
@@ -42,6 +41,7 @@ from tests.support.golden_wires import (
     revive,
     usage_in,
 )
+from tests.support.wire_requests import write
 
 answers = pytest.mark.parametrize("scenario", ANSWERS, ids=named)
 streams = pytest.mark.parametrize("scenario", [one for one in ANSWERS if one.has("sse")], ids=named)
@@ -295,17 +295,9 @@ def test_whole_answers_of_ours_are_read_back(scenario: Scenario) -> None:
 # Requests.
 
 
-def asked(protocol: Protocol, canisters: Sequence[Any]) -> Native:
-    body = protocol.request(
-        Request(model="m", canisters=canisters, offer=Offer(()), controls=Controls(), capabilities={})
-    )
-    native: Native = json.loads(body)
-    return native
-
-
 @requests
 def test_requests_are_written(scenario: Scenario) -> None:
-    native = asked(scenario.protocol, revive(scenario.expected["request"]))
+    native = json.loads(write(scenario.protocol, revive(scenario.expected["request"])))
     golden = json.loads(scenario.data("json"))
     assert {key: native[key] for key in CANISTER_KEYS if key in native} == golden
 
@@ -317,7 +309,7 @@ def test_requests_are_read(scenario: Scenario) -> None:
     canisters = scenario.protocol.parse(addressed(scenario.protocol, native)).canisters
     assert canisters == revive(expected)
     # What came back once is written the same way again.
-    again = asked(scenario.protocol, canisters)
+    again = json.loads(write(scenario.protocol, canisters))
     assert {key: again[key] for key in native if key != "model"} == {
         key: value for key, value in native.items() if key != "model"
     }
@@ -326,5 +318,5 @@ def test_requests_are_read(scenario: Scenario) -> None:
 def test_a_user_who_says_nothing_is_left_out() -> None:
     for protocol in PROTOCOLS.values():
         for silent in (UserCanister(content=()), UserCanister.of("")):
-            native = asked(protocol, [UserCanister.of("Hi."), silent])
-            assert len(messages_in(protocol, native)) == 1
+            body = write(protocol, [UserCanister.of("Hi."), silent])
+            assert len(messages_in(protocol, json.loads(body))) == 1

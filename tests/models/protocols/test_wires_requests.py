@@ -146,13 +146,6 @@ def test_contents_that_a_wire_has_no_word_for_are_named() -> None:
     assert json.loads(write(ANTHROPIC, [sound]))["messages"] == []
 
 
-def test_arguments_that_cannot_be_read_do_not_return_to_a_server_that_parses_them() -> None:
-    fault = Fault(category="validation", message="The arguments cannot be read.")
-    call = InvocationCanister(identifier="c1", name="f", raw='{"a', fault=fault)
-    message = json.loads(write(CHAT, [UserCanister.of("Hi."), call]))["messages"][1]
-    assert message["tool_calls"][0]["function"]["arguments"] == "{}"
-
-
 # Requests of clients that are wrong. Those of wires with other keys have tests of their own.
 
 

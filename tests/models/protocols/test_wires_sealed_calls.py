@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, TextualContent, UserCanister
+from ripieno.canisters import AssistantCanister, InvocationCanister, TextualContent
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import ArgumentsDelta, InvocationSealed, ReasoningDelta, collect
@@ -132,14 +132,6 @@ def test_calls_of_chat_that_no_number_tells_apart() -> None:
     assert identifiers == ["call_0_0", "call_0_1", "call_0_2", "call_0_3", "x", "call_0_5"]
 
 
-def test_identifiers_of_the_conversation_are_taken() -> None:
-    before: list[Canister] = [InvocationCanister(identifier="c", name="f"), UserCanister.of("x")]
-    heard = Listening(CHAT, before).hear(chunk(part(0, "f", "{}", id="c")), chunk(reason="tool_calls"))
-    heard.end()
-    (canister,) = [one for one in collect(heard.events) if isinstance(one, InvocationCanister)]
-    assert canister.identifier == "call_2_0"
-
-
 def test_free_form_calls() -> None:
     heard = Listening(CHAT).hear(
         chunk({"index": 0, "id": "c", "type": "custom", "custom": {"name": "patch", "input": "*** "}}),
@@ -156,38 +148,29 @@ def test_free_form_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "finish"),
+    ("protocol", "word", "finish"),
     [
-        ("tool_calls", "invocations"),
-        ("stop", "invocations"),
-        ("length", "length"),
-        ("content_filter", "filter"),
-        ("eos", "stop"),
+        (CHAT, "tool_calls", "invocations"),
+        (CHAT, "stop", "invocations"),
+        (CHAT, "length", "length"),
+        (CHAT, "content_filter", "filter"),
+        (CHAT, "eos", "stop"),
+        (MESSAGES, "tool_use", "invocations"),
+        (MESSAGES, "end_turn", "stop"),
+        (MESSAGES, "stop_sequence", "stop"),
+        (MESSAGES, "max_tokens", "length"),
+        (MESSAGES, "model_context_window_exceeded", "length"),
+        (MESSAGES, "refusal", "filter"),
+        (MESSAGES, "something_new", "stop"),
     ],
 )
-def test_only_some_ends_of_chat_allow_calls(word: str, finish: Finish) -> None:
-    heard = Listening(CHAT).hear(chunk(part(0, "f", '{"a":1}')), chunk(reason=word))
+def test_only_some_ends_allow_calls(protocol: Protocol, word: str, finish: Finish) -> None:
+    chats = [chunk(part(0, "f", '{"a":1}')), chunk(reason=word)]
+    blocks = [use(0, "f"), more(0, '{"a":1}'), stop(0), reason(word)]
+    heard = Listening(protocol).hear(*(chats if protocol is CHAT else blocks))
     ended = heard.end()
     assert (ended.finish, ended.reason) == (finish, word)
     assert heard.faults == [""]  # It was whole, whatever the end allows.
-
-
-@pytest.mark.parametrize(
-    ("word", "finish"),
-    [
-        ("tool_use", "invocations"),
-        ("end_turn", "stop"),
-        ("stop_sequence", "stop"),
-        ("max_tokens", "length"),
-        ("model_context_window_exceeded", "length"),
-        ("refusal", "filter"),
-        ("something_new", "stop"),
-    ],
-)
-def test_only_some_ends_of_messages_allow_calls(word: str, finish: Finish) -> None:
-    heard = Listening(MESSAGES).hear(use(0, "f"), more(0, '{"a":1}'), stop(0), reason(word))
-    ended = heard.end()
-    assert (ended.finish, ended.reason) == (finish, word)
 
 
 def test_an_end_for_calls_without_any() -> None:

@@ -5,14 +5,12 @@ from typing import Any
 
 import anthropic.types
 import pytest
-from frozendict import frozendict
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 
 from ripieno.assembly import assemble
 from ripieno.canisters import Controls, UserCanister
 from ripieno.ensembles.offers import Offer
 from ripieno.models import Model, Protocol
-from ripieno.models.protocol import Request
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
@@ -23,6 +21,7 @@ from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
 from tests.models.protocols.sdk_types import problems
 from tests.support.scripted_models import ensemble, tool
+from tests.support.wire_requests import write
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
@@ -35,15 +34,10 @@ def offer() -> Offer:
 
 
 def body(protocol: Protocol, found: Offer, **capabilities: Any) -> dict[str, Any]:
-    controls = Controls(stream=False)
-    request = Request(
-        model="m",
-        canisters=(UserCanister.of("Is it raining?"),),
-        offer=found,
-        controls=controls,
-        capabilities=frozendict[str, Any](capabilities),
+    said = [UserCanister.of("Is it raining?")]
+    native: dict[str, Any] = json.loads(
+        write(protocol, said, offer=found, controls=Controls(stream=False), **capabilities)
     )
-    native: dict[str, Any] = json.loads(protocol.request(request))
     return native
 
 

@@ -7,11 +7,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from ripieno.canisters import UserCanister
 from ripieno.exceptions import ProviderRefusal
-from ripieno.models import Protocol
-from ripieno.models.protocol import Refusal
-from tests.support.loopback_models import answering, both, converse, either_way, exchange, fail, open_transport, saying
+from tests.support.loopback_models import answering, either_way, exchange, fail, open_transport, saying
 from tests.support.loopback_servers import serving
 
 BODIES = {
@@ -125,19 +122,3 @@ async def test_a_redirect_is_not_followed(stream: bool) -> None:
     assert f"HTTP 307: it redirects to {elsewhere}/v1" in str(error)
     assert "Set base_url" in error.hint
     assert asked_elsewhere == []
-
-
-@both
-async def test_an_error_in_a_stream_is_a_refusal(protocol: Protocol) -> None:
-    for content, kind in (
-        (
-            b"event: error\ndata: " + protocol.refuse(Refusal(status=529, message="Overloaded.")) + b"\n\n",
-            "text/event-stream",
-        ),
-        (protocol.refuse(Refusal(status=529, message="Overloaded.")), "application/json"),
-    ):
-        async with serving(answering(content, kind)) as (url, _):
-            transport, model = converse(url, protocol)
-            with pytest.raises(ProviderRefusal, match=r"Provider 'house': Overloaded\."):
-                await model.converse([UserCanister.of("Hi.")])
-            await transport.close()

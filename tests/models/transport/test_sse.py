@@ -42,6 +42,11 @@ def test_arguments_that_stand_as_an_object_are_read_strictly() -> None:
     assert split(b"data: " + text + b"\n\n") == [json.loads(text)]
 
 
+def test_a_last_event_that_is_cut_is_an_error() -> None:
+    with pytest.raises(WireInvalidity, match="ended in the middle of an event"):
+        split(b"data: {}\n\ndata: {")
+
+
 @pytest.mark.parametrize("data", [b"[1]", b"1", b"null", b'"x"', b"{", b"{} {}", b'{"a":NaN}', b"\xff"])
 def test_what_is_no_object_is_refused(data: bytes) -> None:
     with pytest.raises(WireInvalidity, match="'house'"):

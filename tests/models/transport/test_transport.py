@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from ripieno.canisters import AssistantCanister, Controls, UserCanister
+from ripieno.canisters import Controls, UserCanister
 from ripieno.canisters.events import Alert
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import NameAbsence, ProviderUnreachable, WireInvalidity
@@ -38,24 +38,6 @@ from tests.support.loopback_servers import chunked, serving, talking, until_eof
 HI = [UserCanister.of("Hi.")]
 
 # What is sent.
-
-
-@both
-@either_way
-async def test_a_model_answers_over_http(protocol: Protocol, stream: bool) -> None:
-    answer = answering(
-        golden(protocol, "sse" if stream else "json"), "text/event-stream" if stream else "application/json"
-    )
-    async with serving(answer) as (url, asked):
-        transport, model = converse(url, protocol)
-        said = await model.converse([UserCanister.of("Hi.")], controls=Controls(stream=stream))
-        assert isinstance(said[0], AssistantCanister)
-        assert said[0].text.startswith("The sky is blue.")
-        assert asked[0].path == protocol.path
-        body = json.loads(asked[0].body)
-        assert body["model"] == "m"
-        assert body.get("stream", False) is stream
-        await transport.close()
 
 
 @both
@@ -200,19 +182,6 @@ async def test_a_connection_that_is_cut(said: bytes, stream: bool) -> None:
         await all_gone()
     assert isinstance(error, ProviderUnreachable)
     assert "The connection to http://127.0.0.1:" in str(error)
-
-
-@both
-async def test_a_stream_that_ends_early_in_peace(protocol: Protocol) -> None:
-    """Its HTTP is whole, its answer is not."""
-    stream = golden(protocol, "sse")
-    half = stream[: stream.index(b"\n\n", len(stream) // 3) + 2]
-    for content, words in ((half, "without its terminal event"), (half + b"data: {", "in the middle of an event")):
-        async with serving(answering(content, "text/event-stream")) as (url, _):
-            transport, model = converse(url, protocol)
-            with pytest.raises(WireInvalidity, match=words):
-                await model.converse([UserCanister.of("Hi.")])
-            await transport.close()
 
 
 @pytest.mark.parametrize(
