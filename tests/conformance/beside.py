@@ -44,7 +44,7 @@ from ripieno.servers.mcp.server import EnsembleServer
 _servers: list[EnsembleServer] = []
 _Context = ServerRequestContext[Any]
 #: One red pixel.
-_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 _TEMPLATE = re.compile(r"test://template/([^/]+)/data\Z")
 
 
@@ -88,7 +88,7 @@ async def get_prompt(context: _Context, params: GetPromptRequestParams) -> GetPr
             contents = [EmbeddedResource(resource=embedded), ask]
         case "test_prompt_with_image":
             ask = TextContent(text="Please analyze the image above.")
-            contents = [ImageContent(data=_PNG, mime_type="image/png"), ask]
+            contents = [ImageContent(data=PNG, mime_type="image/png"), ask]
         case "test_input_required_result_prompt":
             answer = (params.input_responses or {}).get("user_context")
             if not isinstance(answer, ElicitResult):
@@ -123,7 +123,7 @@ async def read_resource(context: _Context, params: ReadResourceRequestParams) ->
         text = "This is the content of the static text resource."
         content = TextResourceContents(uri=uri, mime_type="text/plain", text=text)
     elif uri == "test://static-binary":
-        content = BlobResourceContents(uri=uri, mime_type="image/png", blob=_PNG)
+        content = BlobResourceContents(uri=uri, mime_type="image/png", blob=PNG)
     elif uri == "test://watched-resource":
         content = TextResourceContents(uri=uri, mime_type="text/plain", text="Unchanged.")
     elif found := _TEMPLATE.match(uri):

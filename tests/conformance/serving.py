@@ -1,14 +1,20 @@
-"""Our server with the suite's tools, as a process of its own."""
+"""Our server with the suite's tools, as a process of its own: an application, with handlers of the SDK beside it."""
 
+import asyncio
 import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
 
+import ripieno
+from ripieno.servers.mcp.http import serve_http
+from ripieno.servers.mcp.server import create_server
+from tests.conformance.beside import add_to
 from tests.conformance.suite import Unavailable
 
 HERE = pathlib.Path(__file__).parent
@@ -19,7 +25,7 @@ GRACE = 10
 @contextlib.contextmanager
 def serving() -> Generator[str, None, None]:
     """Runs it as long as it is entered; gives its URL. Nothing of the user's own configuration plays."""
-    command = [sys.executable, "-m", "tests.conformance.server"]
+    command = [sys.executable, "-m", __name__]
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             **os.environ,
@@ -47,3 +53,19 @@ def _url(process: subprocess.Popen[str]) -> str:
         if found := re.search(r"clients at (http://\S+)", line):
             return found[1]
     raise Unavailable(f"Our server did not start:\n{''.join(said)}")
+
+
+async def main() -> None:
+    """Serves until it is told to end."""
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    async with ripieno.assemble(HERE / "ripieno.toml", workspace=HERE / "ensembles") as assembly:
+        server = create_server(assembly)
+        add_to(server)
+        async with serve_http(server) as url:
+            print(f"Serving clients at {url}", flush=True)
+            await ended.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

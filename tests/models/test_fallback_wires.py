@@ -1,6 +1,5 @@
 """A conversation with calls that changes models, and wires, in the middle: real servers, one configuration."""
 
-import asyncio
 import contextlib
 import itertools
 import json
@@ -53,34 +52,28 @@ async def two_servers(failing: Any) -> AsyncIterator[tuple[str, list[Asked], str
     count = itertools.count()
 
     async def plays(request: Request) -> Response:
-        return await rehearsed(application, request)
+        return Rehearsed(application, await request.body())
 
     async def fails(request: Request) -> Response:
         refused: Response | None = failing(next(count))
-        return await rehearsed(application, request) if refused is None else refused
+        return Rehearsed(application, await request.body()) if refused is None else refused
 
     async with serving(fails) as (first, asked_first), serving(plays) as (second, asked_second):
         yield first, asked_first, second, asked_second
 
 
-async def rehearsed(application: Any, request: Request) -> Response:
-    """What an application of ours answers to this request."""
-    sent: list[dict[str, Any]] = []
-    messages = iter([{"type": "http.request", "body": await request.body(), "more_body": False}])
+class Rehearsed(Response):
+    """What an application of ours answers to a request whose body was read."""
 
-    async def receive() -> dict[str, Any]:
-        for message in messages:
-            return message
-        # Nobody hangs up.
-        return await asyncio.get_running_loop().create_future()
+    def __init__(self, application: Any, body: bytes) -> None:
+        super().__init__()
+        self._application, self._asked = application, [{"type": "http.request", "body": body}]
 
-    async def send(message: Any) -> None:
-        sent.append(message)
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def again() -> Any:
+            return self._asked.pop() if self._asked else await receive()
 
-    await application(dict(request.scope), receive, send)
-    head = sent[0]
-    kind = dict(head["headers"])[b"content-type"].decode()
-    return Response(b"".join(one.get("body", b"") for one in sent[1:]), status_code=head["status"], media_type=kind)
+        await self._application(scope, again, send)
 
 
 async def conducted(assembly: Assembly, **settings: Any) -> tuple[list[Event], Conversation]:

@@ -5,14 +5,13 @@ import logging
 import struct
 from typing import Any
 
+from tests.conformance.beside import PNG
+
 from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, TextualContent
 from ripieno.ensembles import Context
 from ripieno.exceptions import ExecutionFault
 
-#: One red pixel.
-_PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
-)
+_PNG = base64.b64decode(PNG)
 #: Two samples of silence: 8000 Hz, 16 bits, one channel.
 _FORMAT = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 8000, 16000, 2, 16)
 _WAV = struct.pack("<4sI4s24s4sI4s", b"RIFF", 40, b"WAVE", _FORMAT, b"data", 4, bytes(4))

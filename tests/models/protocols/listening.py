@@ -1,12 +1,27 @@
 """A decoder that is fed by hand, and what it has said so far."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ripieno.canisters import Canister, InvocationCanister
 from ripieno.canisters.events import Event, InvocationSealed, TurnEnded
+from ripieno.exceptions import ProviderFailure
 from ripieno.models import Protocol
-from ripieno.models.protocol import Identifiers, Native
+from ripieno.models.protocol import Decoder, Identifiers, Native
+
+Feed = Callable[[Native], Iterable[Event]]
+
+
+def outcome(natives: Iterable[Native], decoder: Decoder, feed: Feed | None = None) -> tuple[list[Event], str]:
+    """The events of an answer, and the words of its error, if there is one. ``feed`` replaces the decoder's."""
+    events: list[Event] = []
+    try:
+        for native in natives:
+            events += (feed or decoder.feed)(native)
+        events += decoder.finish()
+    except ProviderFailure as error:
+        return events, str(error)
+    return events, ""
 
 
 class Listening:

@@ -1,7 +1,7 @@
 """Answers of the Responses wire: when calls are sealed, what never runs, and what our server half makes of it."""
 
 import contextlib
-from collections.abc import Sequence
+import functools
 from typing import Any
 
 import pytest
@@ -26,7 +26,7 @@ from ripieno.models.protocol import Identifiers, Native
 from ripieno.models.protocols.common.decoder import AnswerDecoder
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.decoder import Decoder
-from tests.models.protocols.listening import Listening
+from tests.models.protocols.listening import Listening, outcome
 from tests.models.protocols.test_openai_responses_requests import THOUGHT
 from tests.models.protocols.test_wires_golden import natives_of, written
 
@@ -207,9 +207,6 @@ def test_shapes_that_the_wire_does_not_allow_are_errors_with_a_name() -> None:
         listening(added(0))
 
 
-# What our server half makes of identifiers.
-
-
 def test_a_phase_stands_in_the_message_from_its_beginning() -> None:
     beside = OpaqueContent(protocol=NAME, kind="message", data=frozendict(type="message", phase="final_answer"))
     events: list[Event] = [ContentSealed(beside), TextDelta("Yes."), ContentSealed(TextualContent(text="Yes."))]
@@ -245,18 +242,8 @@ def streamed(draw: st.DrawFn) -> list[Native]:
     return natives
 
 
-def outcome(natives: Sequence[Native], *, short: bool) -> tuple[list[Event], str]:
-    decoder = Decoder("house", Identifiers())
-    events: list[Event] = []
-    try:
-        for native in [*natives, {"type": "response.completed"}]:
-            events += decoder.feed(native) if short else AnswerDecoder.feed(decoder, native)
-        events += decoder.finish()
-    except ProviderFailure as error:
-        return events, str(error)
-    return events, ""
-
-
 @given(streamed())
 def test_the_short_way_leads_where_the_long_one_does(natives: list[Native]) -> None:
-    assert outcome(natives, short=True) == outcome(natives, short=False)
+    whole = [*natives, {"type": "response.completed"}]
+    short, long = (Decoder("house", Identifiers()) for _ in range(2))
+    assert outcome(whole, short) == outcome(whole, long, functools.partial(AnswerDecoder.feed, long))

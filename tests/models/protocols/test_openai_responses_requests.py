@@ -138,9 +138,6 @@ def test_the_documentation_shows_what_is_sent() -> None:
     assert json.loads(shown) == {**sent, "model": "gpt-…"}
 
 
-# Tools.
-
-
 # Requests of clients.
 
 
@@ -202,8 +199,6 @@ def test_an_image_that_stands_in_its_part_is_an_image_however_sharp(detail: str 
         ({"input": [{"content": "x"}]}, "An item is an object with a type"),
         ({"input": [{"type": "function_call_output", "output": "x"}]}, "function_call_output has no call_id"),
         ({"previous_response_id": "resp_1"}, "previous_response_id refers to nothing: send the whole conversation"),
-        ({"conversation": "conv_1"}, "conversation refers to nothing"),
-        ({"prompt": {"id": "pmpt_1"}}, "prompt refers to nothing"),
         ({"background": True}, "background answers could not be fetched"),
         ({"tools": [{"type": "mcp"}]}, "has no server_label"),
         ({"tools": [{"type": "function", "function": {}}]}, "A tool has no name"),

@@ -60,7 +60,6 @@ plain = st.dictionaries(keys, st.text("abc <>&{}[]'\"`\\/é\t", max_size=12).fil
 @pytest.mark.parametrize("style", STYLES.values(), ids=lambda style: style.name)
 @given(arguments=plain, after=st.sampled_from(["", "\n", " So."]))
 def test_what_a_style_writes_is_read_back(style: object, arguments: dict[str, str], after: str) -> None:
-
     assert isinstance(style, Style)
     text = style.write("read", arguments, encode(arguments).decode())
     assert calls_in(f"Let me look.\n{text}{after}") == [("read", arguments)]
@@ -68,7 +67,6 @@ def test_what_a_style_writes_is_read_back(style: object, arguments: dict[str, st
 
 @given(arguments=objects)
 def test_any_arguments_survive_as_json(arguments: dict[str, object]) -> None:
-
     text = STYLES["hermes"].write("read", arguments, encode(arguments).decode())
     assert calls_in(list(text)) == [("read", arguments)]
 

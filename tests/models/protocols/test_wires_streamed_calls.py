@@ -18,13 +18,14 @@ from ripieno.canisters.events import (
     collect,
 )
 from ripieno.descriptors import ProviderDescriptor
-from ripieno.exceptions import InputError, ProviderFailure
+from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
 from ripieno.models import Protocol
 from ripieno.models.protocol import Identifiers
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from tests.models.protocols.listening import outcome
 from tests.models.protocols.test_wires_golden import natives_of, read, written
 from tests.support.wire_requests import both
 
@@ -56,17 +57,10 @@ def deltas(draw: st.DrawFn) -> Delta:
             return draw(st.sampled_from(others))
 
 
-def outcome(said: list[Delta]) -> tuple[list[Event], str]:
-    decoder = CHAT.decoder("house", Identifiers())
-    events: list[Event] = []
-    try:
-        for delta in said:
-            events += decoder.feed({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-        events += decoder.feed({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
-        events += decoder.finish()
-    except ProviderFailure as error:
-        return events, str(error)
-    return events, ""
+def outcome_of(said: list[Delta]) -> tuple[list[Event], str]:
+    chunks = [{"index": 0, "delta": delta, "finish_reason": None} for delta in said]
+    end = {"index": 0, "delta": {}, "finish_reason": "tool_calls"}
+    return outcome([{"choices": [one]} for one in (*chunks, end)], CHAT.decoder("house", Identifiers()))
 
 
 def of_call(arguments: str, **more: Any) -> Delta:
@@ -86,7 +80,7 @@ def of_call(arguments: str, **more: Any) -> Delta:
 )
 def test_the_short_way_of_chat_leads_where_the_long_one_does(said: list[Delta]) -> None:
     """A key that says nothing keeps a delta from the short way."""
-    assert outcome(said) == outcome([{**delta, "refusal": None} for delta in said])
+    assert outcome_of(said) == outcome_of([{**delta, "refusal": None} for delta in said])
 
 
 # How a call begins.
