@@ -34,7 +34,7 @@ from ripieno.jsonvalues import freeze
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.conducting.history.reference_cuts import asks, cuts, exchanges
 from tests.conducting.history.test_strategies_laws import MANY, flat, laws, long_conversation, show, sizes, turns
-from tests.models.test_repair_wires import histories
+from tests.models.test_repair import histories
 from tests.support.scripted_models import says, scripted
 
 LARGE = TextualContent(text="x" * 900)

@@ -24,7 +24,7 @@ from ripieno.conducting.history import HistoryStrategy, Shown, chain, drop_oldes
 from ripieno.jsonvalues import freeze
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.counts import ATTACK
-from tests.models.test_repair_wires import TARGETS, histories, sent, speaks
+from tests.models.test_repair import TARGETS, histories, sent, speaks
 from tests.support.scripted_models import says, scripted
 from tests.support.wire_rules import CHECKERS
 

@@ -170,42 +170,6 @@ def test_a_wrong_request_is_an_error_that_says_what_is_wrong(changes: Any, words
         PROTOCOL.parse({"model": "m", "contents": [], **changes})
 
 
-@pytest.mark.parametrize(
-    ("config", "choice", "allowed"),
-    [
-        ({}, None, None),
-        ({"mode": "MODE_UNSPECIFIED"}, None, None),
-        ({"mode": "AUTO"}, "auto", None),
-        ({"mode": "NONE"}, "none", None),
-        ({"mode": "ANY"}, "required", None),
-        ({"mode": "ANY", "allowed_function_names": ["f"]}, "f", None),
-        ({"mode": "ANY", "allowedFunctionNames": ["f", "g"]}, "required", ("f", "g")),
-        ({"mode": "VALIDATED"}, "auto", None),
-        ({"mode": "VALIDATED", "allowedFunctionNames": ["f"]}, "auto", ("f",)),
-    ],
-)
-def test_the_choice_among_tools_is_read(config: Any, choice: str | None, allowed: tuple[str, ...] | None) -> None:
-    tools = [{"functionDeclarations": [{"name": "f"}, {"name": "g"}]}]
-    controls = parsed(tool_config={"function_calling_config": config}, tools=tools).controls
-    assert (controls.tool_choice, controls.allowed_tools) == (choice, allowed)
-
-
-@pytest.mark.parametrize(
-    ("thinking", "reasoning"),
-    [
-        ({"thinkingLevel": "minimal"}, "none"),
-        ({"thinking_level": "XHIGH"}, "high"),
-        ({"thinkingLevel": "THINKING_LEVEL_UNSPECIFIED"}, None),
-        ({"thinkingBudget": -1}, None),
-        ({"thinkingBudget": 512}, "low"),
-        ({"thinkingBudget": 99999}, "high"),
-        ({"includeThoughts": True}, None),
-    ],
-)
-def test_how_much_to_think_is_read(thinking: Any, reasoning: str | None) -> None:
-    assert parsed(generation_config={"thinking_config": thinking}).controls.reasoning == reasoning
-
-
 def test_schemas_of_its_own_kind() -> None:
     native = {
         "type": "OBJECT",

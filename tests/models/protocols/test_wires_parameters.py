@@ -34,7 +34,7 @@ BASE: Mapping[str, dict[str, Any]] = {
     RESPONSES.name: {"model": "m", "input": "Hi.", "tools": [{"type": "function", "name": "f"}]},
     CHAT.name: {"model": "m", "messages": [], "tools": [{"type": "function", "function": {"name": "f"}}]},
     ANTHROPIC.name: {"model": "m", "messages": [], "tools": [{"name": "f", "input_schema": {}}]},
-    GEMINI.name: {"model": "m", "contents": [], "tools": [{"functionDeclarations": [{"name": "f"}]}]},
+    GEMINI.name: {"model": "m", "contents": [], "tools": [{"functionDeclarations": [{"name": "f"}, {"name": "g"}]}]},
 }
 HONOURED: Mapping[str, list[tuple[str, Any, dict[str, Any]]]] = {
     RESPONSES.name: [
@@ -103,6 +103,32 @@ HONOURED: Mapping[str, list[tuple[str, Any, dict[str, Any]]]] = {
             {"format": UNNAMED},
         ),
         ("generationConfig", {"responseMimeType": "text/plain"}, {"format": None}),
+        ("generation_config", {"thinking_config": {"thinking_level": "XHIGH"}}, {"reasoning": "high"}),
+        *(
+            ("generationConfig", {"thinkingConfig": thinking}, {"reasoning": reasoning})
+            for thinking, reasoning in (
+                ({"thinkingLevel": "minimal"}, "none"),
+                ({"thinkingLevel": "THINKING_LEVEL_UNSPECIFIED"}, None),
+                ({"thinkingBudget": -1}, None),
+                ({"thinkingBudget": 512}, "low"),
+                ({"thinkingBudget": 99999}, "high"),
+                ({"includeThoughts": True}, None),
+            )
+        ),
+        *(
+            ("tool_config", {"function_calling_config": config}, {"tool_choice": choice, "allowed_tools": allowed})
+            for config, choice, allowed in (
+                ({}, None, None),
+                ({"mode": "MODE_UNSPECIFIED"}, None, None),
+                ({"mode": "AUTO"}, "auto", None),
+                ({"mode": "NONE"}, "none", None),
+                ({"mode": "ANY"}, "required", None),
+                ({"mode": "ANY", "allowed_function_names": ["f"]}, "f", None),
+                ({"mode": "ANY", "allowedFunctionNames": ["f", "g"]}, "required", ("f", "g")),
+                ({"mode": "VALIDATED"}, "auto", None),
+                ({"mode": "VALIDATED", "allowedFunctionNames": ["f"]}, "auto", ("f",)),
+            )
+        ),
     ],
 }
 TAKEN: Mapping[str, list[Row]] = {
@@ -234,7 +260,7 @@ REFUSED: Mapping[str, list[Row]] = {
         ("cachedContent", "cachedContents/x"),
         ("modelArmorConfig", {"promptTemplateName": "x"}),
         ("safetySettings", [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_LOW_AND_ABOVE"}]),
-        ("toolConfig", {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["g"]}}),
+        ("toolConfig", {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["h"]}}),
     ],
 }
 REFUSED_GENERATION: Mapping[str, Any] = {

@@ -1,5 +1,6 @@
 """What is left of a conversation that a server read: the losses that the docstrings of the protocols list."""
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -130,36 +131,41 @@ def _document_by_anthropic(canister: DocumentCanister) -> Row:
 
 def returned_by_chat(canisters: Sequence[Canister]) -> Row:
     row: Row = []
-    said: list[str] = []
-    opaque: list[OpaqueContent] = []
-    calls: Row = []
-    results: Row = []
-    images: Row = []
-    others: Row = []
-    for canister in [*filter(_speaks_to_chat, canisters), None]:
-        if canister is None or isinstance(canister, AssistantCanister | InvocationCanister):
-            row += results + images + others
-            results, images, others = [], [], []
-        if canister is None or not isinstance(canister, AssistantCanister | InvocationCanister):
-            row += [("AssistantCanister", one) for one in _merged(opaque)]
-            row += [("AssistantCanister", TextualContent(text="".join(said)))] if any(said) else []
-            row += calls
-            said, opaque, calls = [], [], []
-        if isinstance(canister, InvocationCanister):
-            # A free-form call is one of a function there, unless the provider knows these.
-            calls.append(_call(canister))
-        elif isinstance(canister, AssistantCanister):
-            said += [one.text for one in canister.content if isinstance(one, TextualContent)]
-            opaque += [one for one in canister.content if isinstance(one, OpaqueContent)]
-        elif isinstance(canister, ResultCanister):
-            results.append(_result_by_chat(canister))
-            images += [("UserCanister", one) for one in canister.content if isinstance(one, ImageContent)]
+    spoken = filter(_speaks_to_chat, canisters)
+    for answers, group in itertools.groupby(
+        spoken, lambda one: isinstance(one, AssistantCanister | InvocationCanister)
+    ):
+        row += _answered_by_chat([*group]) if answers else _asked_of_chat([*group])
+    return row
+
+
+def _answered_by_chat(canisters: Sequence[Canister]) -> Row:
+    """All reasoning of a message as one, all texts as one, and then the calls."""
+    contents = [content for one in canisters if isinstance(one, AssistantCanister) for content in one.content]
+    own: list[Any] = [one for one in contents if isinstance(one, OpaqueContent) and one.protocol == "openai-chat"]
+    data = freeze({"reasoning_details": [detail for one in own for detail in one.data["reasoning_details"]]})
+    text = "".join(one.text for one in contents if isinstance(one, TextualContent))
+    row: Row = (
+        [("AssistantCanister", OpaqueContent(protocol="openai-chat", kind="reasoning", data=data))] if own else []
+    )
+    row += [("AssistantCanister", TextualContent(text=text))] if text else []
+    # A free-form call is one of a function there, unless the provider knows these.
+    return row + [_call(one) for one in canisters if isinstance(one, InvocationCanister)]
+
+
+def _asked_of_chat(canisters: Sequence[Canister]) -> Row:
+    """The results of a turn, then their images, then all else."""
+    results: list[Row] = [[], [], []]
+    for canister in canisters:
+        if isinstance(canister, ResultCanister):
+            results[0].append(_result_by_chat(canister))
+            results[1] += [("UserCanister", one) for one in canister.content if isinstance(one, ImageContent)]
         elif isinstance(canister, DocumentCanister):
             headed = _headed(canister, canister.content)
-            others += [("UserCanister", one) for one in _carried_by_chat(headed)]
-        elif canister is not None:
-            others += [(type(canister).__name__, one) for one in _carried_by_chat(canister.content)]
-    return row
+            results[2] += [("UserCanister", one) for one in _carried_by_chat(headed)]
+        elif not isinstance(canister, InvocationCanister):
+            results[2] += [(type(canister).__name__, one) for one in _carried_by_chat(canister.content)]
+    return [*itertools.chain(*results)]
 
 
 def _speaks_to_chat(canister: Canister) -> bool:
@@ -171,19 +177,6 @@ def _speaks_to_chat(canister: Canister) -> bool:
     if isinstance(canister, InvocationCanister | ResultCanister | DocumentCanister):
         return True
     return bool(_carried_by_chat(canister.content))
-
-
-def _merged(contents: Sequence[OpaqueContent]) -> list[OpaqueContent]:
-    """All reasoning of a message is one; another protocol's is left out."""
-    own: list[Any] = [detail for one in contents if one.protocol == "openai-chat" for detail in _details(one)]
-    data = freeze({"reasoning_details": own})
-    return [OpaqueContent(protocol="openai-chat", kind="reasoning", data=data)] if own else []
-
-
-def _details(content: OpaqueContent) -> Sequence[Any]:
-    details = content.data["reasoning_details"]
-    assert isinstance(details, tuple)
-    return details
 
 
 def _carried_by_chat(contents: Sequence[Content]) -> list[Content]:
