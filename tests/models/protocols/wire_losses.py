@@ -132,11 +132,13 @@ def _document_by_anthropic(canister: DocumentCanister) -> Row:
 def returned_by_chat(canisters: Sequence[Canister]) -> Row:
     row: Row = []
     spoken = filter(_speaks_to_chat, canisters)
-    for answers, group in itertools.groupby(
-        spoken, lambda one: isinstance(one, AssistantCanister | InvocationCanister)
-    ):
-        row += _answered_by_chat([*group]) if answers else _asked_of_chat([*group])
+    for answers, group in itertools.groupby(spoken, _is_of_assistant):
+        row += (_answered_by_chat if answers else _asked_of_chat)([*group])
     return row
+
+
+def _is_of_assistant(canister: Canister) -> bool:
+    return isinstance(canister, AssistantCanister | InvocationCanister)
 
 
 def _answered_by_chat(canisters: Sequence[Canister]) -> Row:
