@@ -162,9 +162,7 @@ class Model:
 def requirements_of(protocol: Protocol, capabilities: Capabilities) -> Requirements:
     """A wire's requirements; the provider's data may set another form of identifiers."""
     form = capabilities.get("call_identifiers")
-    if form is None:
-        return protocol.requirements
-    return _with_identifiers(protocol.requirements, form)
+    return protocol.requirements if form is None else _with_identifiers(protocol.requirements, form)
 
 
 @functools.cache

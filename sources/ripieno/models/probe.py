@@ -131,19 +131,19 @@ async def _streams(prober: Prober) -> _Result:
     return streams, {"streaming": streams, "stream_usage": counted}, note
 
 
-def _adds(capability: str, **controls: Any) -> _Question:
-    """The question whether it adds 2 and 3 with these controls."""
+def _adds(
+    capability: str, prompt: str = _ONE_CALL, pairs: Sequence[tuple[int, int]] = ((2, 3),), **controls: Any
+) -> _Question:
+    """The question whether it adds these pairs with these controls."""
 
     async def ask(prober: Prober) -> _Result:
-        answer = await prober.ask(_ONE_CALL, _ADD, controls=Controls(**controls))
-        return _verdict(capability, answer.adds((2, 3)), answer)
+        answer = await prober.ask(prompt, _ADD, controls=Controls(**controls))
+        return _verdict(capability, answer.adds(*pairs), answer)
 
     return ask
 
 
-async def _parallel(prober: Prober) -> _Result:
-    answer = await prober.ask(_TWO_CALLS, _ADD, controls=Controls(stream=False, parallel=True))
-    return _verdict("parallel_calls", answer.adds((1, 2), (3, 4)), answer)
+_parallel = _adds("parallel_calls", _TWO_CALLS, ((1, 2), (3, 4)), stream=False, parallel=True)
 
 
 async def _required(prober: Prober) -> _Result:

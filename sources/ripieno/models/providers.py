@@ -78,8 +78,8 @@ class Providers:
 
     def _make(self, descriptor: ProviderDescriptor) -> Provider:
         # A prompted descriptor without a carrier is refused earlier.
-        prompted = descriptor.protocol == _PROMPTED and descriptor.carrier is not None
-        protocol = self._protocol(descriptor.carrier if prompted and descriptor.carrier else descriptor.protocol)
+        carrier = descriptor.carrier if descriptor.protocol == _PROMPTED else None
+        protocol = self._protocol(carrier or descriptor.protocol)
         if descriptor.base_url is None and descriptor.cloud is None:
             raise self._problem(descriptor, "it has no base_url", "Set base_url.")
         texts = {
@@ -98,9 +98,7 @@ class Providers:
             },
             timeouts=Timeouts(**descriptor.timeouts),
             cloud=descriptor.cloud,
-            region=texts.get("region"),
-            project=texts.get("project"),
-            api_version=texts.get("api_version"),
+            **{key: texts.get(key) for key in ("region", "project", "api_version")},
         )
         overrides: dict[str, Any] = dict(descriptor.breaker)
         caution = dataclasses.replace(self._caution, **overrides)
@@ -109,7 +107,7 @@ class Providers:
         transport, protocol = reach(endpoint, protocol, breaker)
         # Some of its models leave calls in the text; each request's capabilities say which ones.
         rows = (descriptor.capabilities, *(row.capabilities for row in descriptor.models))
-        if not prompted and any(row.get("text_calls") for row in rows):
+        if carrier is None and any(row.get("text_calls") for row in rows):
             protocol = dataclasses.replace(protocol, interpret=interpret)
         provider = Provider(
             name=descriptor.name,
@@ -120,7 +118,7 @@ class Providers:
                 max_retries=RETRIES if descriptor.retries is None else descriptor.retries, jitter=_JITTER
             ),
         )
-        return _prompted(provider) if prompted else provider
+        return provider if carrier is None else _prompted(provider)
 
     def _expand(self, descriptor: ProviderDescriptor, key: str, choice: Choice) -> str:
         """The first template whose variables are all set, expanded. Errors: ``ConfigurationInvalidity``."""

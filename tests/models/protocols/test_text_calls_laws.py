@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from ripieno.jsonvalues import encode
 from ripieno.models.protocols.prompted.prompt import STYLES, Style
 from ripieno.models.protocols.text_calls.grammar import WIDEST, TextCall
-from ripieno.models.protocols.text_calls.openings import FORMS, QUOTES, STOPS
-from ripieno.models.protocols.text_calls.quoting import neutralize
+from ripieno.models.protocols.text_calls.openings import FORMS, QUOTES, STOPS, neutralize
 from ripieno.models.protocols.text_calls.scanner import Parser
 from tests.counts import ATTACK
 from tests.models.protocols.text_call_examples import BITS, EXAMPLES, TOOLS, calls_in, taken_apart

@@ -13,8 +13,6 @@ _SHOWN = 500
 #: Keys of error messages, at any level; the first nonempty value counts.
 _KEYS = ("error", "errors", "detail", "message", "msg")
 _DEPTH = 4
-
-
 #: The category of each status (seed 000, section 7.1), and whether a retry may succeed soon.
 _STATUSES: Mapping[int, tuple[str, bool]] = {
     401: ("permission", False),

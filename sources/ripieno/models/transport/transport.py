@@ -124,18 +124,12 @@ class HttpTransport:
                     answered()
                     kind = answer.headers.get("content-type", "").partition(";")[0].strip().casefold()
                     if kind in _PAGES:
-                        raise await self._page(answer, watch, kind)
+                        beginning = (await self._beginning(answer, watch))[:_PAGE_SHOWN]
+                        page = f"{self._endpoint.shown} answered with a web page ({kind}): {beginning!r}"
+                        raise WireInvalidity(self._endpoint.provider, page, hint="Check base_url.")
                     yield answer, watch
                 finally:
                     await answer.close()
-
-    async def _page(self, answer: Answer, watch: Watch, kind: str) -> WireInvalidity:
-        beginning = (await self._beginning(answer, watch))[:_PAGE_SHOWN]
-        return WireInvalidity(
-            self._endpoint.provider,
-            f"{self._endpoint.shown} answered with a web page ({kind}): {beginning!r}",
-            hint="Check base_url.",
-        )
 
     async def _beginning(self, answer: Answer, watch: Watch) -> str:
         """The beginning of a body for an error message: as much of it as arrives."""

@@ -13,6 +13,8 @@ from ripieno.canisters.faults import Fault
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import EMPTY, freeze, is_table, parse
 
+_KINDS = {type(None): "null", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+
 
 def read_arguments(sent: object) -> tuple[frozendict[str, object], Fault | None]:
     """Arguments from any form that servers send (a text, an object, nothing), or why they cannot be read.
@@ -25,7 +27,7 @@ def read_arguments(sent: object) -> tuple[frozendict[str, object], Fault | None]
         value = parse(sent) if isinstance(sent, str) else sent
         if is_table(value):
             return freeze(value), None
-        return EMPTY, _unreadable(f"they are {_kind(value)}, not an object")
+        return EMPTY, _unreadable(f"they are {_KINDS.get(type(value), 'an array')}, not an object")
     except JsonInvalidity as error:
         return EMPTY, _unreadable(str(error))
 
@@ -98,11 +100,3 @@ def _unreadable(why: str) -> Fault:
         code="arguments_unreadable",
         suggestion="Send the arguments as one JSON object.",
     )
-
-
-def _kind(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, str | bool):
-        return "a text" if isinstance(value, str) else "a boolean"
-    return "a number" if isinstance(value, int | float) else "an array"

@@ -20,8 +20,6 @@ _KINDS = (
 )
 #: Maps base64 for URLs, which some clients send, to plain base64.
 _FROM_URLS = str.maketrans("-_", "+/")
-#: The kind of a file without one.
-_ANY = "*/*"
 
 
 def parts_of(contents: Iterable[Content]) -> list[Mapping[str, Any]]:
@@ -85,7 +83,8 @@ def contents_of(part: Mapping[str, Any]) -> tuple[Content, ...]:
     elif kind == "inlineData":
         content = _held(part[kind])
     elif kind == "fileData":
-        content = _linked(part[kind])
+        file = part[kind]
+        content = DocumentContent(url=str(file["fileUri"]), mime_type=str(file.get("mimeType") or "*/*"))
     if content is None:
         return (opaque(part, kind),) if kind else ()
     beside = beside_in(part, kind)
@@ -116,10 +115,6 @@ def _held(blob: Mapping[str, Any]) -> Content:
     if mime_type.startswith("audio/"):
         return AudioContent(data=data, mime_type=mime_type)
     return DocumentContent(data=data, mime_type=mime_type)
-
-
-def _linked(file: Mapping[str, Any]) -> Content:
-    return DocumentContent(url=str(file["fileUri"]), mime_type=str(file.get("mimeType") or _ANY))
 
 
 def opaque(part: Mapping[str, Any], kind: str) -> OpaqueContent:

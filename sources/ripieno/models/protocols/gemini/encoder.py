@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Content, OpaqueContent, TextualContent
-from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.conversation import NO_USAGE
 from ripieno.canisters.events import (
     ContentSealed,
     Event,
@@ -115,7 +115,6 @@ def encode(events: Iterable[Event], asked: Asked) -> bytes:
     contents: list[Content] = []
     ending: dict[str, Any] = {}
     ended: TurnEnded | None = None
-    usage: Usage = NO_USAGE
     thought = ""
     for event in events:
         if isinstance(event, ReasoningDelta):
@@ -134,11 +133,11 @@ def encode(events: Iterable[Event], asked: Asked) -> bytes:
             contents.clear()
             parts.append(call_part(event.invocation, served=True))
         elif isinstance(event, TurnEnded):
-            ended, usage = event, event.usage
+            ended = event
     parts += parts_of(contents)
     ending = {"finishReason": _reason(ended, ending), **ending}
     answer = _answer(asked.model, uuid.uuid4().hex, parts or [_NOTHING], ending)
-    return encode_json({**answer, "usageMetadata": usage_object(usage)})
+    return encode_json({**answer, "usageMetadata": usage_object(NO_USAGE if ended is None else ended.usage)})
 
 
 def continuation_of(content: Content) -> dict[str, Any]:

@@ -126,9 +126,7 @@ def result_of(response: Native, identifier: str) -> ResultCanister:
     """The result in a ``functionResponse`` of a request. Errors: ``InputError``."""
     error, contents = _error_and_output(table_in(response, "response"))
     media = [content for part in tables_in(response, "parts") for content in contents_of(part)]
-    fault = None
-    if error is not None:
-        fault = Fault(category="execution", message=_text(error).removeprefix("Error: "))
+    fault = None if error is None else Fault(category="execution", message=_text(error).removeprefix("Error: "))
     return ResultCanister(invocation_id=identifier, content=(*contents, *media), error=fault)
 
 

@@ -47,9 +47,7 @@ class Invocations(InvocationsProcessor):
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
         messages: list[Native] = [result_message(result) for result in results]
         images = [image for result in results for image in images_of(result)]
-        if images:
-            messages.append(images_message(images))
-        return messages
+        return [*messages, images_message(images)] if images else messages
 
 
 INVOCATIONS = Invocations()

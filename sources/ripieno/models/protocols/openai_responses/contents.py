@@ -64,8 +64,10 @@ def _content(part: object) -> Content:
     if kind in _TEXTS:
         return TextualContent(text=str(part.get(_TEXTS[kind]) or ""))
     plain = part.keys() <= _PLAIN and part.get("detail") in _DETAILS
-    if kind == "input_image" and (plain or _has_data(part)) and part.get("image_url"):
-        return image_at(str(part["image_url"]))
+    url = str(part.get("image_url") or "")
+    # ``detail`` is only a hint: it is dropped where the part has the image's data.
+    if kind == "input_image" and url and (plain or (part.keys() <= _PLAIN and url.startswith("data:"))):
+        return image_at(url)
     if plain and kind == "input_file" and part.get("file_data"):
         return _file(str(part["file_data"]))
     if plain and kind == "input_file" and part.get("file_url"):
@@ -73,11 +75,6 @@ def _content(part: object) -> Content:
     if isinstance(kind, str) and kind.startswith("input_"):
         return OpaqueContent(protocol=NAME, kind=kind, data=freeze(part))
     raise InputError(f"A part has the type {kind!r}, which is not supported here.")
-
-
-def _has_data(part: Mapping[str, Any]) -> bool:
-    """Whether an image's data is in its part. Then ``detail``, which is only a hint, is dropped."""
-    return part.keys() <= _PLAIN and str(part.get("image_url")).startswith("data:")
 
 
 def _file(text: str) -> Content:

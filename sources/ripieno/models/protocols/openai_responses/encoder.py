@@ -47,7 +47,8 @@ class Encoder(Writer):
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
         self._began = False
-        self._returning = Returning.of(asked)
+        #: None if every tool is a function under its own name.
+        self._returning = Returning(asked) if any(NAME in tool.configuration for tool in asked.tools) else None
         #: Members of the next text; the open message and its first form; unsealed reasoning; open calls.
         self._beside: Mapping[str, Any] = EMPTY
         self._message: Open | None = None

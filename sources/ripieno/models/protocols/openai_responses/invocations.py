@@ -262,11 +262,6 @@ class Returning:
         #: The calls whose arguments are JSON here and text for the client; they have no deltas.
         self._held: set[int] = set()
 
-    @classmethod
-    def of(cls, asked: Asked) -> "Returning | None":
-        """The translation for a request; None if every tool is a function under its own name."""
-        return cls(asked) if any(NAME in tool.configuration for tool in asked.tools) else None
-
     def give(self, event: Event) -> Event | None:
         """The event in the client's form; None for one that is dropped."""
         if isinstance(event, ArgumentsDelta):

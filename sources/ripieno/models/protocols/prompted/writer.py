@@ -16,7 +16,7 @@ from ripieno.canisters import (
 )
 from ripieno.jsonvalues import encode
 from ripieno.models.protocols.prompted.prompt import HERMES, Style
-from ripieno.models.protocols.text_calls.quoting import neutralize
+from ripieno.models.protocols.text_calls.openings import neutralize
 
 #: Key in a run's memory of the canisters made before: the same canisters give the same ones again.
 _WRITTEN = "conversation in words"

@@ -20,7 +20,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.models.protocol import Identifiers, Request
 from ripieno.models.protocols.common.calls import read_invocation
 from ripieno.models.protocols.text_calls.grammar import Piece, Reasoning, Text, TextCall, Tools
-from ripieno.models.protocols.text_calls.quoting import echoes_of
+from ripieno.models.protocols.text_calls.openings import echoes_of
 from ripieno.models.protocols.text_calls.scanner import Parser
 
 
