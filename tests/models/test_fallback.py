@@ -233,12 +233,10 @@ async def test_a_conversation_goes_on_elsewhere(first: Protocol, second: Protoco
     """The first model answers the first turn and the last; the turn between is the second's."""
     down = {1, 2}  # Its second turn, asked for twice.
 
+    refused = first.refuse(Refusal(status=503, message="Gone for lunch."))
+
     def failing(number: int) -> Response | None:
-        return (
-            Response(first.refuse(Refusal(status=503, message="Gone for lunch.")), status_code=503, headers=SOON)
-            if number in down
-            else None
-        )
+        return Response(refused, status_code=503, headers=SOON) if number in down else None
 
     async with two_servers(failing) as (one, asked_one, two, asked_two):
         base = {CHAT.name: "/v1", ANTHROPIC.name: ""}

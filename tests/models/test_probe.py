@@ -12,17 +12,13 @@ from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.models.providers import Providers
 from tests.support.obedient_server import Obedient, obeying
 
-EVERYTHING = {
-    "streaming": True,
-    "stream_usage": True,
-    "function_calling": True,
-    "stream_calls": True,
-    "parallel_calls": True,
-    "tool_choice": True,
-    "strict": True,
-    "images_in_results": True,
-    "sampling": True,
-}
+EVERYTHING = dict.fromkeys(
+    (
+        *("streaming", "stream_usage", "function_calling", "stream_calls", "parallel_calls", "tool_choice"),
+        *("strict", "images_in_results", "sampling"),
+    ),
+    True,
+)
 
 
 async def found_at(url: str, capabilities: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], list[Finding]]:

@@ -161,11 +161,8 @@ def test_results_of_tools_that_ran_here_are_items() -> None:
     assert [item["id"] for item in output if not item["id"].endswith(f"_{output.index(item)}")] == []
     # A client that sends all of it back repeats nothing.
     canisters = PROTOCOL.parse({"model": "m", "input": output}).canisters
-    assert [one.identifier for one in canisters if isinstance(one, InvocationCanister)] == [
-        "call_1",
-        "call_2",
-        "call_3",
-    ]
+    calls = [one.identifier for one in canisters if isinstance(one, InvocationCanister)]
+    assert calls == ["call_1", "call_2", "call_3"]
     assert [one.invocation_id for one in canisters if isinstance(one, ResultCanister)] == ["call_1", "call_2"]
     # Nor does it keep reasoning that asks for nothing.
     assert canisters[0] == AssistantCanister.of("One.")

@@ -87,12 +87,8 @@ def test_calls_and_choices_have_the_flat_names_too() -> None:
     ]
     asked = parse(GIT, READ, input=history)
     calls = [one for one in asked.canisters if isinstance(one, InvocationCanister)]
-    assert [(one.name, one.kind) for one in calls] == [
-        ("git__read", "function"),
-        ("git__commit", "freeform"),
-        ("old__gone", "function"),
-        ("read", "function"),
-    ]
+    kinds = {one.name: one.kind for one in calls}
+    assert kinds == {"git__read": "function", "git__commit": "freeform", "old__gone": "function", "read": "function"}
     # The flat name is whole: nobody is sent half of it beside it.
     assert b"namespace" not in write(RESPONSES, asked.canisters, offer=offer_of(asked))
     chosen = {"type": "function", "name": "read", "namespace": "git"}
@@ -180,11 +176,8 @@ def test_a_free_form_tool_is_a_function_for_whoever_knows_no_other() -> None:
     assert function["parameters"]["required"] == ["input"]
     assert "lark grammar:\nstart: /.+/" in function["parameters"]["properties"]["input"]["description"]
     (call,) = chat["messages"][1]["tool_calls"]
-    assert call == {
-        "id": "c",
-        "type": "function",
-        "function": {"name": "apply_patch", "arguments": '{"input":"a \\"b\\""}'},
-    }
+    made = {"name": "apply_patch", "arguments": '{"input":"a \\"b\\""}'}
+    assert call == {"id": "c", "type": "function", "function": made}
     assert chat["tool_choice"] == {"type": "function", "function": {"name": "apply_patch"}}
     # Over the same wire it stays what it is, unless the provider's data says that nobody knows it there.
     own = sent(RESPONSES, asked)
@@ -272,9 +265,8 @@ def test_allowed_tools_of_any_kind(nested: bool) -> None:
             hosted_word(HostedTool(kind="image_generation")),
         ),
     )
-    assert hosted_named(hosted_word(HostedTool(kind="mcp", label="web"), "get")) == HostedTool(
-        kind="mcp", label="web", names=("get",)
-    )
+    named = hosted_named(hosted_word(HostedTool(kind="mcp", label="web"), "get"))
+    assert named == HostedTool(kind="mcp", label="web", names=("get",))
     assert hosted_named("read") is None
     # Chat completions know the same choice, in either form.
     tools = [{"type": "function", "function": {"name": "read"}}]

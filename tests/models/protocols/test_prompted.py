@@ -298,16 +298,8 @@ def test_a_rehearsed_model_reads_its_prompt() -> None:
     read = recover(CHAT.parse(body))
     assert read is not None
     assert [tool.name for tool in read.tools] == ["list_rooms", "read_file"]
-    kinds = [type(one) for one in read.canisters[1:]]
-    assert kinds == [
-        UserCanister,
-        AssistantCanister,
-        InvocationCanister,
-        InvocationCanister,
-        ResultCanister,
-        ResultCanister,
-        UserCanister,
-    ]
+    both = [InvocationCanister, InvocationCanister, ResultCanister, ResultCanister]
+    assert [type(one) for one in read.canisters[1:]] == [UserCanister, AssistantCanister, *both, UserCanister]
     assert read.canisters[-1] == UserCanister.of("And now?")
     assert recover(Asked(model="m", canisters=(UserCanister.of("Hi."),))) is None
     written = in_words([AssistantCanister.of("So."), CALLED])

@@ -294,7 +294,7 @@ def test_a_mark_makes_a_call_of_any_name_and_nothing_else_does() -> None:
         assert calls_in(unknown) == ([("delete_all", {"path": "a.txt"})] if marked else []), unknown
 
 
-def test_what_is_written_in_lists_and_objects_for_its_own_sake_is_text() -> None:
+def test_what_only_looks_like_a_call_is_text() -> None:
     for text in (
         "[read](https://example.org)",
         "[read(1)](x)",
@@ -314,6 +314,11 @@ def test_what_is_written_in_lists_and_objects_for_its_own_sake_is_text() -> None
         "a <b and c> d <function= x",
         "functools[0]",
         "if a[TOOL_CALLS] > 1",
+        # Frames without a name, or with other things in them.
+        *("<tool_call>{}</tool_call>", "<tool_call>{oops}</tool_call>", "<tool_call>[1]</tool_call>"),
+        *("<function=></function>", "<invoke></invoke>", "[TOOL_CALLS] [1]"),
+        "<function=read>some words</function>",
+        "<function=read>\n<parameter=a>\n1\n</parameter>\nwords\n</function>",
     ):
         assert taken_apart(text) == [Text(text)]
         assert taken_apart(list(text)) == [Text(text)]
@@ -339,20 +344,6 @@ def test_arguments_that_cannot_be_read_are_those_of_a_call(text: str, rest: str)
         (call,) = [piece for piece in taken_apart(chunks) if isinstance(piece, TextCall)]
         assert call.name == "read"
         assert texts_in(chunks) == rest
-
-
-def test_a_frame_without_a_name_is_text() -> None:
-    for text in (
-        "<tool_call>{}</tool_call>",
-        "<tool_call>{oops}</tool_call>",
-        "<tool_call>[1]</tool_call>",
-        "<function=></function>",
-        "<invoke></invoke>",
-        "[TOOL_CALLS] [1]",
-        "<function=read>some words</function>",
-        "<function=read>\n<parameter=a>\n1\n</parameter>\nwords\n</function>",
-    ):
-        assert taken_apart(text, TOOLS) == [Text(text)]
 
 
 def test_what_follows_a_frame_that_came_to_nothing_is_read_again() -> None:

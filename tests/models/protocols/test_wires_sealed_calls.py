@@ -196,23 +196,16 @@ def test_an_end_without_its_word() -> None:
 
 
 def test_usage_is_what_was_said_last() -> None:
+    first, last = {"input_tokens": 5, "cache_read_input_tokens": 3}, {"input_tokens": None, "output_tokens": 9}
     heard = Listening(MESSAGES).hear(
-        {
-            "type": "message_start",
-            "message": {"usage": {"input_tokens": 5, "cache_read_input_tokens": 3, "output_tokens": 1}},
-        },
+        {"type": "message_start", "message": {"usage": {**first, "output_tokens": 1}}},
         {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 7}},
-        {
-            "type": "message_delta",
-            "delta": {"stop_reason": "end_turn"},
-            "usage": {"input_tokens": None, "output_tokens": 9},
-        },
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": last},
     )
     assert heard.end().usage == Usage(input_tokens=8, output_tokens=9, cache_read_tokens=3)
     counted = [{"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": n}} for n in (1, 9)]
-    assert Listening(CHAT).hear(chunk(content="Hi."), *counted, DONE).end().usage == Usage(
-        input_tokens=5, output_tokens=9
-    )
+    ended = Listening(CHAT).hear(chunk(content="Hi."), *counted, DONE).end()
+    assert ended.usage == Usage(input_tokens=5, output_tokens=9)
 
 
 # What else servers send.
@@ -228,14 +221,9 @@ def test_what_chat_servers_send_beside() -> None:
         chunk(role="assistant", reason="stop"),
     )
     heard.end()
-    assert collect(heard.events) == (
-        AssistantCanister(
-            content=(
-                opaque("openai-chat", "reasoning", reasoning_content="Hm.", reasoning="Hm."),
-                TextualContent(text="No index. In parts."),
-            )
-        ),
-    )
+    thought = opaque("openai-chat", "reasoning", reasoning_content="Hm.", reasoning="Hm.")
+    contents = (thought, TextualContent(text="No index. In parts."))
+    assert collect(heard.events) == (AssistantCanister(content=contents),)
     assert [event.text for event in heard.events if isinstance(event, ReasoningDelta)] == ["Hm."]
 
 
@@ -256,14 +244,9 @@ def test_what_messages_servers_send_beside() -> None:
         reason("end_turn"),
     )
     heard.end()
-    assert collect(heard.events) == (
-        AssistantCanister(
-            content=(
-                TextualContent(text="Begun. Done."),
-                opaque("anthropic", "compaction", type="compaction", content="Shorter."),
-            )
-        ),
-    )
+    compaction = opaque("anthropic", "compaction", type="compaction", content="Shorter.")
+    contents = (TextualContent(text="Begun. Done."), compaction)
+    assert collect(heard.events) == (AssistantCanister(content=contents),)
 
 
 def test_whole_answers_with_nothing_in_them() -> None:

@@ -45,12 +45,8 @@ async def test_what_one_call_at_a_time_leaves_of_parallel_is_told_once(protocol:
     tools = [Ensemble.of("mine", [Definition(name="look", schema=Schema.of({}))])]
     told: list[list[str]] = []
     async with serving(answering(golden(protocol, "json"))) as (url, asked):
-        for capability, parallel, ensembles in (
-            (False, True, tools),
-            (False, False, tools),
-            (False, True, []),
-            (True, True, tools),
-        ):
+        rows = ((False, True, tools), (False, False, tools), (False, True, []), (True, True, tools))
+        for capability, parallel, ensembles in rows:
             transport, model = converse(url, protocol, parallel_calls=capability)
             memory: dict[object, Any] = {}
             controls = Controls(stream=False, parallel=parallel)

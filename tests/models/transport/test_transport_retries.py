@@ -279,16 +279,6 @@ async def test_an_error_in_a_stream_that_stays_is_not(kind: str) -> None:
 # Silence.
 
 
-def slow(*pieces: bytes) -> Talker:
-    """Sends these pieces, and is silent until the client hangs up."""
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.writelines(pieces)
-        await until_eof(reader)
-
-    return talk
-
-
 def piece(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
@@ -311,7 +301,11 @@ def piece(data: bytes) -> bytes:
 async def test_an_answer_that_is_late(
     pieces: tuple[bytes, ...], timeouts: dict[str, float], words: str, stream: bool
 ) -> None:
-    async with talking(slow(*pieces)) as (url, all_gone):
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.writelines(pieces)
+        await until_eof(reader)
+
+    async with talking(talk) as (url, all_gone):
         with pytest.raises(ProviderUnreachable, match=f"took too long.*{words}") as caught:
             await listen(model_at(url, retries=0, timeouts=Timeouts(**timeouts)), [], stream=stream)
         await all_gone()
