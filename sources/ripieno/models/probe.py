@@ -23,6 +23,7 @@ from ripieno.canisters.events import Event, InvocationSealed, TextDelta, TurnEnd
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError, ProviderRefusal, WireInvalidity
 from ripieno.models.model import Model
+from ripieno.models.protocol import Capabilities
 from ripieno.schemas import Schema
 
 #: Statuses that refuse one question, not all of them.
@@ -95,10 +96,10 @@ class Prober:
         """Asks one question. Errors: ``ProviderFailure``."""
         capabilities: frozendict[str, Any] = frozendict({**self.capabilities, **assumed})
 
-        def assume(_: str) -> frozendict[str, Any]:
+        def give(_: str) -> Capabilities:
             return capabilities
 
-        provider = dataclasses.replace(self._model.provider, capabilities=assume)
+        provider = dataclasses.replace(self._model.provider, capabilities=give)
         canisters = (UserCanister.of(what),) if isinstance(what, str) else what
         wanted = dataclasses.replace(controls or Controls(stream=False), output_tokens=_TOKENS)
         ensembles = [Ensemble.of_request(tools)] if tools else []

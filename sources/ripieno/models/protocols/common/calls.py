@@ -13,7 +13,7 @@ from ripieno.canisters.faults import Fault
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import EMPTY, freeze, is_table, parse
 
-_KINDS = {type(None): "null", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
+_KINDS: Mapping[type, str] = {type(None): "null", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
 
 
 def read_arguments(sent: object) -> tuple[frozendict[str, object], Fault | None]:

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters import OpaqueContent, TextualContent
 from ripieno.canisters.conversation import NO_USAGE
 from ripieno.canisters.events import (
     ArgumentsDelta,
@@ -105,19 +105,15 @@ class Encoder:
         began = self._began.get(event.index)
         if began is None:
             return self._call(event.index, call_object(event.invocation))
-        rest = self._rest(event.invocation, began, argued=event.index in self._argued)
-        return self._call(event.index, rest) if rest else b""
-
-    @staticmethod
-    def _rest(invocation: InvocationCanister, began: InvocationBegan, *, argued: bool) -> dict[str, Any]:
-        """The keys of a call that have not been sent since it began."""
-        sent = extras_of(began, NAME)
+        # The keys of the call that have not been sent since it began.
+        sent, invocation = extras_of(began, NAME), event.invocation
         rest = {name: value for name, value in extras_of(invocation, NAME).items() if sent.get(name) != value}
         kind, key = WORDS[invocation.kind]
         inner = dict(rest.pop("function", EMPTY))
-        if not argued:
+        if event.index not in self._argued:
             inner[key] = text_of_call(invocation)
-        return {**rest, kind: inner} if inner else rest
+        rest = {**rest, kind: inner} if inner else rest
+        return self._call(event.index, rest) if rest else b""
 
     def _call(self, index: int, members: Mapping[str, Any]) -> bytes:
         return self._chunk({"tool_calls": [{"index": index, **members}]})
