@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import load_configuration, provision
-from ripieno.assembly.coverage.manifest import read_manifest
-from ripieno.assembly.coverage.validation import validate_environment, validate_for_task, validate_loaded
+from ripieno.assembly.coverage.validation import read_manifest, validate_environment, validate_for_task, validate_loaded
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, ToolStatus, percent
 from ripieno.descriptors.profiles import read_profile
 from ripieno.ensembles.offers import Offer

@@ -222,10 +222,7 @@ def _caller_parts(configuration: str | os.PathLike[str] | Mapping[str, Any] | No
     part = read_configuration_part(path, layer=_CALLER)
     if path.exists():
         return [part]
-    hinted = [
-        dataclasses.replace(problem, hint=" ".join(hint for hint in (problem.hint, _HOW) if hint))
-        for problem in part.problems
-    ]
+    hinted = (dataclasses.replace(one, hint=f"{one.hint or ''} {_HOW}".strip()) for one in part.problems)
     return [dataclasses.replace(part, problems=tuple(hinted))]
 
 

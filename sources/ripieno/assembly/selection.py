@@ -102,6 +102,4 @@ def named_profile(
     configuration: ConfigurationDescriptor, profiles: Mapping[str, ProfileDescriptor]
 ) -> ProfileDescriptor | None:
     """The profile that a configuration names, if it selects the ensembles."""
-    if configuration.enabled is not None or configuration.profile is None:
-        return None
-    return profiles.get(configuration.profile)
+    return None if configuration.enabled is not None else profiles.get(configuration.profile or "")

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from ripieno.assembly.coverage.manifest import read_manifest
-from ripieno.assembly.coverage.validation import validate_loaded
+from ripieno.assembly.coverage.validation import read_manifest, validate_loaded
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, TaskStatus, ToolStatus
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import how_to_include, load_layers

@@ -6,7 +6,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ripieno.cli.common.findings import Subject, finding
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors import InvokerDescriptor
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.reader.positions import Path
 from ripieno.exceptions import ConfigurationInvalidity, Problem
@@ -20,41 +20,34 @@ _VERB_NOUN = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+\Z")
 def check_descriptors(subject: Subject) -> Iterator[Problem]:
     """Warnings about names, descriptions and effects."""
     for descriptor in subject.descriptors:
-        yield from _lint_ensemble(descriptor)
-
-
-def _lint_ensemble(descriptor: EnsembleDescriptor) -> Iterator[Problem]:
-    file = _mapping(descriptor.file)
-    # Bundled tools keep the names that models already know.
-    ours = descriptor.file is not None and FilePath(descriptor.file).resolve().is_relative_to(DATA.resolve())
-    if not descriptor.description:
-        hint = "Describe its purpose in one line: description = ..."
-        yield finding(descriptor.file, ("ensemble",), f"the ensemble {descriptor.name!r} has no description", hint)
-    for invoker, body in descriptor.located():
-        header = body or ("invoker",)
-        if not ours and not _VERB_NOUN.match(invoker.name):
-            hint = "Models choose better between names of a verb and its object, such as read_file."
-            yield finding(invoker.file, (*header, "name"), f"the name {invoker.name!r} is not verb_noun", hint)
-        yield from _lint_parameters(invoker, body)
-        if not _declares_effect(file, invoker, body):
-            message = f"{invoker.name!r} declares no effect, so it counts as a write and asks before each call"
-            hint = 'Add effect = "none", "read", "write" or "destructive" to it, or to [defaults].'
-            yield finding(invoker.file, header, message, hint)
+        file = _mapping(descriptor.file)
+        # Bundled tools keep the names that models already know.
+        ours = descriptor.file is not None and FilePath(descriptor.file).resolve().is_relative_to(DATA.resolve())
+        if not descriptor.description:
+            hint = "Describe its purpose in one line: description = ..."
+            yield finding(descriptor.file, ("ensemble",), f"the ensemble {descriptor.name!r} has no description", hint)
+        for invoker, body in descriptor.located():
+            header = body or ("invoker",)
+            if not ours and not _VERB_NOUN.match(invoker.name):
+                hint = "Models choose better between names of a verb and its object, such as read_file."
+                yield finding(invoker.file, (*header, "name"), f"the name {invoker.name!r} is not verb_noun", hint)
+            yield from _lint_parameters(invoker, body)
+            if not _declares_effect(file, invoker, body):
+                message = f"{invoker.name!r} declares no effect, so it counts as a write and asks before each call"
+                hint = 'Add effect = "none", "read", "write" or "destructive" to it, or to [defaults].'
+                yield finding(invoker.file, header, message, hint)
 
 
 # That an invoker has no description is an error already.
 def _lint_parameters(invoker: InvokerDescriptor, body: Path) -> Iterator[Problem]:
     properties: Any = invoker.arguments.get("properties", {})
     for name, schema in properties.items():
-        if name not in invoker.policy.presets and not _described(schema):
+        # The target of a reference may have a description.
+        described = is_table(schema) and (schema.get("description") or "$ref" in schema)
+        if name not in invoker.policy.presets and not described:
             at = (*body, "arguments", "properties", name)
             message = f"the parameter {name!r} of {invoker.name!r} has no description"
             yield finding(invoker.file, at, message, 'Add description = "..." with its meaning and unit.')
-
-
-def _described(schema: Any) -> bool:
-    # The target of a reference may have a description.
-    return is_table(schema) and bool(schema.get("description") or "$ref" in schema)
 
 
 def _declares_effect(file: Mapping[str, Any], invoker: InvokerDescriptor, body: Path) -> bool:

@@ -83,11 +83,7 @@ def only(loaded: LoadedConfiguration, patterns: Sequence[str]) -> LoadedConfigur
     names = [descriptor.name for descriptor in loaded.ensembles]
     if any(not fnmatch.filter(names, half) for half in halves):
         return loaded
-    chosen = tuple(
-        descriptor
-        for descriptor in loaded.ensembles
-        if any(fnmatch.fnmatchcase(descriptor.name, half) for half in halves)
-    )
+    chosen = tuple(one for one in loaded.ensembles if any(fnmatch.fnmatchcase(one.name, half) for half in halves))
     return dataclasses.replace(loaded, ensembles=chosen, profile=None)
 
 

@@ -74,16 +74,12 @@ def _plugin_commands(ctx: click.Context) -> Mapping[str, str]:
     """The dotted paths of the commands of plugins that the user's or the named configuration allows."""
     found: dict[str, Mapping[str, str]] = ctx.meta
     if "ripieno.commands" not in found:
-        found["ripieno.commands"] = _discover(ctx.ensure_object(Settings))
+        from ripieno.assembly.configuration import Places, load_configuration
+
+        config = ctx.ensure_object(Settings).config
+        known = config is not None or Places.of_user().file.is_file()
+        found["ripieno.commands"] = load_configuration(config).registry.commands if known else {}
     return found["ripieno.commands"]
-
-
-def _discover(settings: Settings) -> Mapping[str, str]:
-    from ripieno.assembly.configuration import Places, load_configuration
-
-    if settings.config is None and not Places.of_user().file.is_file():
-        return {}
-    return load_configuration(settings.config).registry.commands
 
 
 def _foreign(name: str, path: str) -> click.Command:

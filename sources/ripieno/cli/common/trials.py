@@ -38,15 +38,10 @@ async def try_ensembles(loaded: LoadedConfiguration) -> dict[str, Trial]:
     trials: dict[str, Trial] = {}
     taken: dict[str, str] = {}
     for descriptor, trial in zip(loaded.ensembles, outcomes, strict=True):
-        clashes = [
-            f"{one} and {taken[name]} have the same name, {name!r}"
-            for name, one in trial.names.items()
-            if name in taken
-        ]
+        shared = {name: one for name, one in trial.names.items() if name in taken}
+        clashes = [f"{one} and {taken[name]} have the same name, {name!r}" for name, one in shared.items()]
+        trials[descriptor.name] = dataclasses.replace(trial, reason="; ".join(clashes), fatal=True) if shared else trial
         taken = {**trial.names, **taken}
-        trials[descriptor.name] = (
-            dataclasses.replace(trial, reason="; ".join(clashes), fatal=True) if clashes else trial
-        )
     return trials
 
 

@@ -97,7 +97,10 @@ def show(conversation: str, call: str, output: Format) -> None:
     if output == "json":
         print_json({**_mapping(paused), "waiting": [_waiting(paused, one) for one in chosen]})
         return
-    click.echo(clean(_introduction(paused)))
+    caller = f" of {paused.caller}" if paused.caller else ""
+    began = first_words(paused.conversation)
+    words = f". It began with: {began}" if began else "."
+    click.echo(clean(f"{paused.short}{caller} has waited since {_since(paused)}{words}"))
     width = shutil.get_terminal_size().columns
     for one in chosen:
         click.echo(f"{clean(one.invocation)}: {_state(paused, one)}")
@@ -162,12 +165,6 @@ def _resume(paused: Paused) -> str:
     if pathlib.Path(paused.workspace).resolve() != pathlib.Path.cwd():
         command += ["--workspace", paused.workspace]
     return shlex.join(command)
-
-
-def _introduction(paused: Paused) -> str:
-    caller = f" of {paused.caller}" if paused.caller else ""
-    began = first_words(paused.conversation)
-    return f"{paused.short}{caller} has waited since {_since(paused)}" + (f". It began with: {began}" if began else ".")
 
 
 def _since(paused: Paused) -> str:

@@ -213,7 +213,7 @@ class Chat:
             say(classify(error)[1])
             return
         count = len(run.conversation.canisters)
-        with self.keeper.conducting(run.conversation.identifier):
+        with self.keeper.store.claimed(run.conversation.identifier):
             self._show(run, count)
         self.keeper.keep(run.conversation, run.model.identity, self.wanted.tools)
 

@@ -22,12 +22,6 @@ class Keeper:
         self.store = PausedStore(loaded.state or Places.of_user().state)
         self._workspace = str(loaded.workspace)
 
-    @contextlib.contextmanager
-    def conducting(self, identifier: str) -> Generator[None, None, None]:
-        """Claims a conversation for this process. Errors: ``InputError`` if another process conducts it."""
-        with self.store.claimed(identifier):
-            yield
-
     def answers(self, conversation: Conversation) -> Mapping[str, Given]:
         """The answers to waiting calls."""
         kept = self.store.load(conversation.identifier)

@@ -107,7 +107,7 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
         found = find(keeper, conversation)
         found.check(loaded)
         chosen = wanted.like(found.model, found.tools)
-        with keeper.conducting(found.identifier):
+        with keeper.store.claimed(found.identifier):
             # Another process may have continued it in between.
             recalled = recall(keeper, find(keeper, found.identifier))
             if not recalled.conversation.open and recalled.conversation.finish in ANSWERED:

@@ -143,7 +143,10 @@ def make(server: Server, ensemble: str, inputs: Mapping[str, str], variables: Va
     if server.timeout is not None:
         connection["timeout"] = min(_plain(server.timeout), _plain(_LONGEST_START))
         defaults["timeout"] = min(_plain(server.timeout), _LONGEST_CALL)
-        comments = dict(_timeout_comments(server.timeout))
+        # A client has one timeout for both.
+        comments["defaults"] = "The maximum time of a call, in seconds."
+        most = f"; at most {_plain(_LONGEST_START)}" if server.timeout > _LONGEST_START else ""
+        comments["connection"] = f"The maximum time for the server to start and list its tools, in seconds{most}."
     tables = {
         "ensemble": _header(server, ensemble),
         "defaults": defaults,
@@ -162,15 +165,6 @@ def make(server: Server, ensemble: str, inputs: Mapping[str, str], variables: Va
         approve=tuple(ensemble if name == "*" else f"{ensemble}.{name}" for name in server.approved),
         comments=comments,
     )
-
-
-def _timeout_comments(seconds: float) -> Iterable[tuple[str, str]]:
-    """Comments on the two timeouts: a client has one for both."""
-    yield "defaults", "The maximum time of a call, in seconds."
-    start = "The maximum time for the server to start and list its tools, in seconds"
-    if seconds > _LONGEST_START:
-        start += f"; at most {_plain(_LONGEST_START)}"
-    yield "connection", f"{start}."
 
 
 def _check(tables: Mapping[str, Any]) -> None:

@@ -113,11 +113,8 @@ def _containers(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
 
 
 def _inputs(inputs: Any) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for one in inputs if is_list(inputs) else ():
-        if is_table(one) and isinstance(one.get("id"), str):
-            found[one["id"]] = str(one.get("description") or "")
-    return found
+    tables = [one for one in inputs if is_table(one)] if is_list(inputs) else []
+    return {one["id"]: str(one.get("description") or "") for one in tables if isinstance(one.get("id"), str)}
 
 
 def _is_disabled(name: str, holder: Mapping[str, Any]) -> bool:
