@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 import re
-import stat
 import textwrap
 import tomllib
 from collections.abc import Mapping
@@ -63,24 +62,6 @@ PROVISIONED = {
     "data-science": "jupyter plot",
     "devops": "docker kubectl",
 }
-#: Programs that the tools of all profiles and tasks ask for.
-PROGRAMS = """
-    black cargo cargo-clippy docker eslint git gnuplot go jupyter kubectl mypy node npm pip playwright-mcp prettier
-    python3 rustfmt
-"""
-
-
-@pytest.fixture
-def equipped(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The only folder of PATH, which has every program, as far as looking goes."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    for name in PROGRAMS.split():
-        file = folder / name
-        file.write_text("#!/bin/sh\nexit 3\n")
-        file.chmod(file.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", str(folder))
-    return folder
 
 
 def settings(**tables: Any) -> Mapping[str, Any]:

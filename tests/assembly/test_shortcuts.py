@@ -31,6 +31,7 @@ from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
+from tests.assembly.test_assembly import watched
 from tests.support.command_line import PATIENCE, User
 from tests.support.scripted_models import Person
 
@@ -85,17 +86,6 @@ class Instrument:
         if self.fault is not None:
             raise self.fault
         return f"{arguments['what']}, told"
-
-
-def failing(name: str, reason: str) -> Ensemble:
-    """An ensemble that cannot connect."""
-
-    @contextlib.asynccontextmanager
-    async def refuse() -> AsyncGenerator[Opened, None]:
-        raise OSError(reason)
-        yield
-
-    return Ensemble(name, opener=refuse)
 
 
 class Listening:
@@ -233,13 +223,13 @@ async def test_one_that_cannot_connect_leaves_nothing_connected(
     tables: Mapping[str, Any], application: Listening
 ) -> None:
     own = Instrument()
-    ensembles = [own.ensemble, failing("second", "it is on holiday"), failing("third", "it is ill")]
+    reasons = {"second": "it is on holiday", "third": "it is ill"}
+    ensembles = [own.ensemble, *(watched(name, EVENTS, OSError(reason)) for name, reason in reasons.items())]
     with pytest.raises(AssemblyFailure) as caught:
         await run("Go.", configuration={**tables, "ensembles": [CONFIGURED]}, ensembles=ensembles)
     assert [type(one) for one in caught.value.exceptions] == [ConnectionFailure, ConnectionFailure]
     assert [str(one) for one in caught.value.exceptions] == [
-        "Ensemble 'second': it could not connect: OSError: it is on holiday",
-        "Ensemble 'third': it could not connect: OSError: it is ill",
+        f"Ensemble {name!r}: it could not connect: OSError: {reason}" for name, reason in reasons.items()
     ]
     assert EVENTS == ["configured opens", "own opens", "own closes", "configured closes"]
     assert [one.state for one in ensembles] == ["disconnected", "failed", "failed"]

@@ -110,7 +110,6 @@ def test_common_options_stand_before_or_after_the_command(call: Call, user: User
         (["tools", "--format", "yaml"], ["yaml", "table", "json"]),
         (["tools", "--workspace", "nowhere"], ["nowhere", "does not exist"]),
         (["tools", "--config", "nowhere.toml"], ["nowhere.toml", "no such file"]),
-        (["new", "ensmble", "x"], ["ensmble", "ensemble"]),
         (["schema", "ensembl"], ["ensembl", "ensemble"]),
         (["rehearse", "demmo"], ["demmo", "demo"]),
         (["rehearse", "./demmo.toml"], ["demmo.toml", "no such file"]),
@@ -119,7 +118,6 @@ def test_common_options_stand_before_or_after_the_command(call: Call, user: User
         (["ask", " "], ["prompt is empty"]),
         (["ask", "--agent", "a", "--tools", "io", "x"], ["--agent", "--tools"]),
         (["invoke"], ["ENSEMBLE.TOOL"]),
-        (["invoke", "read_file"], ["ensemble.tool", "io.read_file"]),
     ],
 )
 def test_slips_are_answered_with_what_was_meant(call: Call, arguments: list[str], words: list[str]) -> None:

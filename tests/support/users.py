@@ -46,6 +46,25 @@ def call(user: User, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     return run
 
 
+#: Programs that the tools of all profiles and tasks ask for.
+PROGRAMS = """
+    black cargo cargo-clippy docker eslint git gnuplot go jupyter kubectl mypy node npm pip playwright-mcp prettier
+    python3 rustfmt
+"""
+
+
+@pytest.fixture
+def equipped(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The only folder of PATH, which has every program, as far as looking goes."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in PROGRAMS.split():
+        (folder / name).write_text("#!/bin/sh\nexit 3\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
 @pytest.fixture
 def greeting() -> str:
     """An ensemble with one command tool."""

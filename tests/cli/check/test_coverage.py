@@ -3,8 +3,6 @@
 import json
 import pathlib
 import re
-import shutil
-import sys
 import textwrap
 from typing import Any
 
@@ -16,19 +14,6 @@ from tests.support.users import Call, Done
 
 PLAIN = '[sandbox]\nlevel = "off"\n'
 GRANTED = f'{PLAIN}[configuration.network]\nhosts = ["a.example"]\n'
-#: What the profiles look for, beside what is already there.
-PROGRAMS = "docker git go cargo node npm pip python3 playwright-mcp black mypy rg".split()  # noqa: SIM905
-
-
-@pytest.fixture
-def programs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The only folder of PATH, with programs that can be found."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    for name in PROGRAMS:
-        (folder / name).symlink_to(shutil.which("true") or sys.executable)
-    monkeypatch.setenv("PATH", str(folder))
-    return folder
 
 
 def report(done: Done) -> dict[str, Any]:
@@ -37,10 +22,10 @@ def report(done: Done) -> dict[str, Any]:
     return mapping
 
 
-def test_what_is_missing_as_json(call: Call, user: User, programs: pathlib.Path) -> None:
+def test_what_is_missing_as_json(call: Call, user: User, equipped: pathlib.Path) -> None:
     user.configure(GRANTED)
     for name in ("go", "playwright-mcp"):
-        (programs / name).unlink()
+        (equipped / name).unlink()
     done = call("check", "--profile", "full", "--format", "json")
     coverage = report(done)
     assert done.code == exit_codes.REFUSED
@@ -63,9 +48,9 @@ def test_what_is_missing_as_json(call: Call, user: User, programs: pathlib.Path)
     assert states == {"browser": "missing", "docker": "yes", "outputs": "yes"}
 
 
-def test_the_table(call: Call, user: User, programs: pathlib.Path) -> None:
+def test_the_table(call: Call, user: User, equipped: pathlib.Path) -> None:
     user.configure(GRANTED)
-    (programs / "node").unlink()
+    (equipped / "node").unlink()
     done = call("check", "--profile", "swe-agent")
     lines = [line.split() for line in done.out.splitlines()]
     assert done.code == exit_codes.GOOD
@@ -81,14 +66,14 @@ def test_the_table(call: Call, user: User, programs: pathlib.Path) -> None:
     assert call("check", "--profile", "swe-agent", "--strict").code == exit_codes.REFUSED
 
 
-def test_tasks(call: Call, user: User, programs: pathlib.Path) -> None:
+def test_tasks(call: Call, user: User, equipped: pathlib.Path) -> None:
     user.configure(GRANTED)
     done = call("check", "--profile", "minimal", "--for", "python,web", "--format", "json")
     task = report(done)["task"]
     assert done.code == exit_codes.GOOD
     assert (task["for"], task["ready"]) == (["python", "web"], True)
     assert task["include"] == ["python", "testing", "network", "browser"]
-    (programs / "black").unlink()
+    (equipped / "black").unlink()
     done = call("check", "--profile", "minimal", "--for", "python", "--for", "web")
     assert done.code == exit_codes.REFUSED
     assert 'include = ["python", "testing", "network", "browser"]' in done.out
@@ -100,13 +85,13 @@ def test_tasks(call: Call, user: User, programs: pathlib.Path) -> None:
     assert call("check", "--for", "web").out.endswith(" Missing for web: nothing.\n")
 
 
-def test_what_a_configuration_includes_needs_no_advice(call: Call, user: User, programs: pathlib.Path) -> None:
+def test_what_a_configuration_includes_needs_no_advice(call: Call, user: User, equipped: pathlib.Path) -> None:
     user.configure(f'{GRANTED}[ensembles]\nprofile = "standard"\ninclude = ["python"]\n')
     done = call("check", "--for", "python", "--format", "json")
     assert (done.code, report(done)["task"]["include"], report(done)["profile"]) == (exit_codes.GOOD, [], "standard")
 
 
-def test_a_network_that_nobody_granted(call: Call, user: User, programs: pathlib.Path) -> None:
+def test_a_network_that_nobody_granted(call: Call, user: User, equipped: pathlib.Path) -> None:
     user.configure(PLAIN)
     done = call("check", "--profile", "full")
     # It is the operator's choice, and no lack of this machine; nobody is offered the tools, though.
@@ -133,7 +118,7 @@ def test_a_network_that_nobody_granted(call: Call, user: User, programs: pathlib
     assert "the network is not granted: set hosts" in call("doctor").out
 
 
-def test_a_task_needs_nothing_of_a_profile_that_nobody_named(call: Call, user: User, programs: pathlib.Path) -> None:
+def test_a_task_needs_nothing_of_a_profile_that_nobody_named(call: Call, user: User, equipped: pathlib.Path) -> None:
     user.configure(PLAIN)
     done = call("check", "--for", "python")
     assert (done.code, "yes" in done.out) == (exit_codes.GOOD, True)
@@ -146,11 +131,11 @@ def test_a_task_needs_nothing_of_a_profile_that_nobody_named(call: Call, user: U
 
 
 @pytest.mark.usefixtures("call")
-def test_the_example_of_the_guide(user: User, programs: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_the_guide(user: User, equipped: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the guide shows in Python prints what stands beneath it, on the machine that it speaks of."""
     user.configure(PLAIN)
     for name in ("go", "playwright-mcp"):
-        (programs / name).unlink()
+        (equipped / name).unlink()
     guide = (ROOT / "documentation" / "tutorials" / "profiles.rst").read_text(encoding="utf-8")
     shown = re.search(r"code-block:: python\n\n(.*?)\n\nprints.*?code-block:: text\n\n(.*?)\n\n\S", guide, re.DOTALL)
     assert shown is not None
@@ -171,10 +156,10 @@ def test_mistakes(call: Call) -> None:
     assert "To check files, leave them out" in done.err
 
 
-def test_no_tool_goes_missing_without_a_line(call: Call, user: User, programs: pathlib.Path) -> None:
+def test_no_tool_goes_missing_without_a_line(call: Call, user: User, equipped: pathlib.Path) -> None:
     user.configure(f'{GRANTED}[ensembles]\nenabled = ["execution", "docker"]\n')
     for name in ("node", "docker"):
-        (programs / name).unlink()
+        (equipped / name).unlink()
     done = call("tools")
     assert done.code == exit_codes.GOOD
     assert "node_exec" not in done.out
@@ -194,9 +179,9 @@ def test_no_tool_goes_missing_without_a_line(call: Call, user: User, programs: p
     assert "there is no program 'docker'" in done.out
 
 
-def test_a_start_with_a_profile_says_what_is_missing(call: Call, user: User, programs: pathlib.Path) -> None:
+def test_a_start_with_a_profile_says_what_is_missing(call: Call, user: User, equipped: pathlib.Path) -> None:
     user.configure(f'{GRANTED}[ensembles]\nprofile = "minimal"\n')
-    (programs / "node").unlink()
+    (equipped / "node").unlink()
     done = call("tools")
     assert "! The profile 'minimal' has 8 of 13 categories" in done.err
     assert "Missing: node_exec." in done.err

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import tomllib
 from collections.abc import Iterator
 
 import pytest
@@ -31,10 +32,9 @@ text = "{first} {second}"
 
 
 @pytest.fixture(autouse=True)
-def served(user: User, tmp_path: pathlib.Path) -> Iterator[None]:
+def served(user: User) -> Iterator[None]:
     """The model of this user writes two files."""
-    (tmp_path / "two.toml").write_text(SCORE)
-    with serving(Score.read(tmp_path / "two.toml"), PROTOCOL) as url:
+    with serving(Score.of(tomllib.loads(SCORE)), PROTOCOL) as url:
         user.configure(
             f'[model]\ndefault = "house/small"\n[providers.house]\nprotocol = "openai-chat"\nbase_url = "{url}"\n'
         )

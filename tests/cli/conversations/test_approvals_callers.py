@@ -4,6 +4,7 @@ import dataclasses
 import io
 import pathlib
 import shlex
+import tomllib
 from collections.abc import Iterator
 
 import pytest
@@ -41,12 +42,11 @@ def note(context, arguments):
 
 
 @pytest.fixture
-def store(user: User, tmp_path: pathlib.Path) -> Iterator[PausedStore]:
+def store(user: User) -> Iterator[PausedStore]:
     """Where a user's conversations wait, whose model notes who asks."""
     file = user.ensemble("notes", ENSEMBLE)
     (file.parent / "notes.py").write_text(FUNCTION)
-    (tmp_path / "note.toml").write_text(SCORE)
-    with serving(Score.read(tmp_path / "note.toml"), PROTOCOL) as url:
+    with serving(Score.of(tomllib.loads(SCORE)), PROTOCOL) as url:
         user.configure(
             '[model]\ndefault = "house/small"\n[ensembles]\nenabled = ["notes"]\n'
             f'[providers.house]\nprotocol = "openai-chat"\nbase_url = "{url}"\n'

@@ -3,6 +3,7 @@
 import contextlib
 import pathlib
 import signal
+import tomllib
 from collections.abc import Iterator
 
 import pytest
@@ -60,17 +61,6 @@ CUT = '[score]\nname = "cut"\n[[turns]]\ntext = "And then"\nfinish = "length"\n'
 BROKEN = '[score]\nname = "broken"\n[[turns]]\ncalls = [{ tool = "break_down" }]\n'
 
 
-@pytest.fixture
-def scores(user: User) -> pathlib.Path:
-    """A folder of scores, and a file to read in the workspace."""
-    (user.workspace / "a.txt").write_text("alpha\nbeta\n")
-    folder = user.workspace.parent / "scores"
-    folder.mkdir()
-    for text in (READING, WRITING, TALKING, SLOW, WAITING, CUT, BROKEN):
-        (folder / f"{text.split(chr(34))[1]}.toml").write_text(text)
-    return folder
-
-
 @contextlib.contextmanager
 def serving(score: Score, protocol: Protocol) -> Iterator[str]:
     """Rehearses a score in a thread, which starts sooner than a process; gives its base URL."""
@@ -80,11 +70,16 @@ def serving(score: Score, protocol: Protocol) -> Iterator[str]:
 
 
 @pytest.fixture
-def served(user: User, scores: pathlib.Path, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The score that the test's parameter names is rehearsed, and configured as the default model. Its base URL."""
+def served(user: User, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The score of the test's parameter is rehearsed, and configured as the default model. Its base URL.
+
+    The workspace has a file to read.
+    """
+    (user.workspace / "a.txt").write_text("alpha\nbeta\n")
     name, _, named = str(request.param).partition(" ")
+    text = next(one for one in (READING, WRITING, TALKING, SLOW, WAITING, CUT, BROKEN) if f'name = "{name}"' in one)
     protocol = PROTOCOLS[named or "openai-chat"]
-    with serving(Score.read(scores / f"{name}.toml"), protocol) as url:
+    with serving(Score.of(tomllib.loads(text)), protocol) as url:
         user.configure(
             f'[model]\ndefault = "rehearsed/x"\n[providers.rehearsed]\nprotocol = "{protocol.name}"\n'
             f'base_url = "{url}"\n'

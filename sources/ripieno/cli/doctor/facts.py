@@ -105,14 +105,11 @@ def _layers(loaded: LoadedConfiguration) -> list[dict[str, Any]]:
 def _project(project: Project | None, places: Places) -> dict[str, Any] | None:
     if project is None:
         return None
-    store = TrustStore(places.state)
-    state = (
-        "trusted"
-        if store.trusts(project)
-        else "changed since it was trusted"
-        if store.knows(project)
-        else "not trusted"
-    )
+    store, state = TrustStore(places.state), "not trusted"
+    if store.trusts(project):
+        state = "trusted"
+    elif store.knows(project):
+        state = "changed since it was trusted"
     return {"folder": str(project.folder), "trust": state, "files": sorted(project.files)}
 
 

@@ -110,9 +110,10 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
       ripieno new ensemble mine --folder ./ensembles
     """
     if not re.fullmatch(ENSEMBLE_NAME.pattern or "", name):
+        proposed = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_0123456789")
         raise InputError(
             f"{name!r} is not a valid name of an ensemble: use lower-case letters, digits, _ and -, and begin with a "
-            f"letter.{_proposal(name)}"
+            f"letter.{f' For example: {proposed!r}.' if proposed else ''}"
         )
     loaded = load_configuration(settings.config)
     if owner := owner_of(loaded, name):
@@ -132,11 +133,6 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
         click.echo(clean(f"Wrote {path}"))
     click.echo(clean(write_schema(place, loaded.registry)))
     click.echo(clean(_next(settings, name, place, named=folder is not None)))
-
-
-def _proposal(name: str) -> str:
-    proposed = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_0123456789")
-    return f" For example: {proposed!r}." if proposed else ""
 
 
 def _next(settings: Settings, name: str, place: pathlib.Path, *, named: bool) -> str:
