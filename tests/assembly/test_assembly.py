@@ -231,24 +231,16 @@ def test_workspace_is_absolute(user: User, monkeypatch: pytest.MonkeyPatch) -> N
 # What a failed start reports.
 
 
-async def failing(user: User) -> AssemblyFailure:
+async def test_a_failure_has_each_reason_once_and_its_parts_are_failures(user: User) -> None:
     settings = {"ensembles": {"enabled": ["nowhere", "io", "nothing"]}, "plugins": {"allow": ["not-installed"]}}
     with pytest.raises(AssemblyFailure) as caught:
         async with assemble(settings, places=user.places):
             pytest.fail("It must not start.")
-    return caught.value
-
-
-async def test_a_traceback_has_each_reason_once(user: User) -> None:
-    failure = await failing(user)
-    shown = "".join(traceback.format_exception(failure))
+    shown = "".join(traceback.format_exception(caught.value))
     for reason in ("'nowhere'", "'nothing'", "'not-installed'"):
         assert shown.count(reason) == 1
-        assert failure.text.count(reason) == 1
-
-
-async def test_a_part_of_a_failure_is_one_too(user: User) -> None:
-    names, others = (await failing(user)).split(NameAbsence)
+        assert caught.value.text.count(reason) == 1
+    names, others = caught.value.split(NameAbsence)
     assert isinstance(names, AssemblyFailure)
     assert isinstance(others, AssemblyFailure)
     assert "'nowhere'" in names.text

@@ -125,16 +125,13 @@ async def test_what_lies_beside_it_is_written(user: User, wide: pathlib.Path) ->
             assert (wide / path).read_text() == "fine"
 
 
-CONFIGURATION = {"ensembles": {"enabled": ["greeting"]}, "confirmation": {"approve": ["*"]}}
-
-
-def configured(user: User, **sandbox: Any) -> dict[str, Any]:
-    return {**CONFIGURATION, "sandbox": sandbox}
+def configured(**sandbox: Any) -> dict[str, Any]:
+    return {"ensembles": {"enabled": ["greeting"]}, "confirmation": {"approve": ["*"]}, "sandbox": sandbox}
 
 
 async def test_folders_last_as_long_as_the_assembly(user: User, greeting: str) -> None:
     user.ensemble("greeting", greeting)
-    async with assemble(configured(user, level="auto"), workspace=user.workspace, places=user.places) as assembly:
+    async with assemble(configured(level="auto"), workspace=user.workspace, places=user.places) as assembly:
         sandbox = assembly.surroundings.sandbox
         assert sandbox is not None
         assert (sandbox.level, sandbox.workspace) == ("auto", str(user.workspace.resolve()))
@@ -148,7 +145,7 @@ async def test_what_was_read_for_it_is_not_the_programs_to_write(user: User, gre
     user.ensemble("greeting", greeting)
     above = user.places.configuration.parent
     user.configure("")
-    async with assemble(configured(user, level="auto"), workspace=above, places=user.places) as assembly:
+    async with assemble(configured(level="auto"), workspace=above, places=user.places) as assembly:
         assert assembly.surroundings.sandbox is not None
         protected = assembly.surroundings.sandbox.confinement(writable=[above]).protected
     own = {str(user.places.configuration / "config.toml"), f"{user.places.configuration}/", f"{user.places.state}/"}
@@ -158,7 +155,7 @@ async def test_what_was_read_for_it_is_not_the_programs_to_write(user: User, gre
 async def test_a_provider_that_nobody_brings_ends_the_start(user: User, greeting: str) -> None:
     user.ensemble("greeting", greeting)
     with pytest.raises(AssemblyFailure) as caught:
-        async with assemble(configured(user, provider="cubes"), workspace=user.workspace, places=user.places):
+        async with assemble(configured(provider="cubes"), workspace=user.workspace, places=user.places):
             pass
     (failure,) = caught.value.exceptions
     assert "cubes" in str(failure)
@@ -171,7 +168,7 @@ async def test_every_result_of_a_program_names_the_tier(name: str, user: User, g
     argv = '["ls", "--", "{name}"]\nconfined = true'
     user.ensemble("greeting", greeting.replace('["echo", "hello", "--", "{name}"]', argv))
     wishes = {"tier": SHELTERS[name][0]}
-    async with assemble(configured(user, **wishes), workspace=user.workspace, places=user.places) as assembly:
+    async with assemble(configured(**wishes), workspace=user.workspace, places=user.places) as assembly:
         for argument, failed in ((".", False), ("missing", True)):
             invocation = InvocationCanister(identifier="1", name="say_hello", arguments={"name": argument})
             result = await assembly.execution.execute(invocation, ensembles=assembly.ensembles)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import sys
 import textwrap
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -10,6 +9,9 @@ from typing import Any
 
 import pytest
 import tomli_w
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
 
 import ripieno
 from ripieno.approvals import Approve
@@ -88,26 +90,6 @@ class Instrument:
         return f"{arguments['what']}, told"
 
 
-class Listening:
-    """The application, and the bodies that it was sent."""
-
-    def __init__(self, application: Any) -> None:
-        self.application = application
-        self.asked: list[Any] = []
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        parts: list[bytes] = []
-
-        async def heard() -> Any:
-            message = await receive()
-            parts.append(message.get("body", b""))
-            if message["type"] == "http.request" and not message.get("more_body"):
-                self.asked.append(json.loads(b"".join(parts)))
-            return message
-
-        await self.application(scope, heard, send)
-
-
 @pytest.fixture(autouse=True)
 def surroundings(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folders of that user, for what runs in this process."""
@@ -118,13 +100,21 @@ def surroundings(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def application() -> Listening:
-    return Listening(create_application(SCORE, [PROTOCOL]))
+def asked() -> list[Any]:
+    """The bodies of the requests to the model."""
+    return []
 
 
 @pytest.fixture
-async def tables(application: Listening) -> AsyncIterator[Mapping[str, Any]]:
+async def tables(asked: list[Any]) -> AsyncIterator[Mapping[str, Any]]:
     """A configuration whose model ``house/small-1`` answers."""
+
+    async def note(request: Request, answer: RequestResponseEndpoint) -> Response:
+        asked.append(await request.json())
+        return await answer(request)
+
+    application = create_application(SCORE, [PROTOCOL])
+    application.add_middleware(BaseHTTPMiddleware, dispatch=note)
     async with serve(application) as url:
         yield {
             "model": {"default": "house/small-1"},
@@ -219,9 +209,7 @@ async def test_all_are_disconnected_when_conducting_fails(
     ]
 
 
-async def test_one_that_cannot_connect_leaves_nothing_connected(
-    tables: Mapping[str, Any], application: Listening
-) -> None:
+async def test_one_that_cannot_connect_leaves_nothing_connected(tables: Mapping[str, Any], asked: list[Any]) -> None:
     own = Instrument()
     reasons = {"second": "it is on holiday", "third": "it is ill"}
     ensembles = [own.ensemble, *(watched(name, EVENTS, OSError(reason)) for name, reason in reasons.items())]
@@ -233,7 +221,7 @@ async def test_one_that_cannot_connect_leaves_nothing_connected(
     ]
     assert EVENTS == ["configured opens", "own opens", "own closes", "configured closes"]
     assert [one.state for one in ensembles] == ["disconnected", "failed", "failed"]
-    assert application.asked == []
+    assert asked == []
 
 
 # What is handed on.
@@ -244,7 +232,7 @@ async def test_without_a_configuration_it_is_the_users_own(tables: Mapping[str, 
     assert (await run("Go.", ensembles=[Instrument().ensemble])).text == "It says: it, told"
 
 
-async def test_what_the_caller_names_is_handed_on(tables: Mapping[str, Any], application: Listening) -> None:
+async def test_what_the_caller_names_is_handed_on(tables: Mapping[str, Any], asked: list[Any]) -> None:
     confirmer = Person(Approve())
     own = Instrument(effect="write")
     token = object()
@@ -261,19 +249,19 @@ async def test_what_the_caller_names_is_handed_on(tables: Mapping[str, Any], app
     assert conversation.canisters[0] == SupervisorCanister.of("Be brief.")
     assert [request.tool for request in confirmer.requests] == ["own.tell"]
     assert [context.auxdata for context in own.contexts] == [token]
-    assert [(one["model"], one["temperature"]) for one in application.asked] == [("large-1", 0.25)] * 2
-    assert not any(one.get("stream") for one in application.asked)
+    assert [(one["model"], one["temperature"]) for one in asked] == [("large-1", 0.25)] * 2
+    assert not any(one.get("stream") for one in asked)
 
 
-async def test_an_agent_brings_its_own(tables: Mapping[str, Any], application: Listening) -> None:
+async def test_an_agent_brings_its_own(tables: Mapping[str, Any], asked: list[Any]) -> None:
     agents = {"teller": {"instructions": "Tell.", "tools": ["own.*"], "model": "house/tiny-1"}}
     own = Instrument()
     conversation = await run(
         "Go.", configuration={**tables, "agents": agents}, ensembles=[own.ensemble], agent="teller"
     )
     assert conversation.canisters[0] == SupervisorCanister.of("Tell.")
-    assert {one["model"] for one in application.asked} == {"tiny-1"}
-    assert {tool["function"]["name"] for one in application.asked for tool in one["tools"]} == {"tell"}
+    assert {one["model"] for one in asked} == {"tiny-1"}
+    assert {tool["function"]["name"] for one in asked for tool in one["tools"]} == {"tell"}
 
 
 async def test_inside_a_running_loop_it_says_what_to_do() -> None:

@@ -70,7 +70,6 @@ CONFIGURATIONS = {
     "no such plugin": ('[plugins]\nallow = ["ripieno-nothing"]\n', ["tools"], ["ripieno-nothing", "[plugins] allow"]),
     "wrong provider": ("", ["ask", "-m", "opnai/x", "Hello"], ["'opnai'", "'openai'"]),
     "no model": ("", ["ask", "Hello"], ["[model]", 'default = "', "-m", "[providers.mine]", "config.toml"]),
-    "no model to talk with": ("", ["chat"], ["[model]", "[providers.mine]"]),
     "model without provider": ("", ["ask", "-m", "small", "Hello"], ["provider/model", "'small'"]),
     "missing key": ("", ["ask", "-m", "openai/x", "Hello"], ["OPENAI_API_KEY", "export", "openai"]),
     "unknown agent": ("", ["ask", "--agent", "wrtier", "Hello"], ["'wrtier'", "[agents.NAME]"]),

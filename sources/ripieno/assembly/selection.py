@@ -102,4 +102,5 @@ def named_profile(
     configuration: ConfigurationDescriptor, profiles: Mapping[str, ProfileDescriptor]
 ) -> ProfileDescriptor | None:
     """The profile that a configuration names, if it selects the ensembles."""
-    return None if configuration.enabled is not None else profiles.get(configuration.profile or "")
+    name = None if configuration.enabled is not None else configuration.profile
+    return None if name is None else profiles.get(name)

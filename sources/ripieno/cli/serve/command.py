@@ -2,10 +2,9 @@
 
 import asyncio
 import contextlib
-import functools
+import dataclasses
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 
 import click
 
@@ -115,15 +114,22 @@ def mcp(
                 raise click.UsageError(f"{option} needs --transport http.")
         _serve_stdio(settings, names, approve)
     else:
-        from ripieno.servers.mcp.http import serve_http
-
         report_starting()
-        address, number = host or HOST, PORT if port is None else port
-        serving = functools.partial(serve_http, host=address, port=number, key=read_key(key_variable), names=allowed)
+        address = _Address(
+            host=host or HOST, port=PORT if port is None else port, key=read_key(key_variable), names=allowed
+        )
         leave_input()
         with contextlib.suppress(Interrupted):
-            run_async(_serve_http(_load(settings, names, approve), approve, serving))
+            run_async(_serve_http(_load(settings, names, approve), approve, address))
         say("The server has ended.")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Address:
+    host: str
+    port: int
+    key: str | None = dataclasses.field(repr=False)
+    names: Sequence[str]
 
 
 def _load(settings: Settings, names: Sequence[str], approve: Sequence[str]) -> LoadedConfiguration:
@@ -150,14 +156,16 @@ async def _serve_streams(loaded: LoadedConfiguration, approve: Sequence[str], st
         await serve_stdio(create_server(assembly), streams)
 
 
-async def _serve_http(
-    loaded: LoadedConfiguration, approve: Sequence[str], serving: Callable[..., AbstractAsyncContextManager[str]]
-) -> None:
+async def _serve_http(loaded: LoadedConfiguration, approve: Sequence[str], address: _Address) -> None:
+    from ripieno.servers.mcp.http import serve_http
     from ripieno.servers.mcp.server import create_server
 
     async with make_assembly(loaded, confirmer=ServingConfirmer(_COMMAND)) as assembly:
         check_approvals(assembly, approve)
-        async with serving(create_server(assembly)) as url:
+        serving = serve_http(
+            create_server(assembly), host=address.host, port=address.port, key=address.key, names=address.names
+        )
+        async with serving as url:
             ensembles = ", ".join(ensemble.name for ensemble in assembly.ensembles) or "no ensembles"
             say(f"Serving {ensembles} to MCP clients at {url}, until Ctrl-C.")
             await asyncio.Event().wait()
