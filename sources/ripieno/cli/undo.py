@@ -8,14 +8,13 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.options import Format, Number, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, ToolFault
-from ripieno.storage.undo import Step, UndoEntry, UndoLog
+from ripieno.storage.undo import Step, UndoEntry
 from ripieno.toolset.workspace.undo import Undone, choose
 from ripieno.toolset.workspace.undo import undo as take_back
 
@@ -54,7 +53,12 @@ def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | No
     if skip and listing:
         raise click.UsageError("--skip cannot be combined with --list, which undoes nothing.")
     loaded = load_layers(settings, quiet=True)
-    log = _open_log(loaded)
+    log = loaded.journal
+    if log is None or not log.apart:
+        raise InputError(
+            f"Changes in {loaded.workspace} are not recorded: it contains your state folder, where tools could write. "
+            "Set RIPIENO_STATE_HOME to another folder."
+        )
     if listing:
         _show_list([entry for entry, _ in zip(log.entries(), range(count or _LISTED), strict=False)], output)
         return
@@ -103,17 +107,6 @@ def _skip_advice(left: int, mark: str | None) -> str:
     elif left > 1:
         words.append(str(left))
     return f"To skip it, and undo the changes before it: {' '.join(words)}"
-
-
-def _open_log(loaded: LoadedConfiguration) -> UndoLog:
-    """The undo log of the workspace. Errors: ``InputError`` if nothing can be recorded there."""
-    log = loaded.journal
-    if log is None or not log.apart:
-        raise InputError(
-            f"Changes in {loaded.workspace} are not recorded: it contains your state folder, where tools could write. "
-            "Set RIPIENO_STATE_HOME to another folder."
-        )
-    return log
 
 
 def _show_list(entries: Sequence[UndoEntry], output: Format) -> None:

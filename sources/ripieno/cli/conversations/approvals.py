@@ -155,16 +155,12 @@ def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:
     if left := len(changed.unanswered):
         click.echo(f"Calls left to answer: {left}")
         return
-    click.echo(clean(f"Continue with: {_resume(paused)}"))
-    if paused.caller:
-        click.echo("A client of the Responses API can also continue it with a new request.")
-
-
-def _resume(paused: Paused) -> str:
     command = ["ripieno", "resume", paused.short]
     if pathlib.Path(paused.workspace).resolve() != pathlib.Path.cwd():
         command += ["--workspace", paused.workspace]
-    return shlex.join(command)
+    click.echo(clean(f"Continue with: {shlex.join(command)}"))
+    if paused.caller:
+        click.echo("A client of the Responses API can also continue it with a new request.")
 
 
 def _since(paused: Paused) -> str:
