@@ -3,7 +3,6 @@
 import os
 import pathlib
 import subprocess
-from collections.abc import Callable
 
 import pytest
 
@@ -13,12 +12,13 @@ from tests.support.sandbox_tiers import SHELTERS, shelter, start
 ALL = pytest.mark.parametrize("name", SHELTERS)
 WITH_MOUNTS = pytest.mark.parametrize("name", ["tier 1", "tier 2"])
 ALONE = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "PATH": os.environ["PATH"], "HOME": "/nowhere"}
+SETTINGS = ("-c", "user.name=A", "-c", "user.email=a@b.org", "-c", "protocol.file.allow=always")
+ODD = 'a "b\\c [d]* é'
 
 
 def git(folder: pathlib.Path, *arguments: str) -> str:
     """Git as a person runs it, with no settings but the repository's."""
-    settings = ("-c", "user.name=A", "-c", "user.email=a@b.org", "-c", "protocol.file.allow=always")
-    argv = ["git", "-C", str(folder), *settings, *arguments]
+    argv = ["git", "-C", str(folder), *SETTINGS, *arguments]
     return subprocess.run(argv, check=True, capture_output=True, text=True, env=ALONE).stdout
 
 
@@ -29,56 +29,30 @@ def repository(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def plain(folder: pathlib.Path) -> pathlib.Path:
-    return repository(folder / "w")
-
-
-def beneath(folder: pathlib.Path) -> pathlib.Path:
-    repository(folder / "w" / "group" / "project")
-    return folder / "w"
-
-
-def with_submodule(folder: pathlib.Path) -> pathlib.Path:
-    source, workspace = repository(folder / "source"), repository(folder / "w")
-    git(workspace, "submodule", "add", str(source), "deep/in/third/part")
-    return workspace
-
-
-def with_working_tree(folder: pathlib.Path) -> pathlib.Path:
-    git(repository(folder / "w" / "main"), "worktree", "add", "../other")
-    return folder / "w"
-
-
-def is_working_tree(folder: pathlib.Path) -> pathlib.Path:
-    git(repository(folder / "main"), "worktree", "add", "../w")
-    return folder / "w"
-
-
-def is_submodule(folder: pathlib.Path) -> pathlib.Path:
-    return with_submodule(folder) / "deep" / "in" / "third" / "part"
-
-
-def linked(folder: pathlib.Path) -> pathlib.Path:
-    repository(folder / "w")
-    (folder / "w" / ".git").rename(folder / "w" / "real")
-    (folder / "w" / ".git").symlink_to("real")
-    return folder / "w"
-
-
-def linked_outside(folder: pathlib.Path) -> pathlib.Path:
-    repository(folder / "w")
-    (folder / "w" / ".git").rename(folder / "real")
-    (folder / "w" / ".git").symlink_to("../real")
-    return folder / "w"
-
-
-LAYOUTS: dict[str, Callable[[pathlib.Path], pathlib.Path]] = {
-    one.__name__: one
-    for one in (
-        *(plain, beneath, with_submodule, with_working_tree, is_working_tree, is_submodule),
-        *(linked, linked_outside),
-    )
+#: A submodule of a repository, deep in it.
+SUBMODULE = "new source; new w; git -C w submodule add ../source deep/in/third/part"
+#: The workspace of each layout, and the script that makes it; ``new`` makes a repository.
+LAYOUTS = {
+    "plain": ("w", "new w"),
+    "beneath": ("w", "new w/group/project"),
+    "with submodule": ("w", SUBMODULE),
+    "is submodule": ("w/deep/in/third/part", SUBMODULE),
+    "with working tree": ("w", "new w/main; git -C w/main worktree add ../other"),
+    "is working tree": ("w", "new main; git -C main worktree add ../w"),
+    "linked": ("w", "new w; mv w/.git w/real; ln -s real w/.git"),
+    "linked outside": ("w", "new w; mv w/.git real; ln -s ../real w/.git"),
+    "in an odd folder": (ODD, f"new '{ODD}'"),
 }
+
+
+def lay_out(name: str, folder: pathlib.Path) -> pathlib.Path:
+    workspace, script = LAYOUTS[name]
+    settings = " ".join(SETTINGS)
+    functions = f'git() {{ command git {settings} "$@"; }}; new() {{ git init -b main "$1"; git -C "$1" commit --allow-empty -m first; }}'
+    subprocess.run(["sh", "-ec", f"{functions}\n{script}"], cwd=folder, check=True, capture_output=True, env=ALONE)
+    return folder / workspace
+
+
 #: Writes to everything in the workspace that git could obey, in each way; then puts other folders in the place of it.
 EVIL = r"""
 find . -name config -o -name hooks -o -name info -o -name commondir -o -name config.worktree -o -name .git > list
@@ -105,9 +79,9 @@ def obeyed(folder: pathlib.Path) -> dict[str, str]:
 
 
 @WITH_MOUNTS
-@pytest.mark.parametrize("layout", [name for name in LAYOUTS if not name.startswith("linked")])
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if not name.startswith(("linked", "in"))])
 async def test_what_git_obeys_stays_as_it_is(name: str, layout: str, tmp_path: pathlib.Path) -> None:
-    workspace = LAYOUTS[layout](tmp_path)
+    workspace = lay_out(layout, tmp_path)
     sandbox = shelter(name, workspace)
     before = obeyed(tmp_path)
     assert before
@@ -120,12 +94,12 @@ async def test_what_git_obeys_stays_as_it_is(name: str, layout: str, tmp_path: p
 
 
 @WITH_MOUNTS
-@pytest.mark.parametrize("layout", ["linked", "linked_outside"])
+@pytest.mark.parametrize("layout", ["linked", "linked outside"])
 async def test_a_repository_behind_a_link_stays_and_programs_start(
     name: str, layout: str, tmp_path: pathlib.Path
 ) -> None:
     """The link itself can be replaced (said in the guide)."""
-    workspace = LAYOUTS[layout](tmp_path)
+    workspace = lay_out(layout, tmp_path)
     sandbox = shelter(name, workspace)
     script = "echo evil > .git/config; echo evil > .git/hooks/pre-commit; echo evil > .git/info/exclude; echo done"
     completed = await start(["sh", "-c", script], sandbox.confinement(writable=[workspace]), workspace)
@@ -172,7 +146,7 @@ async def test_a_repository_that_a_program_made_is_its_own(name: str, tmp_path: 
 
 @WITH_MOUNTS
 async def test_the_repository_of_a_working_tree_can_be_granted(name: str, tmp_path: pathlib.Path) -> None:
-    workspace = is_working_tree(tmp_path)
+    workspace = lay_out("is working tree", tmp_path)
     sandbox = shelter(name, workspace, writable=(str(tmp_path / "main" / ".git"),))
     before = obeyed(tmp_path)
     environment = {**ALONE, "HOME": sandbox.home}
@@ -222,16 +196,9 @@ def test_a_link_is_not_followed_to_what_is_removed(tmp_path: pathlib.Path) -> No
     assert os.listdir(tmp_path / "real") == []
 
 
-def in_odd_folder(folder: pathlib.Path) -> pathlib.Path:
-    return repository(folder / 'a "b\\c [d]* é')
-
-
-LAYOUTS["in an odd folder"] = in_odd_folder
-
-
 @ALL
 async def test_a_repository_beneath_has_files_of_any_name(name: str, tmp_path: pathlib.Path) -> None:
-    workspace = plain(tmp_path)
+    workspace = lay_out("plain", tmp_path)
     repository(workspace / "part")
     for one in ("ripieno.toml", "ensembles/mine.toml"):
         (workspace / "part" / one).parent.mkdir(exist_ok=True)
@@ -245,10 +212,10 @@ async def test_a_repository_beneath_has_files_of_any_name(name: str, tmp_path: p
 
 
 @ALL
-@pytest.mark.parametrize("layout", ["plain", "with_submodule", "in an odd folder"])
+@pytest.mark.parametrize("layout", ["plain", "with submodule", "in an odd folder"])
 async def test_everything_can_be_added_and_nothing_of_ours(name: str, layout: str, tmp_path: pathlib.Path) -> None:
     """What is laid over protected places that are missing is no file of the repository, also for who only reads."""
-    workspace = LAYOUTS[layout](tmp_path)
+    workspace = lay_out(layout, tmp_path)
     before = git(workspace, "status", "--porcelain")
     sandbox = shelter(name, workspace)
     (workspace / "new.txt").write_text("new")

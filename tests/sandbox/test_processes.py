@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.exceptions import ResourceFault, ToolFault, UsageError, ValidationFault
+from ripieno.exceptions import ResourceFault, UsageError, ValidationFault
 from ripieno.sandbox import ProcessLimits, Spawner
 from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
@@ -140,6 +140,7 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
     write_script(tmp_path / "headless", "echo\n")
     write_script(tmp_path / "orphan", "#!/there/is/none\n")
     environment = {"PATH": "/one:/two"}
+    descriptors = len(os.listdir("/proc/self/fd"))
     for program, directory, expected in (
         ("no-such-program", tmp_path, r"no program 'no-such-program' in any folder of PATH \(/one:/two\)"),
         ("./no-such-program", tmp_path, "no program './no-such-program', or the interpreter"),
@@ -153,6 +154,7 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
         assert caught.value.details["PATH"] == "/one:/two"
     with pytest.raises(ResourceFault, match="could not be started: Argument list too long"):
         await run("/bin/true", "x" * (1 << 22))
+    assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
 @pytest.mark.parametrize(
@@ -171,14 +173,6 @@ async def test_what_no_program_can_be_given_is_refused(argv: tuple[str, ...], en
         await SPAWNER.start(argv, environment, "/", ProcessLimits())
 
 
-async def test_a_failed_start_leaves_nothing_open() -> None:
-    descriptors = len(os.listdir("/proc/self/fd"))
-    for argv in (["no-such-program"], ["true", "a\0b"], []):
-        with pytest.raises(ToolFault):
-            await SPAWNER.start(argv, {}, "/", ProcessLimits())
-    assert len(os.listdir("/proc/self/fd")) == descriptors
-
-
 MARKER = "[... {} bytes left out ...]\n"
 
 pieces = st.lists(st.binary(max_size=40), max_size=30)
@@ -189,12 +183,6 @@ def capture(limit: int, parts: list[bytes]) -> Captured:
     for part in parts:
         capturing.feed(part)
     return capturing.captured()
-
-
-def test_a_long_stream_keeps_head_and_tail_and_says_how_much_is_missing() -> None:
-    captured = capture(8, [b"abcdefgh", b"ijklmnop"])
-    assert (captured.head, captured.tail, captured.total_bytes) == (b"abcd", b"mnop", 16)
-    assert captured.text == "abcd\n" + MARKER.format(8) + "mnop"
 
 
 def test_the_marker_has_a_line_of_its_own_and_adds_no_empty_one() -> None:
@@ -229,6 +217,7 @@ def test_law_kept_bytes_are_the_head_and_the_tail_of_the_stream(limit: int, part
     assert data.startswith(captured.head)
     assert data.endswith(captured.tail)
     assert captured.truncated == (len(data) > limit)
+    assert not captured.truncated or len(captured.tail) == limit // 2
 
 
 @given(limit=st.integers(0, 50), parts=pieces, together=pieces)

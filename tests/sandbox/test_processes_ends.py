@@ -14,14 +14,13 @@ import pytest
 
 from ripieno.sandbox import ProcessLimits, processes, zygote
 from ripieno.sandbox.pipes import CHUNK
-from ripieno.sandbox.processes import LocalProcess, LocalSpawner, clean_environment, collect
+from ripieno.sandbox.processes import LocalSpawner, clean_environment, collect
 from tests.counts import count
-from tests.support.live_processes import Living, living
+from tests.support.live_processes import QUICK, Living, living, start_living
 
-QUICK = ProcessLimits(grace=0.2)
 #: Seconds. Less than what the scripts sleep; whoever waits for those, hangs.
 HANG = 40
-#: ``ready`` tells that the rest may begin. More of them are in the tests of supervisors.
+#: More of them are in the tests of supervisors.
 ADVERSARIES = {
     "children": "sleep 60 & sleep 60 & ready; wait",
     "deaf": "trap '' TERM HUP INT; sleep 60 & ready; while :; do sleep 60; done",
@@ -34,18 +33,9 @@ def alive(tmp_path: Path) -> Iterator[Living]:
         yield one
 
 
-async def start(script: str, alive: Living, limits: ProcessLimits = QUICK) -> LocalProcess:
-    """Runs a shell script that lives, and has called ``ready``."""
-    environment = clean_environment({"ALIVE": str(alive.path)})
-    script = f'exec 9>"$ALIVE"; ready() {{ echo ready; }}; {script}'
-    process = await LocalSpawner().start(["sh", "-c", script], environment, "/", limits)
-    assert await process.stdout.read(6) == b"ready\n"
-    return process
-
-
 async def test_the_grace_is_two_seconds_and_is_given(alive: Living) -> None:
     assert ProcessLimits().grace == 2
-    process = await start(ADVERSARIES["deaf"], alive, ProcessLimits(grace=0.3))
+    process = await start_living(ADVERSARIES["deaf"], alive, ProcessLimits(grace=0.3))
     began = time.monotonic()
     async with asyncio.timeout(HANG):
         await process.terminate()
@@ -54,7 +44,7 @@ async def test_the_grace_is_two_seconds_and_is_given(alive: Living) -> None:
 
 
 async def test_who_listens_ends_in_its_own_way(alive: Living) -> None:
-    process = await start("trap 'exit 7' TERM; ready; sleep 60 & wait", alive)
+    process = await start_living("trap 'exit 7' TERM; ready; sleep 60 & wait", alive)
     await process.terminate()
     assert await process.wait() == 7
 
@@ -68,7 +58,7 @@ async def test_terminate_may_be_called_by_many_and_again() -> None:
 
 async def test_an_error_in_the_body_ends_the_process(alive: Living) -> None:
     with pytest.raises(LookupError):
-        async with await start("ready; sleep 60 & sleep 60", alive):
+        async with await start_living("ready; sleep 60 & sleep 60", alive):
             raise LookupError
     assert alive.all_gone(30)
 
@@ -84,7 +74,7 @@ async def test_cancelling_a_wait_leaves_the_process_to_its_owner() -> None:
 async def test_cancelling_a_collect_at_any_instant_leaves_nothing(script: str, alive: Living) -> None:
     chance = random.Random(7)
     for _ in range(count(1000, 100)):
-        process = await start(script, alive, ProcessLimits(grace=0.02))
+        process = await start_living(script, alive, ProcessLimits(grace=0.02))
         collecting = asyncio.create_task(collect(process))
         # Instants within the first steps of the collect, and while it waits.
         for _ in range(chance.randrange(6)):
@@ -103,7 +93,7 @@ async def test_cancelling_a_collect_at_any_instant_leaves_nothing(script: str, a
 
 def test_a_loop_that_is_closed_meanwhile_still_kills(alive: Living) -> None:
     async def scenario() -> None:
-        process = await start(ADVERSARIES["deaf"], alive, ProcessLimits(grace=60))
+        process = await start_living(ADVERSARIES["deaf"], alive, ProcessLimits(grace=60))
         ending = asyncio.create_task(process.terminate())
         await asyncio.sleep(0.01)
         assert not ending.done()
@@ -119,7 +109,7 @@ async def test_a_process_that_cannot_be_killed_is_given_up_and_reaped_later(
     monkeypatch: pytest.MonkeyPatch, alive: Living
 ) -> None:
     monkeypatch.setattr(processes, "_KILL_DEADLINE", 0.0)
-    process = await start("ready; sleep 60", alive, ProcessLimits(grace=0.0))
+    process = await start_living("ready; sleep 60", alive, ProcessLimits(grace=0.0))
     await process.terminate()
     assert await process.wait() == -signal.SIGKILL
     async with asyncio.timeout(5):
@@ -205,7 +195,7 @@ async def test_a_flood_costs_little_memory() -> None:
 )
 async def test_too_much_output_ends_the_process(script: str, alive: Living) -> None:
     limits = ProcessLimits(kill_after=4 * 2**20, grace=0.1)
-    async with await start(f"ready; {script}", alive, limits) as process:
+    async with await start_living(f"ready; {script}", alive, limits) as process:
         completed = await collect(process)
     assert completed.flooded
     assert completed.exit_code < 0

@@ -9,7 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Capture
+from ripieno.sandbox.processes import LocalProcess, LocalSpawner, clean_environment
+
+#: Limits of processes that need not be asked for long.
+QUICK = ProcessLimits(grace=0.2)
 
 
 class Living:
@@ -47,6 +52,15 @@ def living(path: pathlib.Path) -> Iterator[Living]:
         yield alive
     finally:
         alive.close()
+
+
+async def start_living(script: str, alive: Living, limits: ProcessLimits = QUICK) -> LocalProcess:
+    """Runs a shell script that holds it open, and has called ``ready``."""
+    argv = ["sh", "-c", f'exec 9>"$ALIVE"; ready() {{ echo ready; }}; {script}']
+    environment = clean_environment({"ALIVE": str(alive.path)})
+    process = await LocalSpawner().start(argv, environment, "/", limits, pipe_stdin=True)
+    assert await process.stdout.read(6) == b"ready\n"
+    return process
 
 
 class Outputs:

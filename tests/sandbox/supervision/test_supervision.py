@@ -20,13 +20,12 @@ from hypothesis import strategies as st
 from ripieno.exceptions import ResourceFault
 from ripieno.sandbox import Confinement, ProcessLimits, supervision, supervisor
 from ripieno.sandbox import zygote as zygote_module
-from ripieno.sandbox.processes import Completed, LocalProcess, LocalSpawner, clean_environment, collect
+from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
 from ripieno.sandbox.supervision.wire import Inbox, Order, Signal, Terminate, send_with
 from tests.counts import count
 from tests.skips import lacking
-from tests.support.live_processes import Living, living
+from tests.support.live_processes import QUICK, Living, living, start_living
 
-QUICK = ProcessLimits(grace=0.2)
 HANG = 60
 #: Forks as fast as it can until there are so many, each of which forks again for every token that it finds.
 STORM = """
@@ -59,15 +58,6 @@ from ripieno.sandbox import ProcessLimits
 def alive(tmp_path: pathlib.Path) -> Iterator[Living]:
     with living(tmp_path / "alive") as one:
         yield one
-
-
-async def start(script: str, alive: Living) -> LocalProcess:
-    """Runs a shell script that lives, and writes ``ready``."""
-    environment = clean_environment({"ALIVE": str(alive.path)})
-    argv = ["sh", "-c", f'exec 9>"$ALIVE"; {script}']
-    process = await LocalSpawner().start(argv, environment, "/", QUICK, pipe_stdin=True)
-    assert await process.stdout.read(6) == b"ready\n"
-    return process
 
 
 async def run(*argv: str) -> Completed:
@@ -313,7 +303,9 @@ async def test_without_an_interpreter_nothing_is_started(monkeypatch: pytest.Mon
 
 async def test_a_program_that_kills_its_keeper_is_killed_with_all_of_it(alive: Living) -> None:
     for _ in range(count(400, 80)):
-        process = await start("setsid sleep 600 & (sleep 600 &) ; echo ready; read go; kill -9 $PPID; sleep 600", alive)
+        process = await start_living(
+            "setsid sleep 600 & (sleep 600 &) ; echo ready; read go; kill -9 $PPID; sleep 600", alive
+        )
         assert process.stdin is not None
         await process.stdin.write(b"\n")
         async with asyncio.timeout(HANG):
@@ -331,7 +323,7 @@ async def test_a_program_that_kills_its_keeper_at_once_was_killed(alive: Living)
 
 async def test_a_program_that_stops_its_keeper_is_ended_all_the_same(alive: Living) -> None:
     for _ in range(count(100, 50)):
-        process = await start("setsid sleep 600 & kill -STOP $PPID; echo ready; sleep 600", alive)
+        process = await start_living("setsid sleep 600 & kill -STOP $PPID; echo ready; sleep 600", alive)
         await process.terminate()
         assert await asyncio.to_thread(alive.all_gone, 30)
 
@@ -341,7 +333,7 @@ KILL_ZYGOTE = "kill -9 $(cut -d' ' -f4 /proc/$PPID/stat)"
 
 async def test_a_program_that_kills_the_zygote_runs_on_and_leaves_nothing(alive: Living) -> None:
     for _ in range(count(100, 50)):
-        process = await start(f"{KILL_ZYGOTE}; setsid sleep 600 & (sleep 600 &) ; echo ready; exit 3", alive)
+        process = await start_living(f"{KILL_ZYGOTE}; setsid sleep 600 & (sleep 600 &) ; echo ready; exit 3", alive)
         completed = await collect(process)
         assert (completed.exit_code, completed.stopped) == (3, 2)
         assert await asyncio.to_thread(alive.all_gone, 30)
@@ -406,13 +398,13 @@ async def test_a_fork_storm_is_over_in_time(leader: str, alive: Living) -> None:
     for _ in range(count(100, 50)):
         # Whoever reads the first line has five processes or more before it, and the rest are coming.
         ending = "wait" if leader == "stays" else "sleep 0.05"
-        process = await start(f"{sys.executable} -I -S -c '{storm}' & {ending}", alive)
+        process = await start_living(f"{sys.executable} -I -S -c '{storm}' & {ending}", alive)
         await process.terminate()
         assert await asyncio.to_thread(alive.all_gone, 30)
 
 
 async def test_a_signal_reaches_the_process(alive: Living) -> None:
-    process = await start("trap 'echo usr; exit 4' USR1; echo ready; while :; do sleep 0.01; done", alive)
+    process = await start_living("trap 'echo usr; exit 4' USR1; echo ready; while :; do sleep 0.01; done", alive)
     process.signal(signal.SIGUSR1)
     assert await process.wait() == 4
     process.signal(signal.SIGUSR1)
