@@ -29,6 +29,7 @@ def repository(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+NEW = 'new() { git init -b main "$1"; git -C "$1" commit --allow-empty -m first; }'
 #: A submodule of a repository, deep in it.
 SUBMODULE = "new source; new w; git -C w submodule add ../source deep/in/third/part"
 #: The workspace of each layout, and the script that makes it; ``new`` makes a repository.
@@ -47,9 +48,8 @@ LAYOUTS = {
 
 def lay_out(name: str, folder: pathlib.Path) -> pathlib.Path:
     workspace, script = LAYOUTS[name]
-    settings = " ".join(SETTINGS)
-    functions = f'git() {{ command git {settings} "$@"; }}; new() {{ git init -b main "$1"; git -C "$1" commit --allow-empty -m first; }}'
-    subprocess.run(["sh", "-ec", f"{functions}\n{script}"], cwd=folder, check=True, capture_output=True, env=ALONE)
+    script = f'git() {{ command git {" ".join(SETTINGS)} "$@"; }}\n{NEW}\n{script}'
+    subprocess.run(["sh", "-ec", script], cwd=folder, check=True, capture_output=True, env=ALONE)
     return folder / workspace
 
 

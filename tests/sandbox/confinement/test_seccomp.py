@@ -17,9 +17,8 @@ MACHINES = pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def decide(program: bytes, number: int, *arguments: int, machine: str) -> str | int:
     """What the filter says: allow, kill, or the error. Written from the kernel's description of classic BPF."""
     padded = [*arguments, *(0,) * (6 - len(arguments))]
-    data = struct.pack(
-        "=iIQ6Q", number - (1 << 32) if number >= 1 << 31 else number, ARCHITECTURES[machine], 0, *padded
-    )
+    signed = number - (1 << 32) if number >= 1 << 31 else number
+    data = struct.pack("=iIQ6Q", signed, ARCHITECTURES[machine], 0, *padded)
     instructions = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
     at = accumulator = 0
     for _ in range(len(instructions)):
@@ -50,10 +49,8 @@ def test_sockets_by_family_and_kind(machine: str) -> None:
                 local = family == 1 and kind in (1, 5)
                 assert decide(closed, socket, family, kind | more, machine=machine) == errno.EPERM
                 assert decide(open_, socket, family, kind | more, machine=machine) == (ALLOW if inet else errno.EPERM)
-                for program in (closed, open_):
-                    assert decide(program, pair, family, kind | more, machine=machine) == (
-                        ALLOW if local else errno.EPERM
-                    )
+                paired = [decide(program, pair, family, kind | more, machine=machine) for program in (closed, open_)]
+                assert paired == [ALLOW if local else errno.EPERM] * 2
 
 
 @MACHINES

@@ -302,10 +302,9 @@ async def test_without_an_interpreter_nothing_is_started(monkeypatch: pytest.Mon
 
 
 async def test_a_program_that_kills_its_keeper_is_killed_with_all_of_it(alive: Living) -> None:
+    script = "setsid sleep 600 & (sleep 600 &) ; echo ready; read go; kill -9 $PPID; sleep 600"
     for _ in range(count(400, 80)):
-        process = await start_living(
-            "setsid sleep 600 & (sleep 600 &) ; echo ready; read go; kill -9 $PPID; sleep 600", alive
-        )
+        process = await start_living(script, alive)
         assert process.stdin is not None
         await process.stdin.write(b"\n")
         async with asyncio.timeout(HANG):
