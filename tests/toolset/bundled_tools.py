@@ -94,6 +94,7 @@ async def tools_of(
     configuration: Mapping[str, Any] | None = None,
     *,
     sandbox: Mapping[str, Any] | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Tools, None]:
     """A bundled ensemble beneath a workspace; without a sandbox unless one is asked for."""
     beside = workspace.parent / f"{workspace.name}-user"
@@ -105,5 +106,5 @@ async def tools_of(
     if configuration is not None:
         settings["configuration"] = {name: dict(configuration)}
     places = Places(configuration=beside / "configuration", state=beside / "state")
-    async with assemble(settings, workspace=workspace, places=places, secrets={}) as assembly:
+    async with assemble(settings, workspace=workspace, places=places, secrets=secrets or {}) as assembly:
         yield Tools(ensemble=assembly.access_ensemble(name), execution=assembly.execution, workspace=workspace)

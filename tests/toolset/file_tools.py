@@ -12,6 +12,7 @@ from ripieno.assembly import Assembly, assemble
 from ripieno.assembly.configuration import Places
 from ripieno.ensembles import Context, Invoker, Outcome, Surroundings
 from ripieno.storage.undo import UndoLog
+from tests.support.toml_ensembles import make_context
 
 ENSEMBLES = ("file_read", "file_write", "file_manage", "directory")
 #: The names of seed 000, sections 11.2 and 11.3.
@@ -49,19 +50,12 @@ class Tools:
         return journal
 
     def context(self, name: str) -> Context:
-        invoker = self.invoker(name)
-        return Context(
-            invoker=invoker,
-            invocation="call_1",
+        context = make_context(next(one for one in self.assembly.ensembles if name in one.invokers), name)
+        return dataclasses.replace(
+            context,
             conversation=self.conversation,
-            turn=1,
-            auxdata=None,
-            namespace={},
-            connection=None,
-            configuration=invoker.configuration | self.configuration,  # type: ignore[operator]
-            surroundings=self.surroundings or self.assembly.surroundings,
-            deadline=None,
-            progress=lambda *_: None,
+            configuration=context.configuration | self.configuration,  # type: ignore[operator]
+            surroundings=self.surroundings or context.surroundings,
         )
 
     async def call(self, name: str, **arguments: Any) -> Any:

@@ -8,7 +8,6 @@ import pty
 import random
 import shutil
 import subprocess
-import tomllib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -20,6 +19,7 @@ from tests.skips import needs
 from tests.support.git_repositories import CLEAN, HOSTILE, INERT, make_repository, plain_git, program
 from tests.toolset.bundled_tools import Tools, code_of, text_of, tools_of, write_program
 from tests.toolset.furnished_workspace import snapshot
+from tests.toolset.programs.test_shell_injection import attack, places
 
 pytestmark = needs("git")
 DATA = pathlib.Path(__file__).parents[2] / "data" / "ensembles" / "git" / "invokers"
@@ -306,16 +306,6 @@ async def test_what_makes_no_sense_is_refused(tools: Tools) -> None:
         assert code_of(await tools("git_branch", directory="it", action="create", name=name)) == "argument", name
 
 
-def arguments_of(tool: str) -> list[tuple[str, bool]]:
-    """The string arguments of a tool, and whether each is a list of them."""
-    properties = tomllib.loads((DATA / f"{tool}.toml").read_text())["arguments"]["properties"]
-    return [
-        (name, one["type"] == "array")
-        for name, one in properties.items()
-        if one["type"] in ("string", "array") and "enum" not in one
-    ]
-
-
 def payloads(marker: str) -> list[str]:
     """300 that would write, or run, where git took them for more than they are."""
     options = [
@@ -346,31 +336,17 @@ async def test_no_argument_is_more_than_it_is(tool: str, tools: Tools, workspace
     inner = workspace / "it" / "marker"
     chosen = [*payloads(str(marker)), *payloads("marker")]
     random.Random(tool).shuffle(chosen)
-    required = {"git_commit": {"message": "it"}, "git_clone": {"source": "it", "directory": "copy"}}.get(tool, {})
     outside = snapshot(workspace.parent / "workspace-user")
     turn = asyncio.Semaphore(4)
 
-    async def attack(payload: str, name: str, *, several: bool) -> None:
-        arguments: dict[str, Any] = {**required, name: [payload] if several else payload}
-        if tool == "git_branch" and name != "directory":
-            arguments = {"name": "x", **arguments, "action": "rename" if name == "new_name" else "create"}
-        if tool == "git_checkout" and name == "start_point":
-            arguments |= {"target": "new", "create": True}
-        if tool == "git_merge" and name == "message":
-            arguments |= {"revision": "side"}
-        if tool != "git_clone" and name != "directory":
-            arguments["directory"] = "it"
+    async def one(place: tuple[str, str, str], payload: str) -> None:
         async with turn:
-            await tools(tool, **arguments)
+            await attack(tools, *place, payload)
 
-    places = itertools.cycle(arguments_of(tool))
-    await asyncio.gather(
-        *(
-            attack(payload, name, several=several)
-            for payload in chosen[: count(300, 50)]
-            for name, several in (arguments_of(tool) if ATTACK else [next(places)])
-        )
-    )
+    every = [place for place in places("git") if place[0] == tool]
+    turns = itertools.cycle(every)
+    chosen = chosen[: count(300, 50)]
+    await asyncio.gather(*(one(place, text) for text in chosen for place in (every if ATTACK else [next(turns)])))
     assert not marker.exists()
     assert not inner.exists()
     assert snapshot(workspace.parent / "workspace-user") == outside

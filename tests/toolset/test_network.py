@@ -5,19 +5,16 @@ import gzip
 import hashlib
 import os
 import pathlib
-import tomllib
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import pytest
 
-from ripieno.descriptors.ensembles import read_ensemble
-from ripieno.descriptors.reader.problems import Source
-from ripieno.ensembles import Ensemble, Outcome, Surroundings
-from ripieno.ensembles.opener import opener
+from ripieno.ensembles import Ensemble, Outcome
 from ripieno.exceptions import (
     ConfigurationInvalidity,
     ExecutionFault,
+    NameAbsence,
     PermissionFault,
     ResourceFault,
     ToolFault,
@@ -25,68 +22,48 @@ from ripieno.exceptions import (
 )
 from ripieno.toolset.network.grants import read_grants
 from tests.support.raw_http_servers import answer, redirect, web
-from tests.support.toml_ensembles import ORIGINS, call, surround
+from tests.support.toml_ensembles import call
+from tests.toolset.bundled_tools import tools_of
 
-DATA = pathlib.Path(__file__).parents[2] / "data" / "ensembles"
 SECRET = "open-sesame-0123"
 HOME: Mapping[str, Any] = {"hosts": ["127.0.0.1:*"], "local": True}
 
 
-@pytest.fixture
-def surroundings(tmp_path: pathlib.Path) -> Surroundings:
-    return surround(tmp_path, secrets={"TOKEN": SECRET})
-
-
 @contextlib.asynccontextmanager
-async def network(
-    surroundings: Surroundings, configuration: Mapping[str, Any] = HOME
-) -> AsyncGenerator[Ensemble, None]:
+async def network(workspace: pathlib.Path, configuration: Mapping[str, Any] = HOME) -> AsyncGenerator[Ensemble, None]:
     """The bundled ensemble, with what an operator's configuration lays over it."""
-    text = (DATA / "network.toml").read_text()
-
-    def read(relative: str) -> tuple[Mapping[str, Any], Source]:
-        file = (DATA / relative).read_text()
-        return tomllib.loads(file), Source(file=relative, text=file)
-
-    descriptor, problems = read_ensemble(tomllib.loads(text), Source(text=text), read=read, folder=str(DATA))
-    assert descriptor is not None, problems
-    descriptor = descriptor.configured(configuration)
-    assert [problem for origin in ORIGINS.values() for problem in origin.check(descriptor)] == []
-    ensemble = Ensemble(
-        descriptor.name,
-        opener=opener(descriptor, ORIGINS, surroundings),
-        configuration=descriptor.configuration,
-        surroundings=surroundings,
-    )
-    async with ensemble:
-        yield ensemble
+    async with tools_of("network", workspace, configuration, secrets={"TOKEN": SECRET}) as tools:
+        yield tools.ensemble
 
 
-async def test_nothing_is_reached_before_somebody_lists_it(surroundings: Surroundings) -> None:
+async def test_nothing_is_reached_before_somebody_lists_it(tmp_path: pathlib.Path) -> None:
+    for nothing in ({}, {"hosts": []}):
+        with pytest.raises(NameAbsence, match="the network is not granted: set hosts"):
+            async with network(tmp_path, nothing):
+                pass
     async with web() as one:
         place = f"http://127.0.0.1:{one.port}/"
         for configuration, part in (
-            ({}, 'hosts = ["api.example.org"'),
-            ({"hosts": []}, 'hosts = ["api.example.org"'),
+            ({"hosts": ["elsewhere.example"]}, 'hosts = ["api.example.org"'),
             ({"hosts": ["*:*"]}, "local = true under [configuration.network]"),
         ):
-            async with network(surroundings, configuration) as ensemble:
+            async with network(tmp_path, configuration) as ensemble:
                 for tool, more in (("http_get", {}), ("wget", {}), ("curl", {}), ("download", {"path": "x"})):
                     with pytest.raises(PermissionFault) as raised:
                         await call(ensemble, tool, url=place, **more)
                     assert part in (raised.value.suggestion or "")
-        async with network(surroundings, {"hosts": ["*:*"], "local": True}) as ensemble:
+        async with network(tmp_path, {"hosts": ["*:*"], "local": True}) as ensemble:
             with pytest.raises(PermissionFault, match="a cloud gives credentials"):
                 await call(ensemble, "http_get", url="http://169.254.169.254/latest/meta-data/")
         assert one.connections == 0
 
 
-async def test_get(surroundings: Surroundings) -> None:
+async def test_get(tmp_path: pathlib.Path) -> None:
     def say(head: bytes, _: bytes) -> bytes:
         packed = gzip.compress(b"hello")
         return redirect("/there?x") if b"/here" in head else answer(packed, "Content-Encoding: gzip", "X-Own: 1")
 
-    async with web(say) as one, network(surroundings) as ensemble:
+    async with web(say) as one, network(tmp_path) as ensemble:
         place = f"http://127.0.0.1:{one.port}"
         said = await call(
             ensemble, "http_get", url=f"{place}/here", query={"a b": ["é", 1, True], "c": "&"}, headers={"X-A": "b"}
@@ -103,15 +80,15 @@ async def test_get(surroundings: Surroundings) -> None:
             await call(ensemble, "http_get", url=place, method="POST")
 
 
-async def test_a_failure_of_the_server_is_an_answer(surroundings: Surroundings) -> None:
-    async with web(lambda *_: answer(b"gone", status="410 Gone")) as one, network(surroundings) as ensemble:
+async def test_a_failure_of_the_server_is_an_answer(tmp_path: pathlib.Path) -> None:
+    async with web(lambda *_: answer(b"gone", status="410 Gone")) as one, network(tmp_path) as ensemble:
         said = await call(ensemble, "http_get", url=f"http://127.0.0.1:{one.port}/")
     assert said.startswith("HTTP 410 Gone\n")
     assert said.endswith("\n\ngone")
 
 
-async def test_post_and_other_methods(surroundings: Surroundings) -> None:
-    async with web() as one, network(surroundings) as ensemble:
+async def test_post_and_other_methods(tmp_path: pathlib.Path) -> None:
+    async with web() as one, network(tmp_path) as ensemble:
         place = f"http://127.0.0.1:{one.port}/"
         await call(ensemble, "http_post", url=place, json={"a": "é"})
         await call(ensemble, "http_post", url=place, body="text", headers={"Content-Type": "text/x-own"})
@@ -129,10 +106,10 @@ async def test_post_and_other_methods(surroundings: Surroundings) -> None:
                 await call(ensemble, "http_request", url=url)
 
 
-async def test_download(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
+async def test_download(tmp_path: pathlib.Path) -> None:
     data = bytes(range(256)) * 100
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    async with web(lambda head, _: answer(data)) as one, network(surroundings) as ensemble:
+    async with web(lambda head, _: answer(data)) as one, network(tmp_path) as ensemble:
         place = f"http://127.0.0.1:{one.port}/a/data.bin"
         outcome = await call(ensemble, "download", url=place, path="sub/data.bin")
         assert isinstance(outcome, Outcome)
@@ -164,30 +141,28 @@ async def test_download(surroundings: Surroundings, tmp_path: pathlib.Path) -> N
 
 
 @pytest.mark.parametrize("path", ["", "..", ".", "%2e%2e", "a%2Fb", "..%2f..%2fx", "%00", "%0a"])
-async def test_a_url_names_no_file_elsewhere(surroundings: Surroundings, tmp_path: pathlib.Path, path: str) -> None:
-    async with web() as one, network(surroundings) as ensemble:
+async def test_a_url_names_no_file_elsewhere(tmp_path: pathlib.Path, path: str) -> None:
+    async with web() as one, network(tmp_path) as ensemble:
         await call(ensemble, "wget", url=f"http://127.0.0.1:{one.port}/{path}")
     assert os.listdir(tmp_path) == ["index.html"]
 
 
-async def test_what_is_no_success_or_too_large_is_not_written(
-    surroundings: Surroundings, tmp_path: pathlib.Path
-) -> None:
-    async with web(lambda *_: answer(b"not here", status="404 No")) as one, network(surroundings) as ensemble:
+async def test_what_is_no_success_or_too_large_is_not_written(tmp_path: pathlib.Path) -> None:
+    async with web(lambda *_: answer(b"not here", status="404 No")) as one, network(tmp_path) as ensemble:
         with pytest.raises(ExecutionFault, match="Nothing was written") as raised:
             await call(ensemble, "download", url=f"http://127.0.0.1:{one.port}/", path="x")
         assert "not here" in str(raised.value)
     bomb = answer(gzip.compress(bytes(10**6)), "Content-Encoding: gzip")
-    async with web(lambda *_: bomb) as one, network(surroundings, {**HOME, "size": "64 KiB"}) as ensemble:
+    async with web(lambda *_: bomb) as one, network(tmp_path, {**HOME, "size": "64 KiB"}) as ensemble:
         with pytest.raises(ResourceFault, match="more than 65536 bytes"):
             await call(ensemble, "download", url=f"http://127.0.0.1:{one.port}/", path="x")
     assert os.listdir(tmp_path) == []
 
 
-async def test_upload(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
+async def test_upload(tmp_path: pathlib.Path) -> None:
     (tmp_path / "data.txt").write_bytes(b"data\r\n")
     digest = hashlib.sha256(b"data\r\n").hexdigest()
-    async with web() as one, network(surroundings) as ensemble:
+    async with web() as one, network(tmp_path) as ensemble:
         place = f"http://127.0.0.1:{one.port}/"
         said = await call(ensemble, "upload", url=place, path="data.txt", content_type="text/plain")
         assert said.startswith(f"Sent data.txt: 6 bytes, sha256:{digest}\nHTTP 200 OK\n")
@@ -207,11 +182,11 @@ async def test_upload(surroundings: Surroundings, tmp_path: pathlib.Path) -> Non
         assert len(one.heads) == 2
 
 
-async def test_curl_as_it_is_known(surroundings: Surroundings) -> None:
+async def test_curl_as_it_is_known(tmp_path: pathlib.Path) -> None:
     def say(head: bytes, _: bytes) -> bytes:
         return redirect("/on") if b" /off " in head else answer()
 
-    async with web(say) as one, network(surroundings) as ensemble:
+    async with web(say) as one, network(tmp_path) as ensemble:
         place = f"http://127.0.0.1:{one.port}"
         await call(ensemble, "curl", url=f"{place}/a", data="a=b", header=["X-A: b", "Accept:text/plain"])
         await call(ensemble, "curl", url=f"{place}/a", json=[1], request="PUT", user_agent="me")
@@ -230,14 +205,14 @@ async def test_curl_as_it_is_known(surroundings: Surroundings) -> None:
     assert one.bodies[:2] == [b"a=b", b"[1]"]
 
 
-async def test_credentials_are_for_one_origin_and_no_model(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
+async def test_credentials_are_for_one_origin_and_no_model(tmp_path: pathlib.Path) -> None:
     def say(head: bytes, _: bytes) -> bytes:
         return redirect(f"http://127.0.0.1:{other.port}/") if b" /away " in head else answer(head)
 
     async with web() as other, web(say) as one:
         place = f"http://127.0.0.1:{one.port}"
         credentials = {place: {"Authorization": "Bearer {env:TOKEN}"}}
-        async with network(surroundings, {**HOME, "credentials": credentials}) as ensemble:
+        async with network(tmp_path, {**HOME, "credentials": credentials}) as ensemble:
             said = await call(ensemble, "http_get", url=f"{place}/", headers={"authorization": "mine"})
             assert f"Authorization: Bearer {SECRET}".encode() in one.heads[0]
             assert b"mine" not in one.heads[0]

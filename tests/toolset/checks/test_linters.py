@@ -9,8 +9,6 @@ import sys
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ripieno.toolset.checks import diagnostics
 from tests.skips import lacking
@@ -170,23 +168,6 @@ async def test_files_that_are_made_to_bring_a_parser_down(tools: Tools) -> None:
     assert code_of(await tools("syntax_check", paths=["../x.py"])) == "outside_workspace"
     os.mkfifo(tools.workspace / "pipe.py")
     assert code_of(await tools("syntax_check", paths=["pipe.py"])) == "special_file"
-
-
-READERS = (
-    diagnostics.read_lines,
-    diagnostics.read_typescript,
-    diagnostics.read_ruff,
-    diagnostics.read_eslint,
-    diagnostics.read_pyright,
-    diagnostics.read_cargo,
-)
-
-
-@given(st.text(max_size=300))
-def test_no_output_brings_a_reader_down(text: str) -> None:
-    for read in READERS:
-        for one in read(text) or []:
-            one.mapping()
 
 
 def test_what_cargo_and_pyright_write() -> None:

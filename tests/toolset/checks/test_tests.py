@@ -4,13 +4,16 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ripieno.toolset.checks import diagnostics
 from ripieno.toolset.checks.test_reports import MAX_FAILURES, read_cargo, read_go, read_jest, read_junit
+from ripieno.toolset.checks.unittest import read_unittest
 from tests.skips import lacking
 from tests.toolset.bundled_tools import Tools, code_of, install_pytest, json_of, tools_of, write_program
 
@@ -189,32 +192,34 @@ def test_very_many_failures_are_bounded() -> None:
     assert all(len(one["message"]) < 2100 for one in told["failures"])
 
 
-@given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: f"<a>{text}</a>".encode("utf-8", "replace")))
-def test_no_report_brings_the_reader_down(data: bytes) -> None:
-    for read in (read_junit, read_jest):
-        read(data)
-    read_cargo(data.decode(errors="replace"))
-    read_go(data.decode(errors="replace"))
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.sampled_from(["testResults", "assertionResults", "status", "failureMessages", "Action", "Test"]), inner
-        )
+READERS: tuple[Callable[[str], Any], ...] = (
+    *(diagnostics.read_lines, diagnostics.read_typescript, diagnostics.read_ruff, diagnostics.read_eslint),
+    *(diagnostics.read_pyright, diagnostics.read_cargo, read_cargo, read_go, read_unittest),
+    *(
+        lambda text: read_junit(text.encode(errors="surrogatepass")),
+        lambda text: read_jest(text.encode(errors="surrogatepass")),
     ),
 )
+TEXTS = st.text(st.characters(), max_size=300)
+KEYS = st.sampled_from(["testResults", "assertionResults", "status", "failureMessages", "Action", "Test", "messages"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner),
+)
+#: What unittest writes, in any order.
+WORDS = [f"{'=' * 70}\n", f"{'-' * 70}\n", "FAIL: a (b.a)\n", "ERROR: a (b)", "Ran 3 tests in 1.0s\n\nOK (skipped=9)\n"]
 
 
-@given(JSON)
-def test_no_json_brings_the_reader_down(value: object) -> None:
-    import orjson
-
-    try:
-        data = orjson.dumps(value)
-    except (TypeError, orjson.JSONEncodeError):
-        return
-    read_jest(data)
-    read_go(data.decode())
+@given(
+    TEXTS
+    | TEXTS.map(lambda text: f"<a>{text}</a>")
+    | JSON.map(json.dumps)
+    | st.lists(st.text(max_size=20) | st.sampled_from(WORDS), max_size=12).map("".join)
+)
+def test_no_output_brings_a_reader_down(text: str) -> None:
+    for read in READERS:
+        found = read(text)
+        for one in found if isinstance(found, list) else [found] if found is not None else []:
+            one.mapping()
+    tally = read_unittest(text)
+    assert tally is None or tally.passed >= 0

@@ -6,8 +6,6 @@ import sys
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ripieno.toolset.checks.unittest import read_unittest
 from tests.toolset.bundled_tools import Tools, code_of, install_pytest, json_of, text_of, tools_of, write_program
@@ -182,23 +180,3 @@ FAILED (failures=1, unexpected successes=1)
     assert second.name == "test_it.Case.test_known"
     assert read_unittest("Ran 0 tests in 0.000s\n\nNO TESTS RAN\n") is not None
     assert read_unittest("Traceback (most recent call last):\n") is None
-
-
-@given(
-    st.lists(
-        st.text(max_size=20)
-        | st.sampled_from(
-            [
-                f"{'=' * 70}\n",
-                f"{'-' * 70}\n",
-                "FAIL: a (b.a)\n",
-                "ERROR: a (b)",
-                "Ran 3 tests in 1.0s\n\nOK (skipped=9)\n",
-            ]
-        ),
-        max_size=12,
-    )
-)
-def test_no_output_brings_the_reader_down(parts: list[str]) -> None:
-    tally = read_unittest("".join(parts))
-    assert tally is None or tally.passed >= 0

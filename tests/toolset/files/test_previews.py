@@ -12,12 +12,9 @@ from ripieno.assembly import assemble
 from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister
 from tests.toolset.file_tools import file_tools
+from tests.toolset.furnished_workspace import snapshot
 
 DIFF = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
-
-
-def tree(root: pathlib.Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 CASES: list[tuple[str, dict[str, Any]]] = [
@@ -34,20 +31,21 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("name", "arguments"), CASES, ids=[f"{name} {number}" for number, (name, _) in enumerate(CASES)]
 )
-async def test_what_is_foreseen_is_what_happens(name: str, arguments: dict[str, Any], tmp_path: pathlib.Path) -> None:
-    root = tmp_path / "workspace"
-    root.mkdir()
-    (root / "a.txt").write_text("one\ntwo\n")
-    async with file_tools(root, tmp_path) as tools:
+async def test_what_is_foreseen_is_what_happens(
+    name: str, arguments: dict[str, Any], workspace: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (workspace / "a.txt").write_text("one\ntwo\n")
+    async with file_tools(workspace, tmp_path) as tools:
         invoker = tools.invoker(name)
         assert invoker.preview is not None
         complete = {**invoker.schema.complete(arguments), **invoker.presets}
-        before = tree(root)
+        before = snapshot(workspace)
         foreseen = invoker.preview(tools.context(name), complete)
-        assert tree(root) == before
+        assert snapshot(workspace) == before
         await tools.call(name, **arguments)
-    after = tree(root)
-    (path,) = {one for one in {*before, *after} if before.get(one) != after.get(one)}
+    after = snapshot(workspace)
+    changed = {one for one in {*before, *after} if before.get(one) != after.get(one)}
+    (path,) = (one for one in changed if not (workspace / one).is_dir())
     texts = [None if path not in one else one[path].decode() for one in (before, after)]
     assert foreseen == show_change(path, *texts)
     assert foreseen

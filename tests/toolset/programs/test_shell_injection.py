@@ -32,10 +32,16 @@ NEEDED: Mapping[str, dict[str, Any]] = {
     "kill": {"handle": "p_1"},
     "kill_process": {"handle": "p_1"},
     "signal": {"handle": "p_1", "signal": "INT"},
-    "git_commit": {"message": "it", "directory": "it"},
+    "git_commit": {"message": "it"},
     "git_clone": {"source": "it", "directory": "copy"},
     "syntax_check": {"paths": ["a.py"]},
     "check_syntax": {"paths": ["a.py"]},
+}
+
+#: What leads an argument of git to git.
+ALSO: Mapping[tuple[str, str], dict[str, Any]] = {
+    ("git_checkout", "start_point"): {"target": "new", "create": True},
+    ("git_merge", "message"): {"revision": "side"},
 }
 
 
@@ -93,6 +99,9 @@ async def attack(tools: Tools, tool: str, name: str, kind: str, text: str) -> No
     if name == "argv":
         value = ["printf", "%s", text]
     arguments = {**NEEDED.get(tool, {}), name: value}
+    if tool == "git_branch" and name != "directory":
+        arguments = {"name": "x", **arguments, "action": "rename" if name == "new_name" else "create"}
+    arguments |= ALSO.get((tool, name), {})
     if tool.startswith("git_") and name != "directory":
         arguments.setdefault("directory", "it")
     await tools(tool, **arguments)

@@ -15,7 +15,7 @@ from ripieno.exceptions import ValidationFault
 from ripieno.toolset.arguments import check_glob, matcher
 from ripieno.toolset.search.expressions import Expression
 from tests.counts import count
-from tests.toolset.bundled_tools import Tools, text_of
+from tests.toolset.bundled_tools import text_of
 from tests.toolset.search.search_tools import make, needs_ripgrep, searching
 
 SLOW = settings(
@@ -62,8 +62,6 @@ class Both:
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
         self.runner = asyncio.Runner()
-        self._engines = ("ripgrep", "without ripgrep")
-        self._contexts = [searching(root, one) for one in self._engines]
 
     def fill(self, tree: Mapping[str, bytes], rules: Mapping[str, bytes]) -> None:
         shutil.rmtree(self.root)
@@ -79,12 +77,10 @@ class Both:
 
         async def once(engine: str) -> str:
             async with searching(self.root, engine) as tools:
-                return await said(tools)
+                text = text_of(await tools(tool, **arguments))
+            return re.sub(r"\b(with|)(out )?ripgrep\)", "engine)", text, count=1)
 
-        async def said(tools: Tools) -> str:
-            return re.sub(r"\b(with|)(out )?ripgrep\)", "engine)", text_of(await tools(tool, **arguments)), count=1)
-
-        return [self.runner.run(once(engine)) for engine in self._engines]
+        return [self.runner.run(once(engine)) for engine in ("ripgrep", "without ripgrep")]
 
 
 @pytest.fixture

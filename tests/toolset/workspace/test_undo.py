@@ -95,14 +95,12 @@ async def test_a_change_is_taken_back(tools: Tools) -> None:
         assert look(tools.workspace) == before
 
 
-def spoil(path: str, how: str) -> Callable[[pathlib.Path], object]:
-    acts: dict[str, Callable[[pathlib.Path], object]] = {
-        "write": lambda root: (root / path).write_text("somebody else's"),
-        "delete": lambda root: (root / path).unlink(),
-        "make": lambda root: (root / path).mkdir(),
-        "link": lambda root: ((root / path).unlink(), (root / path).symlink_to("hollow")),
-    }
-    return acts[how]
+SPOILS: dict[str, Callable[[pathlib.Path], object]] = {
+    "write": lambda path: path.write_text("somebody else's"),
+    "delete": lambda path: path.unlink(),
+    "make": lambda path: path.mkdir(),
+    "link": lambda path: (path.unlink(), path.symlink_to("hollow")),
+}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +123,7 @@ async def test_what_has_changed_since_stays(tools: Tools, name: str, path: str, 
     if name == "create_directory":
         arguments = {"path": "x/y"}
     await tools.call(name, **arguments)
-    spoil(path, how)(tools.workspace)
+    SPOILS[how](tools.workspace / path)
     before = look(tools.workspace)
     (one,) = take_back(tools)
     assert reason in one.refused
