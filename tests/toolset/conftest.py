@@ -1,11 +1,12 @@
 """A workspace with files and links of every kind, and something outside that nobody may reach."""
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from ripieno.toolset.workspace.workspace import Workspace
+from tests.toolset.bundled_tools import Tools, tools_of
 from tests.toolset.furnished_workspace import CANARY, furnish
 
 
@@ -32,6 +33,13 @@ def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+async def tools(workspace: pathlib.Path, request: pytest.FixtureRequest) -> AsyncIterator[Tools]:
+    """The ensemble that a module of tests names, for its workspace."""
+    async with tools_of(request.module.ENSEMBLE, workspace) as one:
+        yield one
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """The ensembles ``reasoning`` and ``control``: each tool is called for real, and in conversations of a score."""
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ripieno.approvals import Approve, Deny, Edit
 from ripieno.assembly import Assembly, assemble
-from ripieno.canisters import Conversation, ResultCanister
-from ripieno.storage.undo import UndoLog
+from ripieno.canisters import ResultCanister
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
 from tests.support.command_line import User
@@ -23,11 +22,6 @@ SETTINGS: Mapping[str, Any] = {
 def playing(user: User, person: Person | None = None, **settings: Any) -> Assembly:
     """An assembly of the two, and of tools for files."""
     return assemble({**SETTINGS, **settings}, workspace=user.workspace, places=user.places, confirmer=person)
-
-
-def results(conversation: Conversation) -> Sequence[ResultCanister]:
-    """What came of the calls, in their order."""
-    return [one for one in conversation.canisters if isinstance(one, ResultCanister)]
 
 
 async def test_submitting_ends_the_run_with_the_answer(user: User) -> None:
@@ -50,7 +44,8 @@ async def test_submitting_ends_the_run_with_the_answer(user: User) -> None:
         "submit",
         {"answer": "42", "confidence": 0.9},
     )
-    assert [one.text for one in results(conversation)] == ["Recorded.", "Submitted, with a confidence of 0.9."]
+    results = [one.text for one in conversation.canisters if isinstance(one, ResultCanister)]
+    assert results == ["Recorded.", "Submitted, with a confidence of 0.9."]
 
 
 async def test_a_person_is_asked(user: User) -> None:
@@ -81,11 +76,6 @@ async def test_nobody_can_be_asked(user: User) -> None:
     assert result.text.startswith("There is no answer. Decide yourself")
 
 
-def changes(journal: UndoLog) -> list[str]:
-    """The labels of all entries, latest first."""
-    return [entry.label for entry in journal.entries()]
-
-
 async def test_a_checkpoint_is_a_place_to_go_back_to(user: User) -> None:
     async with playing(user) as assembly:
         journal = assembly.surroundings.journal
@@ -95,7 +85,7 @@ async def test_a_checkpoint_is_a_place_to_go_back_to(user: User) -> None:
         assert result.error is None
         assert "'before the change' is entry 2" in result.text
         await execute(assembly, "write_file", path="a.txt", content="2")
-        assert changes(journal) == ["", "before the change", ""]
+        assert [entry.label for entry in journal.entries()] == ["", "before the change", ""]
         blank = await execute(assembly, "checkpoint", label=" ")
         assert blank.error is not None
     assert (pathlib.Path(user.workspace) / "a.txt").read_text() == "2"

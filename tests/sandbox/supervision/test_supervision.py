@@ -69,10 +69,13 @@ def parent(pid: int) -> int:
     return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def program_of(code: str) -> list[str]:
+    return [sys.executable, "-W", "error", "-c", PRELUDE + code]
+
+
 def run_python(code: str) -> str:
     """What an application of its own writes."""
-    argv = [sys.executable, "-W", "error", "-c", PRELUDE + code]
-    completed = subprocess.run(argv, capture_output=True, timeout=HANG, text=True, check=False)
+    completed = subprocess.run(program_of(code), capture_output=True, timeout=HANG, text=True, check=False)
     assert (completed.returncode, completed.stderr) == (0, "")
     return completed.stdout
 
@@ -256,9 +259,7 @@ asyncio.run(main())
 def test_a_fork_does_not_keep_what_its_parent_has_started(tmp_path: pathlib.Path) -> None:
     """The application is killed, and a child that it forked lives on."""
     with living(tmp_path / "alive") as alive:
-        code = (
-            PRELUDE
-            + f"""
+        argv = program_of(f"""
 async def main():
     script = "exec 9>{alive.path}; echo ready; setsid sleep 600 & sleep 600"
     one = await LocalSpawner().start(["sh", "-c", script], clean_environment(), "/", ProcessLimits())
@@ -269,9 +270,8 @@ async def main():
     os._exit(0)
 
 asyncio.run(main())
-"""
-        )
-        with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as application:
+""")
+        with subprocess.Popen(argv, stdin=subprocess.PIPE) as application:
             assert application.wait(HANG) == -signal.SIGKILL
             assert alive.all_gone(HANG)
 
@@ -341,9 +341,7 @@ async def test_a_program_that_kills_the_zygote_runs_on_and_leaves_nothing(alive:
 
 def test_nothing_is_left_when_the_zygote_is_killed_and_then_the_application(tmp_path: pathlib.Path) -> None:
     with living(tmp_path / "alive") as alive:
-        code = (
-            PRELUDE
-            + f"""
+        argv = program_of(f"""
 async def main():
     script = r'''exec 9>{alive.path}; {KILL_ZYGOTE}; setsid sleep 600 & echo ready; sleep 600'''
     one = await LocalSpawner().start(["sh", "-c", script], clean_environment(), "/", ProcessLimits())
@@ -351,9 +349,8 @@ async def main():
     os.kill(os.getpid(), signal.SIGKILL)
 
 asyncio.run(main())
-"""
-        )
-        assert subprocess.run([sys.executable, "-c", code], timeout=HANG, check=False).returncode == -signal.SIGKILL
+""")
+        assert subprocess.run(argv, timeout=HANG, check=False).returncode == -signal.SIGKILL
         assert alive.all_gone(30)
 
 

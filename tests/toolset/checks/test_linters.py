@@ -6,15 +6,15 @@ import os
 import pathlib
 import shutil
 import sys
-from collections.abc import AsyncIterator
 
 import pytest
 
 from ripieno.toolset.checks import diagnostics
 from tests.skips import lacking
-from tests.toolset.bundled_tools import Tools, code_of, json_of, text_of, tools_of, write_program
+from tests.toolset.bundled_tools import Tools, code_of, json_of, text_of, write_program
 
 BIN = pathlib.Path(sys.executable).parent
+ENSEMBLE = "validation"
 
 
 @pytest.fixture
@@ -25,12 +25,6 @@ def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
     (folder / "bad.py").write_text('import os\nx: int = "a"\ndef f( ):pass\n')
     (folder / "good.py").write_text("y = 1\n")
     return folder
-
-
-@pytest.fixture
-async def tools(workspace: pathlib.Path) -> AsyncIterator[Tools]:
-    async with tools_of("validation", workspace) as one:
-        yield one
 
 
 def have(tools: Tools, *names: str) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from ripieno.toolset.checks import diagnostics
 from ripieno.toolset.checks.test_reports import MAX_FAILURES, read_cargo, read_go, read_jest, read_junit
 from ripieno.toolset.checks.unittest import read_unittest
 from tests.skips import lacking
-from tests.toolset.bundled_tools import Tools, code_of, install_pytest, json_of, tools_of, write_program
+from tests.toolset.bundled_tools import Tools, code_of, install_pytest, json_of, write_program
 
 TESTS = """
 import pytest
@@ -29,6 +29,7 @@ def test_later(): pass
 def broken(): raise RuntimeError("no such thing")
 def test_error(broken): pass
 """
+ENSEMBLE = "testing"
 
 
 @pytest.fixture
@@ -39,12 +40,6 @@ def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
     (folder / "pyproject.toml").write_text("")
     (folder / "test_it.py").write_text(TESTS)
     return folder
-
-
-@pytest.fixture
-async def tools(workspace: pathlib.Path) -> AsyncIterator[Tools]:
-    async with tools_of("testing", workspace) as one:
-        yield one
 
 
 async def test_failing_tests_are_a_result(tools: Tools) -> None:

@@ -3,12 +3,11 @@
 import os
 import pathlib
 import sys
-from collections.abc import AsyncIterator
 
 import pytest
 
 from ripieno.toolset.checks.unittest import read_unittest
-from tests.toolset.bundled_tools import Tools, code_of, install_pytest, json_of, text_of, tools_of, write_program
+from tests.toolset.bundled_tools import Tools, code_of, install_pytest, json_of, text_of, write_program
 
 TESTS = '''
 import sys
@@ -47,6 +46,7 @@ class Broken(unittest.TestCase):
 '''
 GOOD = "import unittest\nclass Case(unittest.TestCase):\n    def test_good(self): pass\n"
 COUNTS = ("passed", "failed", "errors", "skipped")
+ENSEMBLE = "testing"
 
 
 @pytest.fixture
@@ -58,12 +58,6 @@ def workspace(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathli
     folder = tmp_path / "workspace"
     folder.mkdir()
     return folder
-
-
-@pytest.fixture
-async def tools(workspace: pathlib.Path) -> AsyncIterator[Tools]:
-    async with tools_of("testing", workspace) as one:
-        yield one
 
 
 async def test_what_fails_is_told_as_of_other_runners(tools: Tools) -> None:

@@ -61,11 +61,7 @@ UNSHOWN: list[tuple[str, dict[str, Any], str]] = [
     ("create_file", {"path": "a.txt", "content": "x"}, "It would be refused now: 'a.txt' already exists"),
     ("move_file", {"source": "a.txt", "destination": "b.txt"}, "a.txt would be moved to b.txt.\n"),
     ("rename_file", {"path": "a.txt", "new_name": "b.txt"}, "a.txt would be moved to b.txt.\n"),
-    (
-        "copy_file",
-        {"source": "b", "destination": "a.txt", "overwrite": True},
-        "b would be copied to a.txt.\nIt would",
-    ),
+    ("copy_file", {"source": "b", "destination": "a.txt", "overwrite": True}, "b would be copied to a.txt.\nIt would"),
     ("delete_directory", {"path": "sub", "recursive": True}, "The directory sub would be deleted with all"),
     ("patch_file", {"patch": "nonsense"}, "It would be refused now: "),
 ]

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ripieno.exceptions import AssemblyFailure
 from tests.skips import lacking
 from tests.toolset.bundled_tools import Tools, code_of, text_of, tools_of, write_program
 
@@ -89,13 +88,6 @@ async def test_code_with_half_a_character_is_refused(tools: Tools) -> None:
         result = await tools(tool, **{name: "echo \ud800"})
         assert result.error is not None
         assert result.error.category == "validation"
-
-
-async def test_a_mistake_in_the_configuration_is_told_at_the_start(workspace: pathlib.Path) -> None:
-    with pytest.raises(AssemblyFailure) as raised:
-        async with tools_of("execution", workspace, {"enviroment": ["CI"]}):
-            pass
-    assert "environment" in raised.value.text
 
 
 async def test_where_a_sandbox_holds_it_is_named_and_kept(workspace: pathlib.Path) -> None:

@@ -91,11 +91,6 @@ def both(tmp_path: pathlib.Path) -> Iterator[Both]:
         yield found
 
 
-def given_arguments(include: str | None, exclude: str | None, **more: Any) -> dict[str, Any]:
-    globs = {"include_pattern": include, "exclude_pattern": exclude}
-    return {name: value for name, value in globs.items() if value is not None} | more
-
-
 @needs_ripgrep
 @SLOW
 @given(
@@ -129,7 +124,9 @@ def test_both_say_the_same(  # noqa: PLR0917
     if any(b"\xff" in data or data == b"\xc3" for data in tree.values()) and pattern[1] == "regex":
         # Of bytes that are no text, an expression says something else in each.
         return
-    arguments = given_arguments(include, exclude, pattern=pattern[0], type=pattern[1], path=path, **flags)
+    globs = {"include_pattern": include, "exclude_pattern": exclude}
+    arguments = {name: value for name, value in globs.items() if value is not None} | flags
+    arguments |= {"pattern": pattern[0], "type": pattern[1], "path": path}
     ripgrep, fallback = both.ask("ripgrep", arguments)
     assert ripgrep == fallback
 

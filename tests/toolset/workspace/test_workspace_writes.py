@@ -132,19 +132,15 @@ with Workspace(sys.argv[1]) as files:
 """
 
 
-def make_unreachable(root: pathlib.Path) -> None:
-    for name, mode in (("locked", 0o600), ("fixed", 0o555), ("passed", 0o711)):
-        (root / name).mkdir()
-        (root / name / "file").write_text("reached")
-        (root / name).chmod(mode)
-    for name, mode in (("unreadable", 0o000), ("unwritable", 0o444)):
-        (root / name).write_text("")
-        (root / name).chmod(mode)
-    root.chmod(0o777)
-
-
 async def test_permissions_of_the_system_are_respected(tmp_path: pathlib.Path) -> None:
-    make_unreachable(tmp_path)
+    for name, mode in (("locked", 0o600), ("fixed", 0o555), ("passed", 0o711)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("reached")
+        (tmp_path / name).chmod(mode)
+    for name, mode in (("unreadable", 0o000), ("unwritable", 0o444)):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(mode)
+    os.chmod(tmp_path, 0o777)
     assert (await run_python(AS_NOBODY, tmp_path)).splitlines() == ["not_permitted"] * 6 + ["reached"]
 
 
