@@ -7,31 +7,24 @@ import subprocess
 import pytest
 
 from ripieno.sandbox.git_files import controls_beneath, withdraw
+from tests.support.git_repositories import CLEAN, plain_git
 from tests.support.sandbox_tiers import SHELTERS, shelter, start
 
 ALL = pytest.mark.parametrize("name", SHELTERS)
 WITH_MOUNTS = pytest.mark.parametrize("name", ["tier 1", "tier 2"])
-ALONE = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "PATH": os.environ["PATH"], "HOME": "/nowhere"}
-SETTINGS = ("-c", "user.name=A", "-c", "user.email=a@b.org", "-c", "protocol.file.allow=always")
 ODD = 'a "b\\c [d]* é'
-
-
-def git(folder: pathlib.Path, *arguments: str) -> str:
-    """Git as a person runs it, with no settings but the repository's."""
-    argv = ["git", "-C", str(folder), *SETTINGS, *arguments]
-    return subprocess.run(argv, check=True, capture_output=True, text=True, env=ALONE).stdout
 
 
 def repository(folder: pathlib.Path) -> pathlib.Path:
     folder.mkdir(parents=True, exist_ok=True)
-    git(folder, "init", "--initial-branch=main")
-    git(folder, "commit", "--allow-empty", "--message=first")
+    plain_git(folder, "init", "--initial-branch=main")
+    plain_git(folder, "commit", "--allow-empty", "--message=first")
     return folder
 
 
 NEW = 'new() { git init -b main "$1"; git -C "$1" commit --allow-empty -m first; }'
 #: A submodule of a repository, deep in it.
-SUBMODULE = "new source; new w; git -C w submodule add ../source deep/in/third/part"
+SUBMODULE = "new source; new w; git -C w -c protocol.file.allow=always submodule add ../source deep/in/third/part"
 #: The workspace of each layout, and the script that makes it; ``new`` makes a repository.
 LAYOUTS = {
     "plain": ("w", "new w"),
@@ -48,8 +41,7 @@ LAYOUTS = {
 
 def lay_out(name: str, folder: pathlib.Path) -> pathlib.Path:
     workspace, script = LAYOUTS[name]
-    script = f'git() {{ command git {" ".join(SETTINGS)} "$@"; }}\n{NEW}\n{script}'
-    subprocess.run(["sh", "-ec", script], cwd=folder, check=True, capture_output=True, env=ALONE)
+    subprocess.run(["sh", "-ec", f"{NEW}\n{script}"], cwd=folder, check=True, capture_output=True, env=CLEAN)
     return folder / workspace
 
 
@@ -138,7 +130,7 @@ async def test_a_repository_that_a_program_made_is_its_own(name: str, tmp_path: 
     """It can be changed and removed: nothing in it was a person's."""
     sandbox = shelter(name, tmp_path)
     for script in ("git init part", "git -C part config user.name X", "rm -rf part"):
-        completed = await start(["sh", "-c", script], sandbox.confinement(writable=[tmp_path]), tmp_path, ALONE)
+        completed = await start(["sh", "-c", script], sandbox.confinement(writable=[tmp_path]), tmp_path, CLEAN)
         assert completed.exit_code == 0, completed.stderr.text
     sandbox.close()
     assert os.listdir(tmp_path) == []
@@ -149,8 +141,8 @@ async def test_the_repository_of_a_working_tree_can_be_granted(name: str, tmp_pa
     workspace = lay_out("is working tree", tmp_path)
     sandbox = shelter(name, workspace, writable=(str(tmp_path / "main" / ".git"),))
     before = obeyed(tmp_path)
-    environment = {**ALONE, "HOME": sandbox.home}
-    commit = "git -c user.name=A -c user.email=a@b.org commit --allow-empty --message=second && git log --oneline"
+    environment = {**CLEAN, "HOME": sandbox.home}
+    commit = "git commit --allow-empty --message=second && git log --oneline"
     evil = f"for one in config hooks/pre-commit worktrees/w/commondir; do echo evil > {tmp_path}/main/.git/$one; done"
     for script in (commit, f"({evil}) 2>/dev/null; echo second"):
         completed = await start(["sh", "-c", script], sandbox.confinement(writable=[workspace]), workspace, environment)
@@ -216,7 +208,7 @@ async def test_a_repository_beneath_has_files_of_any_name(name: str, tmp_path: p
 async def test_everything_can_be_added_and_nothing_of_ours(name: str, layout: str, tmp_path: pathlib.Path) -> None:
     """What is laid over protected places that are missing is no file of the repository, also for who only reads."""
     workspace = lay_out(layout, tmp_path)
-    before = git(workspace, "status", "--porcelain")
+    before = plain_git(workspace, "status", "--porcelain")
     sandbox = shelter(name, workspace)
     (workspace / "new.txt").write_text("new")
     variables = {**sandbox.environment(), "GIT_CONFIG_NOSYSTEM": "1"}
@@ -229,4 +221,4 @@ async def test_everything_can_be_added_and_nothing_of_ours(name: str, layout: st
     assert added.exit_code == 0, added.stderr.text
     assert sorted(added.stdout.text.splitlines()) == sorted([*before.splitlines(), "A  new.txt"])
     assert seen.stdout.text == added.stdout.text
-    assert git(workspace, "status", "--porcelain") == added.stdout.text
+    assert plain_git(workspace, "status", "--porcelain") == added.stdout.text

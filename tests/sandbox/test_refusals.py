@@ -16,8 +16,9 @@ from ripieno.origins.command.outcomes import failure
 from ripieno.origins.command.programs import run
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.sandbox.refusals import explain, explain_unread
-from tests.sandbox.test_git_files import ALL, ALONE, WITH_MOUNTS, git, repository
+from tests.sandbox.test_git_files import ALL, WITH_MOUNTS, repository
 from tests.skips import lacking
+from tests.support.git_repositories import CLEAN, plain_git
 from tests.support.live_processes import Outputs
 from tests.support.sandbox_tiers import shelter
 from tests.support.scripted_models import Listening
@@ -59,7 +60,7 @@ def tool(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
         said: list[tuple[int, str]] = []
 
         async def invoke(context: Context, _: dict[str, Any]) -> object:
-            environment = {**ALONE, "HOME": sandbox.home}
+            environment = {**CLEAN, "HOME": sandbox.home}
             completed = await run(context, ["sh", "-c", script], directory=directory, environment=environment)
             said.append((completed.exit_code, str(failure("sh", completed, 65536))))
             return "done"
@@ -149,7 +150,7 @@ async def test_what_would_lead_git_elsewhere_is_removed(name: str, tool: Callabl
     code, said = await tool("mkdir -p x; echo ../x > .git/commondir; exit 0", name=name)
     assert code == 0
     assert f"'{workspace}/.git/commondir' was removed" in said
-    assert "first" in git(workspace, "log")
+    assert "first" in plain_git(workspace, "log")
     # Also when its time is up.
     _, said = await tool("echo ../x > .git/commondir", late=True, name=name)
     assert "did not finish within" in said
@@ -202,9 +203,8 @@ async def test_a_loss_is_said_when_time_is_up(name: str, tool: Callable[..., Any
 @ALL
 async def test_what_git_does_with_a_repository_is_no_loss(name: str, tool: Callable[..., Any], workspace: Path) -> None:
     repository(workspace)
-    author = "git -c user.name=A -c user.email=a@b.org"
     code, said = await tool(
-        f"git checkout -q -b x && {author} commit -q --allow-empty -m second && git checkout -q main && "
+        "git checkout -q -b x && git commit -q --allow-empty -m second && git checkout -q main && "
         "git merge -q x && git branch -D x && git pack-refs --all && git gc -q --prune=now && git checkout -q --detach",
         name=name,
     )

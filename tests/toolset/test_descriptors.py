@@ -23,69 +23,52 @@ EFFECTS = {
     "network": {"read": "http_get"},
 }
 TEXT = {"type": "string"}
-#: Seed 000, section 3.2: types, defaults, enumerations and bounds, without the descriptions; what is required.
-SEED: dict[str, tuple[dict[str, dict[str, object]], list[str]]] = {
-    "file_read.read_file": (
-        {
-            "path": TEXT,
-            "start_line": {"type": "integer", "minimum": 1},
-            "end_line": {"type": "integer", "minimum": 1},
-            "encoding": {"type": "string", "default": "utf-8", "enum": ["utf-8", "ascii", "latin-1", "utf-16"]},
-        },
-        ["path"],
-    ),
-    "file_write.write_file": (
-        {
-            "path": TEXT,
-            "content": TEXT,
-            "create_directories": {"type": "boolean", "default": True},
-            "mode": {"type": "string", "default": "overwrite", "enum": ["overwrite", "append"]},
-        },
-        ["path", "content"],
-    ),
-    "file_write.edit_file": (  # The default of occurrence is left out: decision 023.
-        {
-            "path": TEXT,
-            "old_content": TEXT,
-            "new_content": TEXT,
-            "occurrence": {"type": "string", "enum": ["first", "last", "all"]},
-        },
-        ["path", "old_content", "new_content"],
-    ),
-    "directory.list_files": (
-        {
-            "path": {"type": "string", "default": "."},
-            "recursive": {"type": "boolean", "default": False},
-            "include_hidden": {"type": "boolean", "default": False},
-            "pattern": TEXT,
-            "max_depth": {"type": "integer", "default": 10, "minimum": 1},
-        },
-        [],
-    ),
-    "search.search": (
-        {
-            "pattern": TEXT,
-            "path": {"type": "string", "default": "."},
-            "type": {"type": "string", "default": "literal", "enum": ["regex", "literal"]},
-            "case_sensitive": {"type": "boolean", "default": True},
-            "include_pattern": TEXT,
-            "exclude_pattern": TEXT,
-            "max_results": {"type": "integer", "default": 50, "minimum": 1, "maximum": 1000},
-            "context_lines": {"type": "integer", "default": 2, "minimum": 0, "maximum": 10},
-        },
-        ["pattern"],
-    ),
-    "execution.bash": (
-        {
-            "command": TEXT,
-            "working_directory": TEXT,
-            "timeout_seconds": {"type": "integer", "default": 30, "minimum": 1, "maximum": 300},
-            "env": {"type": "object", "additionalProperties": {"type": "string"}},
-        },
-        ["command"],
-    ),
-    "reasoning.think": ({"thought": TEXT}, ["thought"]),
-    "control.submit": ({"answer": TEXT, "confidence": {"type": "number", "minimum": 0.0, "maximum": 1.0}}, []),
+NEEDED = {**TEXT, "required": True}
+#: Seed 000, section 3.2: types, defaults, enumerations and bounds, without the descriptions.
+SEED: dict[str, dict[str, dict[str, object]]] = {
+    "file_read.read_file": {
+        "path": NEEDED,
+        "start_line": {"type": "integer", "minimum": 1},
+        "end_line": {"type": "integer", "minimum": 1},
+        "encoding": {"type": "string", "default": "utf-8", "enum": ["utf-8", "ascii", "latin-1", "utf-16"]},
+    },
+    "file_write.write_file": {
+        "path": NEEDED,
+        "content": NEEDED,
+        "create_directories": {"type": "boolean", "default": True},
+        "mode": {"type": "string", "default": "overwrite", "enum": ["overwrite", "append"]},
+    },
+    "file_write.edit_file": {  # The default of occurrence is left out: decision 023.
+        "path": NEEDED,
+        "old_content": NEEDED,
+        "new_content": NEEDED,
+        "occurrence": {"type": "string", "enum": ["first", "last", "all"]},
+    },
+    "directory.list_files": {
+        "path": {"type": "string", "default": "."},
+        "recursive": {"type": "boolean", "default": False},
+        "include_hidden": {"type": "boolean", "default": False},
+        "pattern": TEXT,
+        "max_depth": {"type": "integer", "default": 10, "minimum": 1},
+    },
+    "search.search": {
+        "pattern": NEEDED,
+        "path": {"type": "string", "default": "."},
+        "type": {"type": "string", "default": "literal", "enum": ["regex", "literal"]},
+        "case_sensitive": {"type": "boolean", "default": True},
+        "include_pattern": TEXT,
+        "exclude_pattern": TEXT,
+        "max_results": {"type": "integer", "default": 50, "minimum": 1, "maximum": 1000},
+        "context_lines": {"type": "integer", "default": 2, "minimum": 0, "maximum": 10},
+    },
+    "execution.bash": {
+        "command": NEEDED,
+        "working_directory": TEXT,
+        "timeout_seconds": {"type": "integer", "default": 30, "minimum": 1, "maximum": 300},
+        "env": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "reasoning.think": {"thought": NEEDED},
+    "control.submit": {"answer": TEXT, "confidence": {"type": "number", "minimum": 0.0, "maximum": 1.0}},
 }
 
 
@@ -116,6 +99,7 @@ def test_schemas_are_the_seeds(identity: str) -> None:
     schema = schema_of(identity)
     found = {
         key: {word: value for word, value in one.items() if word not in ("description", "maxLength")}
+        | ({"required": True} if key in schema["required"] else {})
         for key, one in schema["properties"].items()
     }
-    assert (found, schema["required"]) == SEED[identity]
+    assert found == SEED[identity]

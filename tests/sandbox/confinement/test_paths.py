@@ -16,6 +16,7 @@ from tests.support.sandbox_tiers import SHELTERS, python, shelter, start
 ALL = pytest.mark.parametrize("name", SHELTERS)
 WITH_MOUNTS = pytest.mark.parametrize("name", ["tier 1", "tier 2"])
 
+CONTROLS = (".git/config", ".git/hooks/pre-commit", ".git/info/attributes", "ripieno.toml", "ensembles/a.toml")
 #: Every way that this user has to have another file there.
 REPLACEMENTS = {
     "write": "echo evil > {0}",
@@ -35,15 +36,14 @@ def repository(folder: Path) -> None:
     (folder / ".git" / "hooks").mkdir(parents=True)
     (folder / ".git" / "info").mkdir()
     (folder / "ensembles").mkdir()
-    for name in (".git/config", ".git/hooks/pre-commit", ".git/info/attributes", "ripieno.toml", "ensembles/a.toml"):
+    for name in CONTROLS:
         (folder / name).write_text("ours")
     (folder / ".git" / "HEAD").write_text("ref: refs/heads/main")
 
 
 def controls(folder: Path) -> dict[str, tuple[str, int]]:
     """What controls git and us, as it would be read outside."""
-    names = (".git/config", ".git/hooks/pre-commit", ".git/info/attributes", "ripieno.toml", "ensembles/a.toml")
-    return {name: ((folder / name).read_text(), (folder / name).stat().st_mode) for name in names}
+    return {name: ((folder / name).read_text(), (folder / name).stat().st_mode) for name in CONTROLS}
 
 
 @WITH_MOUNTS

@@ -15,9 +15,7 @@ from tests.toolset.file_tools import NAMES, Tools, file_tools
 
 
 @pytest.fixture
-async def tools(tmp_path: pathlib.Path) -> AsyncIterator[Tools]:
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
+async def tools(workspace: pathlib.Path, tmp_path: pathlib.Path) -> AsyncIterator[Tools]:
     async with file_tools(workspace, tmp_path) as found:
         yield found
 

@@ -87,9 +87,7 @@ async def test_what_cannot_be_shown_is_said(tmp_path: pathlib.Path) -> None:
             assert "s3cret" not in foreseen
 
 
-async def test_a_person_who_is_asked_sees_the_change(tmp_path: pathlib.Path) -> None:
-    root = tmp_path / "workspace"
-    root.mkdir()
+async def test_a_person_who_is_asked_sees_the_change(workspace: pathlib.Path, tmp_path: pathlib.Path) -> None:
     asked: list[ConfirmationRequest] = []
 
     def answer(request: ConfirmationRequest) -> Answer:
@@ -98,7 +96,7 @@ async def test_a_person_who_is_asked_sees_the_change(tmp_path: pathlib.Path) -> 
 
     settings = {"ensembles": {"enabled": ["io", "execution"]}}
     places = Places(configuration=tmp_path / "c", state=tmp_path / "s")
-    assembling = assemble(settings, workspace=root, places=places, confirmer=CallbackConfirmer(answer))
+    assembling = assemble(settings, workspace=workspace, places=places, confirmer=CallbackConfirmer(answer))
     async with assembling as assembly:
         invocation = InvocationCanister(
             identifier="a", name="write_file", arguments=frozendict({"path": "a.txt", "content": "x\n"})

@@ -12,19 +12,13 @@ from tests.toolset.bundled_tools import Tools, code_of, text_of, tools_of, write
 
 
 @pytest.fixture
-def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
-    folder = tmp_path / "workspace"
-    (folder / "sub").mkdir(parents=True)
-    return folder
-
-
-@pytest.fixture
 async def tools(workspace: pathlib.Path) -> AsyncIterator[Tools]:
     async with tools_of("execution", workspace, {"environment": ["CI", "DEBUG*", "*", "PYTHONHASHSEED"]}) as one:
         yield one
 
 
 async def test_a_command_gives_both_streams_and_its_exit_code(tools: Tools) -> None:
+    (tools.workspace / "sub").mkdir()
     result = await tools("bash", command="echo out; echo err >&2; pwd", working_directory="sub")
     expected = f"out\n{tools.workspace / 'sub'}\n--- standard error ---\nerr\n[exit code 0]"
     assert text_of(result) == expected

@@ -130,11 +130,9 @@ async def test_no_argument_reaches_a_shell(ensemble: str, tmp_path: pathlib.Path
     assert not marker.exists()
 
 
-async def test_the_strings_do_make_the_marker_where_a_shell_reads_them(tmp_path: pathlib.Path) -> None:
-    marker = tmp_path / "marker"
+async def test_the_strings_do_make_the_marker_where_a_shell_reads_them(workspace: pathlib.Path) -> None:
+    marker = workspace.parent / "marker"
     made = 0
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
     async with tools_of("execution", workspace) as tools:
         for text in strings(str(marker))[:20]:
             await tools("bash", command=f"echo {text}")
