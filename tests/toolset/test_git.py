@@ -354,18 +354,12 @@ async def test_no_argument_is_more_than_it_is(tool: str, tools: Tools, workspace
 
 
 def test_the_vectors_do_harm_where_nothing_keeps_them_from_it(tmp_path: pathlib.Path) -> None:
-    for number, (name, command) in enumerate(
-        (
-            ("file system monitor", ["status"]),
-            ("clean filter", ["add", "."]),
-            ("external differences", ["diff"]),
-            ("included", ["status"]),
-            ("submodule", ["status"]),
-            ("bare", ["status"]),
-            ("capitals", ["status"]),
-            ("settings of a working tree", ["add", "."]),
-        )
-    ):
+    commands = {
+        **dict.fromkeys(("file system monitor", "included", "submodule", "bare", "capitals"), ["status"]),
+        **dict.fromkeys(("clean filter", "settings of a working tree"), ["add", "."]),
+        "external differences": ["diff"],
+    }
+    for number, (name, command) in enumerate(commands.items()):
         folder = make_repository(tmp_path / str(number) / "workspace" / "it")
         marker = tmp_path / str(number) / "marker"
         HOSTILE[name](folder, program(tmp_path / str(number), marker))
@@ -409,10 +403,9 @@ def run_plainly(folder: pathlib.Path, name: str) -> None:
     """Has git itself, on a terminal, do what such a setting is for."""
     words = {
         "pager": ["log"],
-        "editor": ["commit", "--allow-empty"],
-        "credential helper": ["credential", "fill"],
         "alias": ["mine"],
-        "asking": ["credential", "fill"],
+        "editor": ["commit", "--allow-empty"],
+        **dict.fromkeys(("credential helper", "asking"), ["credential", "fill"]),
     }.get(name, ["commit", "--quiet", "--allow-empty", "--message=plain"])
     outer, terminal = pty.openpty()
     # A terminal without abilities would have no pager.

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from frozendict import frozendict
 
 from ripieno.canisters.faults import Change
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault
@@ -146,8 +147,6 @@ async def test_a_stale_edit_is_a_conflict(tools: Tools) -> None:
 
 
 async def test_reading_first_can_be_demanded(tools: Tools) -> None:
-    from frozendict import frozendict
-
     (tools.workspace / "file").write_text("one")
     tools.configuration = frozendict(read_first=True)
     await refused(tools, "edit_file", "not_read", path="file", old_content="one", new_content="1")

@@ -116,15 +116,8 @@ async def test_ps_lists_those_of_the_conversation(tools: Tools) -> None:
 async def test_only_handles_that_were_given_here_are_accepted(tools: Tools) -> None:
     handle = await spawned(tools, "sleep 600")
     other = tools.elsewhere()
-    strange = [
-        handle[:-1],
-        handle.upper(),
-        f"{handle} ",
-        "",
-        "p_",
-        *(str(pid) for pid in (0, 1, -1, os.getpid(), os.getppid())),
-    ]
-    strange += [str(pid) for pid in range(count(1000, 200))]
+    strange = [handle[:-1], handle.upper(), f"{handle} ", "", "p_"]
+    strange += map(str, (-1, os.getpid(), os.getppid(), *range(count(1000, 200))))
     for one in strange:
         for tool, more in (("kill", {}), ("wait", {"timeout_seconds": 0}), ("signal", {"signal": "KILL"})):
             assert (await tools(tool, handle=one, **more)).error is not None
