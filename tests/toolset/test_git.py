@@ -355,9 +355,9 @@ async def test_no_argument_is_more_than_it_is(tool: str, tools: Tools, workspace
 
 def test_the_vectors_do_harm_where_nothing_keeps_them_from_it(tmp_path: pathlib.Path) -> None:
     commands = {
-        **dict.fromkeys(("file system monitor", "included", "submodule", "bare", "capitals"), ["status"]),
-        **dict.fromkeys(("clean filter", "settings of a working tree"), ["add", "."]),
-        "external differences": ["diff"],
+        **dict.fromkeys(("file system monitor", "included", "submodule", "bare", "capitals"), ("status",)),
+        **dict.fromkeys(("clean filter", "settings of a working tree"), ("add", ".")),
+        "external differences": ("diff",),
     }
     for number, (name, command) in enumerate(commands.items()):
         folder = make_repository(tmp_path / str(number) / "workspace" / "it")
@@ -402,11 +402,11 @@ async def test_what_can_be_switched_off_does_not_run(name: str, workspace: pathl
 def run_plainly(folder: pathlib.Path, name: str) -> None:
     """Has git itself, on a terminal, do what such a setting is for."""
     words = {
-        "pager": ["log"],
-        "alias": ["mine"],
-        "editor": ["commit", "--allow-empty"],
-        **dict.fromkeys(("credential helper", "asking"), ["credential", "fill"]),
-    }.get(name, ["commit", "--quiet", "--allow-empty", "--message=plain"])
+        "pager": ("log",),
+        "alias": ("mine",),
+        "editor": ("commit", "--allow-empty"),
+        **dict.fromkeys(("credential helper", "asking"), ("credential", "fill")),
+    }.get(name, ("commit", "--quiet", "--allow-empty", "--message=plain"))
     outer, terminal = pty.openpty()
     # A terminal without abilities would have no pager.
     environment = {**CLEAN, "TERM": "xterm", "GIT_TERMINAL_PROMPT": "0"}
