@@ -1,10 +1,10 @@
 """Behaviours in a call: answers that are late, wrong, doubled, broken, or of the wrong kind."""
 
+import functools
 import json
 from typing import Any
 
-from tests.origins.hostile_mcp_servers.exchanges import Exchange
-from tests.origins.hostile_mcp_servers.registry import behave, behave_and_answer, fixed, on
+from tests.origins.hostile_mcp_servers.exchanges import Exchange, behave, behave_and_answer, fixed, on
 
 CALL = "tools/call"
 TEXT = [{"type": "text", "text": "it"}]
@@ -27,35 +27,13 @@ def _with_id(exchange: Exchange, identifier: Any) -> None:
     exchange.send({**exchange.said("of another id"), "id": identifier})
 
 
-for _name, _identifier in {
-    "another_id": 999_999,
-    "null_id": None,
-    "list_as_id": [1],
-    "fraction_as_id": 1.5,
-    "boolean_as_id": True,
-    "enormous_id": 10**400,
-}.items():
-
-    @on(CALL, name=f"{_name}_first")
-    def _first(exchange: Exchange, identifier: Any = _identifier) -> None:
-        _with_id(exchange, identifier)
-        exchange.say("it")
-
-
-for _name, _identifier in {"another_id": 999_999, "null_id": None, "enormous_id": 10**400}.items():
+_IDS = {"another_id": 999_999, "null_id": None, "enormous_id": 10**400}
+for _name, _identifier in _IDS.items():
 
     @on(CALL, name=f"{_name}_only")
     def _only(exchange: Exchange, identifier: Any = _identifier) -> None:
         _with_id(exchange, identifier)
         exchange.hang()
-
-
-for _name, _key in {"no_id": "id", "no_version": "jsonrpc"}.items():
-
-    @on(CALL, name=_name)
-    def _incomplete(exchange: Exchange, key: str = _key) -> None:
-        exchange.send({name: value for name, value in exchange.said("incomplete").items() if name != key})
-        exchange.say("it")
 
 
 @on(CALL)
@@ -64,7 +42,12 @@ def answers_twice(exchange: Exchange) -> None:
     exchange.say("twice")
 
 
-for _name, _data in {
+def _without(exchange: Exchange, key: str) -> None:
+    exchange.send({name: value for name, value in exchange.said("incomplete").items() if name != key})
+
+
+#: Lines before a good answer.
+_LINES = {
     "no_json": b"this is no JSON",
     "half_json": b'{"jsonrpc": "2.0", "id": 1, "resu',
     "nul_bytes": b"\0\0\0",
@@ -74,12 +57,7 @@ for _name, _data in {
     "huge_number": b'{"jsonrpc": "2.0", "id": 7, "result": {"a": ' + b"9" * 100_000 + b"}}",
     "json_null": b"null",
     "json_number": b"1e999",
-}.items():
-
-    @on(CALL, name=f"{_name}_first")
-    def _before(exchange: Exchange, data: bytes = _data) -> None:
-        exchange.line(data)
-        exchange.say("it")
+}
 
 
 def _altered(exchange: Exchange, old: bytes, new: bytes, text: str = "it") -> bytes:
@@ -179,8 +157,14 @@ behave(
         -32022, "Unsupported protocol version", data={"supported": ["1999-01-01"], "requested": "x"}
     ),
 )
+for _name, _identifier in (_IDS | {"list_as_id": [1], "fraction_as_id": 1.5, "boolean_as_id": True}).items():
+    behave_and_answer(CALL, **{f"{_name}_first": functools.partial(_with_id, identifier=_identifier)})
+for _name, _data in _LINES.items():
+    behave_and_answer(CALL, **{f"{_name}_first": functools.partial(Exchange.line, data=_data)})
 behave_and_answer(
     CALL,
+    no_id=lambda exchange: _without(exchange, "id"),
+    no_version=lambda exchange: _without(exchange, "jsonrpc"),
     answers_and_fails=lambda exchange: exchange.send(
         {**exchange.said("both"), "error": {"code": 1, "message": "both"}}
     ),

@@ -1,15 +1,48 @@
-"""The table of the zoo: each behaviour, over which transports, and how an encounter with it ends."""
+"""The table of the zoo: each behaviour, over which transports, and how an encounter with it ends, in time."""
 
-from tests.origins.hostile_mcp_servers.expectations import (
-    HTTP,
-    HTTP_LEGACY,
-    STDIO,
-    STDIO_MODERN,
-    Case,
-    fail,
-    give,
-    refuse,
-)
+import dataclasses
+
+#: How a server is reached, and which era of the protocol it speaks.
+STDIO = "stdio-2025-11-25"
+STDIO_MODERN = "stdio-2026-07-28"
+HTTP = "http-2026-07-28"
+HTTP_LEGACY = "http-2025-11-25"
+BOTH = (STDIO, HTTP)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """``category`` is that of the call's fault, ``refused`` for no connection, ``""`` for a result; ``words`` are
+    a pattern that is found in the message, or in the text. ``seconds`` bound connecting and each call.
+
+    ``after`` is what becomes of a call of the tool ``echo`` then: as ``category``.
+    """
+
+    behaviour: str
+    category: str = ""
+    words: str = ""
+    over: tuple[str, ...] = BOTH
+    seconds: float = 8.0
+    after: str = ""
+    alert: str = ""
+    #: It sends much: our memory may not grow by it.
+    flood: bool = False
+
+
+def give(words: str, *behaviours: str, **more: object) -> list[Case]:
+    """Cases whose calls succeed."""
+    return [Case(behaviour=one, words=words, **more) for one in behaviours]  # type: ignore[arg-type]
+
+
+def fail(category: str, words: str, *behaviours: str, **more: object) -> list[Case]:
+    """Cases whose calls fail so, while the connection stays."""
+    return [Case(behaviour=one, category=category, words=words, **more) for one in behaviours]  # type: ignore[arg-type]
+
+
+def refuse(words: str, *behaviours: str, **more: object) -> list[Case]:
+    """Cases that never connect."""
+    return fail("refused", words, *behaviours, **more)
+
 
 LOST = "outcome_unknown"
 UNUSABLE = "the answer is not a message of the protocol, or is too large"

@@ -1,6 +1,7 @@
-"""What a server of the zoo does where it behaves: one request of a client, and how it is answered."""
+"""One request of a client, how a server of the zoo answers it, and the table of what it does instead."""
 
 import abc
+import functools
 import json
 import time
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from typing import Any
 
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
+SERVER = {"name": "zoo", "version": "0"}
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 NOT_FOUND = -32601
 
@@ -100,13 +102,8 @@ def respond(exchange: Exchange, behaviours: dict[str, Callable[[Exchange], None]
     if method in behaviours and (method != "tools/call" or exchange.parameters["name"] == "it"):
         behaviours[method](exchange)
     elif method == "initialize":
-        exchange.answer(
-            {
-                "protocolVersion": LEGACY,
-                "capabilities": {"tools": {"listChanged": True}},
-                "serverInfo": {"name": "zoo", "version": "0"},
-            }
-        )
+        tools = {"listChanged": True}
+        exchange.answer({"protocolVersion": LEGACY, "capabilities": {"tools": tools}, "serverInfo": SERVER})
     elif method == "server/discover" and exchange.era == MODERN:
         exchange.answer({"supportedVersions": [MODERN], "capabilities": {"tools": {}}})
     elif method == "tools/list":
@@ -115,3 +112,47 @@ def respond(exchange: Exchange, behaviours: dict[str, Callable[[Exchange], None]
         exchange.say(exchange.parameters["name"])
     else:
         exchange.fail(NOT_FOUND, "Method not found")
+
+
+Behaviour = Callable[[Exchange], None]
+BEHAVIOURS: dict[str, dict[str, Behaviour]] = {}
+
+
+def on(*methods: str, name: str = "") -> Callable[[Behaviour], Behaviour]:
+    """Registers a behaviour under its function's name, or this one, for requests of these methods."""
+
+    def register(behaviour: Behaviour) -> Behaviour:
+        BEHAVIOURS.setdefault(name or behaviour.__name__, {}).update(dict.fromkeys(methods, behaviour))
+        return behaviour
+
+    return register
+
+
+def behave(*methods: str, **behaviours: Behaviour) -> None:
+    """Registers behaviours by their names."""
+    for name, behaviour in behaviours.items():
+        on(*methods, name=name)(behaviour)
+
+
+def behave_and_answer(*methods: str, **behaviours: Behaviour) -> None:
+    """Registers behaviours that are followed by a good answer."""
+
+    def followed(exchange: Exchange, behaviour: Behaviour) -> None:
+        behaviour(exchange)
+        exchange.say("it")
+
+    for name, behaviour in behaviours.items():
+        on(*methods, name=name)(functools.partial(followed, behaviour=behaviour))
+
+
+def fixed(method: str, results: dict[str, Any]) -> None:
+    """Behaviours that answer a method with one result each."""
+    for name, result in results.items():
+        on(method, name=name)(lambda exchange, result=result: exchange.answer(result))
+
+
+def known(name: str) -> dict[str, Behaviour]:
+    """The behaviour of that name. Importing registers those that every transport has."""
+    from tests.origins.hostile_mcp_servers import calls, handshakes, listings, notifications  # noqa: F401
+
+    return BEHAVIOURS[name]

@@ -1,7 +1,6 @@
 """Behaviours before anything is called: in the negotiation of a version."""
 
-from tests.origins.hostile_mcp_servers.exchanges import LEGACY, MODERN, NOT_FOUND, Exchange
-from tests.origins.hostile_mcp_servers.registry import behave, fixed, on
+from tests.origins.hostile_mcp_servers.exchanges import LEGACY, MODERN, NOT_FOUND, SERVER, Exchange, behave, fixed, on
 
 FIRST = ("server/discover", "initialize")
 INITIALIZE = "initialize"
@@ -9,7 +8,7 @@ INITIALIZE = "initialize"
 
 @on(INITIALIZE)
 def dies_after_initialize(exchange: Exchange) -> None:
-    exchange.answer({"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "zoo", "version": "0"}})
+    exchange.answer({"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": SERVER})
     exchange.die()
 
 
@@ -19,15 +18,14 @@ def _discovered(exchange: Exchange) -> None:
     exchange.die()
 
 
-_SERVER = {"name": "zoo", "version": "0"}
 fixed(
     INITIALIZE,
     {
-        "another_protocol": {"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": _SERVER},
-        "protocol_is_a_number": {"protocolVersion": 3, "capabilities": {}, "serverInfo": _SERVER},
+        "another_protocol": {"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": SERVER},
+        "protocol_is_a_number": {"protocolVersion": 3, "capabilities": {}, "serverInfo": SERVER},
         "initialized_with_nothing": {},
         "initialized_with_a_string": "hello",
-        "capabilities_are_a_list": {"protocolVersion": LEGACY, "capabilities": [], "serverInfo": _SERVER},
+        "capabilities_are_a_list": {"protocolVersion": LEGACY, "capabilities": [], "serverInfo": SERVER},
         "a_poisoned_name": {
             "protocolVersion": LEGACY,
             "capabilities": {"tools": {}},

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import cast
 
 from tests.origins.hostile_mcp_servers.calls import CALL, MIB
-from tests.origins.hostile_mcp_servers.exchanges import LEGACY, Exchange
+from tests.origins.hostile_mcp_servers.exchanges import LEGACY, SERVER, Exchange, on
 from tests.origins.hostile_mcp_servers.handshakes import FIRST, INITIALIZE
 from tests.origins.hostile_mcp_servers.http_server import Post
-from tests.origins.hostile_mcp_servers.registry import on
 
 JSON = "Content-Type: application/json\r\n"
 EVENTS = "Content-Type: text/event-stream\r\n"
@@ -138,8 +137,7 @@ posted(CALL, name="events_resumed_without_end")(_resumed)
 
 
 def _initialized(post: Post, session: str) -> None:
-    server = {"name": "zoo", "version": "0"}
-    result = post.result({"protocolVersion": LEGACY, "capabilities": {"tools": {}}, "serverInfo": server})
+    result = post.result({"protocolVersion": LEGACY, "capabilities": {"tools": {}}, "serverInfo": SERVER})
     post.json(json.dumps(result).encode(), f"Mcp-Session-Id: {session}\r\n")
 
 

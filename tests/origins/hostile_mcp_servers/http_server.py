@@ -11,8 +11,7 @@ import struct
 import threading
 from typing import Any
 
-from tests.origins.hostile_mcp_servers.exchanges import Exchange, respond
-from tests.origins.hostile_mcp_servers.registry import known
+from tests.origins.hostile_mcp_servers.exchanges import Exchange, known, respond
 
 #: A reset instead of an orderly end.
 _RESET = struct.pack("ii", 1, 0)

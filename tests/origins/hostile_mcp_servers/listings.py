@@ -3,8 +3,7 @@
 from typing import Any
 
 from tests.origins.hostile_mcp_servers.calls import CALL, MIB, TEXT
-from tests.origins.hostile_mcp_servers.exchanges import SCHEMA, Exchange, tool
-from tests.origins.hostile_mcp_servers.registry import BEHAVIOURS, behave, fixed, on
+from tests.origins.hostile_mcp_servers.exchanges import BEHAVIOURS, SCHEMA, Exchange, behave, fixed, on, tool
 
 LIST = "tools/list"
 

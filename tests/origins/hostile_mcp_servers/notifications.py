@@ -3,8 +3,7 @@
 from typing import Any
 
 from tests.origins.hostile_mcp_servers.calls import CALL
-from tests.origins.hostile_mcp_servers.exchanges import Exchange
-from tests.origins.hostile_mcp_servers.registry import on
+from tests.origins.hostile_mcp_servers.exchanges import Exchange, on
 
 #: The notifications of a storm.
 STORM = 10_000

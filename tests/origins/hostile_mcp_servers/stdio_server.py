@@ -8,8 +8,7 @@ import sys
 from typing import Any
 
 from tests.origins.hostile_mcp_servers.calls import CALL, MIB
-from tests.origins.hostile_mcp_servers.exchanges import Exchange, respond
-from tests.origins.hostile_mcp_servers.registry import behave, behave_and_answer, known, on
+from tests.origins.hostile_mcp_servers.exchanges import Exchange, behave, behave_and_answer, known, on, respond
 
 #: What happens before anything is read.
 START = ""

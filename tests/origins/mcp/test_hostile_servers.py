@@ -17,9 +17,8 @@ from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ConnectionFailure
 from ripieno.execution import Execution
 from tests.counts import ATTACK
-from tests.origins.hostile_mcp_servers.cases import CASES
-from tests.origins.hostile_mcp_servers.expectations import BOTH, STDIO, Case
-from tests.origins.hostile_mcp_servers.registry import BEHAVIOURS
+from tests.origins.hostile_mcp_servers.cases import BOTH, CASES, STDIO, Case
+from tests.origins.hostile_mcp_servers.exchanges import BEHAVIOURS
 from tests.origins.hostile_mcp_servers.resource_usage import Cost, warm_up, watching
 from tests.support.live_processes import Living, living
 from tests.support.toml_ensembles import Alerts, make_ensemble, surround
