@@ -7,8 +7,9 @@ import pathlib
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
 
-from ripieno.origins.http.client import Fetcher, HostPattern, Limits, Reach
+from ripieno.origins.http.client import Fetcher, HostPattern, Limits, Reach, Request, parse_url
 from tests.support.loopback_servers import read_request
 
 TLS = pathlib.Path(__file__).parents[1] / "data" / "tls"
@@ -26,6 +27,13 @@ class Web:
     #: The names that TLS was asked for.
     names: list[str | None] = dataclasses.field(default_factory=list)
     connections: int = 0
+
+    @property
+    def place(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def request(self, target: str = "/", **keys: Any) -> Request:
+        return Request(url=parse_url(self.place + target), **keys)
 
     @property
     def targets(self) -> list[str]:

@@ -117,7 +117,7 @@ def test_what_is_no_host_cannot_be_listed(text: str) -> None:
 )
 async def test_what_is_text(kind: str, data: bytes, text: str | None) -> None:
     async with web(lambda *_: answer(data, *([f"Content-Type: {kind}"] if kind else []))) as one:
-        wording = Wording(fetched=await fetcher().fetch(Request(url=parse_url(f"http://127.0.0.1:{one.port}/"))))
+        wording = Wording(fetched=await fetcher().fetch(one.request()))
     assert wording.text == text
     if text is None:
         assert wording.content.endswith(f"{len(data)} bytes, sha256:{__import__('hashlib').sha256(data).hexdigest()}]")
@@ -156,13 +156,8 @@ async def test_what_a_redirect_makes_of_a_request(status: int, method: str, then
 
     body = None if method == "HEAD" else b"data"
     async with web(say) as one:
-        request = Request(
-            method=method,
-            url=parse_url(f"http://127.0.0.1:{one.port}/a/b"),
-            body=body,
-            headers=(*((("Content-Type", "text/plain"),) if body else ()), ("X-Own", "1")),
-        )
-        fetched = await fetcher().fetch(request)
+        headers = (*((("Content-Type", "text/plain"),) if body else ()), ("X-Own", "1"))
+        fetched = await fetcher().fetch(one.request("/a/b", method=method, body=body, headers=headers))
     assert one.targets == ["/a/b", "/a/next"]
     assert one.heads[1].startswith(then.encode())
     assert one.bodies[1] == (b"data" if keeps else b"")
@@ -173,11 +168,10 @@ async def test_what_a_redirect_makes_of_a_request(status: int, method: str, then
 
 async def test_a_redirect_is_followed_five_times_and_only_where_it_is_wanted() -> None:
     async with web(lambda *_: redirect("/on")) as one:
-        url = parse_url(f"http://127.0.0.1:{one.port}/")
         with pytest.raises(NetworkFault, match="redirected more than 5 times"):
-            await fetcher().fetch(Request(url=url))
+            await fetcher().fetch(one.request())
         assert len(one.heads) == 6
-        assert (await fetcher().fetch(Request(url=url, follow=False))).status == 302
+        assert (await fetcher().fetch(one.request(follow=False))).status == 302
 
 
 def never(*_: bytes) -> None:
@@ -204,13 +198,11 @@ def packed_half(*_: bytes) -> list[bytes]:
 async def test_a_slow_server_is_left(say: Callable[..., list[bytes] | None], code: str) -> None:
     limits = Limits(first_byte=0.2, between=0.2)
     async with web(say) as one:
-        url = parse_url(f"http://127.0.0.1:{one.port}/")
         with pytest.raises(TimeoutFault) as raised:
-            await fetcher(limits=limits).fetch(Request(url=url))
-        assert raised.value.code == code
+            await fetcher(limits=limits).fetch(one.request())
         with pytest.raises(OutcomeUnknownFault) as unknown:
-            await fetcher(limits=limits).fetch(Request(method="POST", url=url, body=b"x"))
-        assert unknown.value.code == code
+            await fetcher(limits=limits).fetch(one.request(method="POST", body=b"x"))
+    assert raised.value.code == unknown.value.code == code
 
 
 async def test_a_server_that_always_says_a_little_is_left_in_the_end() -> None:
@@ -221,9 +213,8 @@ async def test_a_server_that_always_says_a_little_is_left_in_the_end() -> None:
                 yield b"x"
 
     async with web(lambda *_: Drops()) as one:
-        url = parse_url(f"http://127.0.0.1:{one.port}/")
         with pytest.raises((TimeoutFault, ResourceFault)):
-            await fetcher(limits=Limits(whole=0.3)).fetch(Request(url=url))
+            await fetcher(limits=Limits(whole=0.3)).fetch(one.request())
 
 
 @pytest.mark.parametrize(
@@ -245,7 +236,7 @@ async def test_a_server_that_always_says_a_little_is_left_in_the_end() -> None:
 async def test_a_broken_answer_is_a_fault(said: bytes) -> None:
     async with web(lambda *_: said) as one:
         with pytest.raises(NetworkFault):
-            await fetcher().fetch(Request(url=parse_url(f"http://127.0.0.1:{one.port}/")))
+            await fetcher().fetch(one.request())
 
 
 async def test_nobody_there_is_a_fault_and_nothing_was_done() -> None:
@@ -253,7 +244,7 @@ async def test_nobody_there_is_a_fault_and_nothing_was_done() -> None:
         pass
     for method in ("GET", "POST"):
         with pytest.raises(NetworkFault, match="cannot be connected to"):
-            await fetcher().fetch(Request(method=method, url=parse_url(f"http://127.0.0.1:{one.port}/")))
+            await fetcher().fetch(one.request(method=method))
 
 
 async def test_another_address_of_a_name_is_tried() -> None:
@@ -289,9 +280,9 @@ async def test_secrets_are_said_nowhere(caplog: pytest.LogCaptureFixture) -> Non
         return answer(said + b' {"a": "p\\"ss/w\xc3\xb6rd+1234"}', f"ETag: {said.decode('latin-1')}")
 
     async with web(say) as one:
-        request = Request(
-            url=parse_url(f"http://127.0.0.1:{one.port}/?k=p%22ss%2Fw%C3%B6rd%2B1234"),
-            credentials={f"http://127.0.0.1:{one.port}": (("Key", "key-abcdefgh"),)},
+        request = one.request(
+            "/?k=p%22ss%2Fw%C3%B6rd%2B1234",
+            credentials={one.place: (("Key", "key-abcdefgh"),)},
             redactor=Redactor((secret, "key-abcdefgh")),
         )
         fetched = await fetcher().fetch(request)
@@ -304,7 +295,5 @@ async def test_secrets_are_said_nowhere(caplog: pytest.LogCaptureFixture) -> Non
         assert form not in said
     async with web(lambda *_: redirect("http://[key-abcdefgh]/")) as one:
         with pytest.raises(ToolFault) as raised:
-            await fetcher().fetch(
-                Request(url=parse_url(f"http://127.0.0.1:{one.port}/"), redactor=Redactor(("key-abcdefgh",)))
-            )
+            await fetcher().fetch(one.request(redactor=Redactor(("key-abcdefgh",))))
         assert "key-abcdefgh" not in repr(raised.value) + str(raised.value.__cause__) + str(raised.value.__context__)
