@@ -10,8 +10,8 @@ from ripieno.descriptors.configuration import read_configuration
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.profiles import read_profile
 from ripieno.descriptors.providers import read_provider
-from ripieno.descriptors.reader.keys import UNSET, Table
-from ripieno.descriptors.reader.kinds import Elements, Named, Several
+from ripieno.descriptors.reader.keys import UNSET, Key, Table
+from ripieno.descriptors.reader.kinds import Named, Several
 from ripieno.descriptors.reader.problems import Source
 from ripieno.descriptors.reader.references import OrReference, Reader
 from ripieno.exceptions import Problem
@@ -215,18 +215,22 @@ def only(descriptor: EnsembleDescriptor) -> InvokerDescriptor:
     return invoker
 
 
+def within(key: Key) -> tuple[Any, Callable[[Any], Any], tuple[str | int, ...]]:
+    """The kind of a key, or what it holds; how one value of that stands in the key; and the path to it."""
+    kind: Any = key.kind
+    wrap, path = lambda value: value, (key.name,)
+    if isinstance(kind, Named):
+        kind, wrap, path = kind.kind, lambda value: {"one": value}, (key.name, "one")
+    elif isinstance(kind, Several):
+        kind, wrap, path = kind.item, lambda value: [value], (key.name, 0)
+    return kind.kind if isinstance(kind, OrReference) else kind, wrap, path
+
+
 def whole(table: Table) -> dict[str, Any]:
     """A table in which every declared key has its example, and every table in it likewise."""
     filled: dict[str, Any] = {}
     for key in table.keys:
-        kind: Any = key.kind
-        wrap: Callable[[Any], Any] = lambda value: value  # noqa: E731
-        if isinstance(kind, Named):
-            kind, wrap = kind.kind, lambda value: {"one": value}
-        elif isinstance(kind, Several | Elements):
-            kind, wrap = kind.item, lambda value: [value]
-        if isinstance(kind, OrReference):
-            kind = kind.kind
+        kind, wrap, _ = within(key)
         if key.example is not UNSET:
             filled[key.name] = copy.deepcopy(thaw(key.example))
         elif isinstance(kind, Table):

@@ -47,6 +47,10 @@ DESCRIBED = 'description = "Reads a file"'
 NAME_THEM = "Name the required arguments in the table that has the properties."
 NEITHER = "Add [connection] or [[invokers]]. If it has no invokers, write invokers = []."
 NO_FUNCTION = 'Add module = "package.module" to [ensemble], or an [invocable] table to the invoker.'
+TWIN = '[[invokers]]\nname = "read_file"\ndescription = "Again"\n[[invokers]]'
+RENAME = "Rename one of them, or delete it. It is also in x.toml."
+OVERRIDE = "[overrides.search]\nconfirm = true\n[ensemble]"
+DECLARED = "Write the keys at the invoker; [overrides] is for tools that a connection discovers."
 #: A text, what is replaced in it, by what; then message, line and hint of the one problem.
 CASES: list[tuple[str, str, str, str, int, str | None]] = [
     (SEARCH, "[ensemble]", "[ensembl]", "an ensemble's file has no key ensembl", 2, "Did you mean 'ensemble'?"),
@@ -85,6 +89,9 @@ CASES: list[tuple[str, str, str, str, int, str | None]] = [
     (TIME, '["python", "-m"', "[1979-05-27", "command[0] must be a JSON value, not a date", 8, "Write it in quotes."),
     (EMPTY, "", "", "it has neither [connection] nor [[invokers]]", 1, NEITHER),
     (BARE, "", "", "'a' has no function and no [invocable]", 3, NO_FUNCTION),
+    (IO, "source", "enabled = false\nsource", "[[invokers]] has no key enabled", 12, "Known: source."),
+    (IO, "[[invokers]]", TWIN, "there are two invokers named 'read_file'", 14, RENAME),
+    (SEARCH, "[ensemble]", OVERRIDE, "'search' is declared in this ensemble", 2, DECLARED),
     (EMPTY, "x", 'x"\nmodule = "a:b"\n[configuration]\nx = nan #', f'{MODULE} the string "a:b"', 3, None),
 ]
 
@@ -152,25 +159,6 @@ def test_problems_of_sources_name_their_own_file() -> None:
 
     _, problems = ensemble(IO, read)
     assert [(problem.file, problem.line) for problem in problems] == [("io/invokers/read_file.toml", 7)]
-
-
-def test_nothing_may_stand_beside_a_source() -> None:
-    _, problems = ensemble(IO + "enabled = false\n", files(read_file__toml=READ_FILE))
-    assert [(problem.message, problem.line) for problem in problems] == [("[[invokers]] has no key enabled", 13)]
-
-
-def test_doubles_name_both_files() -> None:
-    text = IO + '[[invokers]]\nname = "read_file"\ndescription = "Again"\n'
-    _, problems = ensemble(text, files(read_file__toml=READ_FILE))
-    (problem,) = problems
-    assert (problem.message, problem.line) == ("there are two invokers named 'read_file'", 13)
-    assert problem.hint is not None
-    assert "io/invokers/read_file.toml" in problem.hint
-
-
-def test_overrides_are_for_discovered_tools() -> None:
-    _, problems = ensemble(SEARCH + "[overrides.search]\nconfirm = true\n")
-    assert [(problem.message, problem.line) for problem in problems] == [("'search' is declared in this ensemble", 23)]
 
 
 def test_what_cannot_be_printed_is_not() -> None:

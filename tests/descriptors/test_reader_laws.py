@@ -19,12 +19,20 @@ from ripieno.descriptors import deserialize, serialize
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.json_schema import FILES, reference, schema
 from ripieno.descriptors.reader.keys import Table
-from ripieno.descriptors.reader.kinds import Elements, Named, Several
 from ripieno.descriptors.reader.problems import Source, is_slip
 from ripieno.descriptors.reader.references import OrReference
 from ripieno.exceptions import NameAbsence, SerializationInvalidity
 from tests.counts import count
-from tests.descriptors.descriptor_examples import CONFIGURATION, ENSEMBLES, PROFILE, PROVIDER, READ_FILE, READERS, whole
+from tests.descriptors.descriptor_examples import (
+    CONFIGURATION,
+    ENSEMBLES,
+    PROFILE,
+    PROVIDER,
+    READ_FILE,
+    READERS,
+    whole,
+    within,
+)
 from tests.descriptors.descriptor_strategies import ensembles, profiles, providers
 
 FILES_OF = {"ensemble": ensembles(), "provider": providers(), "profile": profiles}
@@ -69,18 +77,11 @@ def tables(table: Table, mapping: Any, path: tuple[Any, ...] = ()) -> Iterator[t
     """Where the tables of a file stand, and which keys they know."""
     yield path, frozenset(table.known)
     for key in table.keys:
-        kind: Any = key.kind
-        at = (*path, key.name)
-        if isinstance(kind, Named):
-            kind, at = kind.kind, (*at, "one")
-        elif isinstance(kind, Several | Elements):
-            kind, at = kind.item, (*at, 0)
-        if isinstance(kind, OrReference):
-            if key.name in ("arguments", "results"):
-                yield at, frozenset(kind.known)
-            kind = kind.kind
+        kind, _, at = within(key)
+        if isinstance(key.kind, OrReference) and key.name in ("arguments", "results"):
+            yield (*path, *at), frozenset(key.kind.known)
         if isinstance(kind, Table):
-            yield from tables(kind, mapping, at)
+            yield from tables(kind, mapping, (*path, *at))
 
 
 def reach(mapping: Any, path: tuple[Any, ...]) -> Any:
@@ -156,14 +157,7 @@ def anything(table: Table) -> st.SearchStrategy[Any]:
     """Tables with the right names and anything at all behind them."""
     inner: dict[str, st.SearchStrategy[Any]] = {}
     for key in table.keys:
-        kind: Any = key.kind
-        wrap: Callable[[Any], Any] = lambda value: value  # noqa: E731
-        if isinstance(kind, Named):
-            kind, wrap = kind.kind, lambda value: {"one": value}
-        elif isinstance(kind, Several | Elements):
-            kind, wrap = kind.item, lambda value: [value]
-        if isinstance(kind, OrReference):
-            kind = kind.kind
+        kind, wrap, _ = within(key)
         inner[key.name] = JSON | (anything(kind).map(wrap) if isinstance(kind, Table) else st.just(whole_value(key)))
     return st.fixed_dictionaries({}, optional=inner) | JSON
 
@@ -284,13 +278,9 @@ def test_what_readers_accept_is_accepted(ensemble: Any, provider: Any, profile: 
 @pytest.mark.parametrize("kind", FILES)
 def test_reference_names_every_key(kind: str) -> None:
     text = reference(kind)
-
-    def walk(table: Any) -> None:
-        for key in table.keys:
-            assert f"\n``{key.name}``\n" in text
-            assert key.documentation in text
-
-    walk(FILES[kind])
+    for key in FILES[kind].keys:
+        assert f"\n``{key.name}``\n" in text
+        assert key.documentation in text
     for line in text.splitlines():
         assert len(line) < 200
         assert line == line.rstrip()

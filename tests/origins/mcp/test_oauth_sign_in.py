@@ -58,6 +58,18 @@ class Home:
         async with make_ensemble(self.text(more), self.surroundings, recovery=None) as ensemble:
             return await call(ensemble, tool)
 
+    async def refused(self, says: str = "needs you to sign in") -> str:
+        """What is told to somebody who cannot start the ensemble."""
+        with pytest.raises(ConnectionFailure, match=says) as raised:
+            await self.ask()
+        return str(raised.value)
+
+    async def expired(self, renews: int = 200) -> None:
+        """Signs in, and lets the time of that be over."""
+        await self.sign_in()
+        self.change(expires_at=time.time() - 1)
+        self.authority.renews = renews
+
     def files(self) -> list[pathlib.Path]:
         return sorted((self.state / "tokens").glob("*.json"))
 
@@ -88,9 +100,7 @@ ALICE = [TextualContent(text="alice")]
 
 
 async def test_a_person_signs_in_once(home: Home) -> None:
-    with pytest.raises(ConnectionFailure, match="needs you to sign in") as raised:
-        await home.ask()
-    assert str(raised.value).endswith("Run: ripieno login it")
+    assert (await home.refused()).endswith("Run: ripieno login it")
     assert home.authority.asked == []
     assert home.files() == []
 
@@ -146,13 +156,10 @@ async def test_what_is_over_is_renewed_in_silence(home: Home, how: str) -> None:
 
 
 async def test_a_renewal_that_is_refused_asks_for_a_person(home: Home) -> None:
-    await home.sign_in()
-    home.change(expires_at=time.time() - 1)
-    home.authority.renews = 400
-    with pytest.raises(ConnectionFailure, match="does not renew the sign-in") as raised:
-        await home.ask()
-    assert str(raised.value).endswith("Run: ripieno login it")
-    assert MARK not in str(raised.value)
+    await home.expired(renews=400)
+    said = await home.refused("does not renew the sign-in")
+    assert said.endswith("Run: ripieno login it")
+    assert MARK not in said
     # One start asks in either era; what was refused once is not tried again.
     assert home.authority.count("/token") == 2
     home.authority.renews = 200
@@ -161,19 +168,14 @@ async def test_a_renewal_that_is_refused_asks_for_a_person(home: Home) -> None:
 
 
 async def test_an_authority_that_is_down_is_no_reason_to_sign_in(home: Home) -> None:
-    await home.sign_in()
-    home.change(expires_at=time.time() - 1)
-    home.authority.renews = 503
-    with pytest.raises(ConnectionFailure, match="authorization server answered 503") as raised:
-        await home.ask()
-    assert "login" not in str(raised.value)
+    await home.expired(renews=503)
+    assert "login" not in await home.refused("authorization server answered 503")
     home.authority.renews = 200
     assert await home.ask() == ALICE
 
 
 async def test_a_renewal_replaces_no_sign_in_that_came_meanwhile(home: Home) -> None:
-    await home.sign_in()
-    home.change(expires_at=time.time() - 1)
+    await home.expired()
     home.authority.scopes["hush-newer"] = "read"
     newer = {**home.stored()["tokens"], "access_token": "hush-newer"}
     home.authority.meanwhile = lambda: home.change(tokens=newer, expires_at=time.time() + 3600)
@@ -258,8 +260,7 @@ async def test_another_issuer_gets_nothing_of_the_first(home: Home) -> None:
     await home.sign_in()
     first = home.stored()
     home.resource.authority = home.other
-    with pytest.raises(ConnectionFailure, match="needs you to sign in again"):
-        await home.ask()
+    await home.refused("needs you to sign in again")
     assert home.other.asked == []
     await home.sign_in()
     told = json.dumps(home.other.asked)
@@ -364,18 +365,11 @@ async def test_the_listener_takes_nothing_else(home: Home) -> None:
 
 DAMAGES = (b"", b"\xff\xfe", b'{"version": 1, "issuer": "x"', b"[]", b'{"version": 2}', b"[" * 100_000)
 #: What is kept says something else than was written.
-CHANGES: list[dict[str, Any]] = [
-    {"expires_at": "soon"},
-    {"expires_at": float("nan")},
-    {"expires_at": True},
-    {"tokens": {}},
-    {"tokens": {"access_token": 1}},
-    {"client": {}},
-    {"issuer": "https://other.example"},
-    {"resource": "https://other.example"},
-    {"more": 1},
-    {"metadata": []},
-]
+CHANGES: tuple[dict[str, Any], ...] = (
+    *({"expires_at": "soon"}, {"expires_at": float("nan")}, {"expires_at": True}, {"metadata": []}, {"more": 1}),
+    *({"tokens": {}}, {"tokens": {"access_token": 1}}, {"client": {}}),
+    *({name: "https://other.example"} for name in ("issuer", "resource")),
+)
 
 
 async def test_what_is_damaged_or_changed_counts_as_none(home: Home) -> None:
@@ -384,8 +378,7 @@ async def test_what_is_damaged_or_changed_counts_as_none(home: Home) -> None:
     good = home.stored()
     for damaged in (*DAMAGES, *(json.dumps(good | values).encode() for values in CHANGES)):
         file.write_bytes(damaged)
-        with pytest.raises(ConnectionFailure, match="needs you to sign in"):
-            await home.ask()
+        await home.refused()
         assert str(file) in home.alerts[-1].message
         assert MARK not in home.alerts[-1].message
         assert damaged in DAMAGES or "is not used" in home.alerts[-1].message
@@ -398,14 +391,12 @@ async def test_what_others_can_read_or_replace_counts_as_none(home: Home, tmp_pa
     await home.sign_in()
     (file,) = home.files()
     file.chmod(0o640)
-    with pytest.raises(ConnectionFailure, match="needs you to sign in"):
-        await home.ask()
+    await home.refused()
     assert "others can read or write it" in home.alerts[0].message
     file.chmod(0o600)
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ConnectionFailure, match="needs you to sign in"):
-        await home.ask()
+    await home.refused()
     await home.sign_in()
     assert not file.is_symlink()
 
@@ -415,10 +406,9 @@ async def test_no_secret_is_told(home: Home, caplog: pytest.LogCaptureFixture) -
     done = await home.sign_in()
     home.authority.renews = 400
     home.change(expires_at=time.time() - 1)
-    with pytest.raises(ConnectionFailure) as raised:
-        await home.ask()
+    said = await home.refused()
     out = await sign_out(home.descriptor(), home.surroundings)
-    told = [repr(done), str(raised.value), repr(out), caplog.text, *map(repr, home.alerts), *home.browser.pages]
+    told = [repr(done), said, repr(out), caplog.text, *map(repr, home.alerts), *home.browser.pages]
     assert MARK not in "".join(told)
 
 
@@ -431,8 +421,7 @@ async def test_signing_out_revokes_and_forgets(home: Home) -> None:
     assert (revoked["token"], revoked["token_type_hint"]) == (held, "refresh_token")
     assert revoked["authorization"].startswith("Basic ")
     assert home.files() == []
-    with pytest.raises(ConnectionFailure, match="needs you to sign in"):
-        await home.ask()
+    await home.refused()
     assert (await sign_out(home.descriptor(), home.surroundings)).files == 0
 
 
