@@ -188,10 +188,8 @@ def test_bombs_are_refused_in_no_time(name: str) -> None:
 )
 def test_law_recursion_is_bounded_in_time(root: Any, definitions: Any, leaf: Any) -> None:
     parts = root["properties"]["x"]
-    schema = {
-        **root,
-        "$defs": {**definitions, "a": {"properties": {"a": parts}}, "b": {"items": parts, "type": "object"}},
-    }
+    definitions |= {"a": {"properties": {"a": parts}}, "b": {"items": parts, "type": "object"}}
+    schema = {**root, "$defs": definitions}
     value = leaf
     for _ in range(60):
         value = {"a": [value]} if isinstance(leaf, list) else {"a": value}
@@ -226,10 +224,7 @@ PRODUCTS: dict[str, tuple[Any, Any]] = {
     "enum of arrays": ({"items": {"not": {"enum": [[n] for n in range(2000)]}}}, [[-1]] * 60_000),
     "enum of numbers": ({"items": {"enum": list(range(10_000, 20_000))}}, [7] * 120_000),
     "const of numbers": ({"items": {"not": {"anyOf": [{"const": n} for n in range(1900)]}}}, [-1] * 85_000),
-    "const of objects": (
-        {"items": {"not": {"anyOf": [{"const": {"a": n}} for n in range(900)]}}},
-        [{"a": -1}] * 25_000,
-    ),
+    "const of tables": ({"items": {"not": {"anyOf": [{"const": {"a": n}} for n in range(900)]}}}, [{"a": -1}] * 25_000),
     "bounds": ({"items": {"anyOf": [{"minimum": n} for n in range(100, 1990)]}}, [7] * 120_000),
     "unevaluated items": (
         {"unevaluatedItems": {"type": "integer"}, "anyOf": [{"contains": {"const": n}} for n in range(950)]},
@@ -242,7 +237,7 @@ PRODUCTS: dict[str, tuple[Any, Any]] = {
     "dependencies": ({"items": {"dependentRequired": {f"p{n}": ["q"] for n in range(4000)}}}, [{"a": 1}] * 40_000),
     "patterns": (
         {"items": {"not": {"anyOf": [{"pattern": f"[a-z]*{n}z"} for n in range(199)]}}},
-        ["abcdefghij"] * 20_000,
+        ["abcdefghi"] * 20_000,
     ),
     "names": ({"patternProperties": {f"^[a-z]*{n}$": {} for n in range(199)}}, {f"k{n}": 1 for n in range(25_000)}),
     "unlike items": ({"uniqueItems": True}, [[n] for n in range(40_000)]),
@@ -284,9 +279,7 @@ def test_ordinary_schemas_have_no_limit_but_that_of_parsing() -> None:
     properties = {name: {"anyOf": [{"type": "integer"}, {"type": "null"}]} for name in "abcdefgh"}
     schema = Schema.of({"properties": {"x": {"items": {"properties": properties, "additionalProperties": False}}}})
     assert schema.validate({"x": rows}) == ()
-    writing = Schema.of(
-        {"properties": {"path": {"pattern": r"^(?!.*\.\.)[^\x00]{1,255}$"}, "content": {"type": "string"}}}
-    )
+    writing = Schema.of({"properties": {"path": {"pattern": r"^(?!.*\.\.)[^\x00]{1,255}$"}, "content": {}}})
     assert writing.validate({"path": "a/b", "content": "x" * LARGEST}) == ()
     assert writing.validate({"path": "a/../b", "content": ""})[0].code == "invalid_value"
     assert Schema.of({"properties": {"data": {"pattern": "^[A-Za-z0-9+/=]*$"}}}).validate({"data": "A" * 250_000}) == ()
