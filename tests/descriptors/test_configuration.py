@@ -32,9 +32,8 @@ def test_every_key() -> None:
     assert configuration.enabled == ("io", "git")
     assert configuration.profile is None
     assert configuration.plugins == ("ripieno-weather",)
-    assert configuration.providers == {
-        "house": {"base_url": "http://localhost:9090/v1", "capabilities": {"strict": False}}
-    }
+    house = {"base_url": "http://localhost:9090/v1", "capabilities": {"strict": False}}
+    assert configuration.providers == {"house": house}
     assert configuration.model == "house/small-1"
     assert configuration.controls == Controls(temperature=0.2)
     reader = configuration.agents["reader"]
@@ -68,8 +67,7 @@ def test_nothing_is_the_defaults() -> None:
     "text",
     [
         '[[ensembles]]\nname = "x"\nmodule = "m"\n[[ensembles.invokers]]\nsource = "read_file.toml"\n',
-        '[[ensembles]]\n[ensembles.ensemble]\nname = "x"\nmodule = "m"\n[[ensembles.invokers]]\n'
-        'source = "read_file.toml"\n',
+        '[[ensembles]]\ninvokers = [{ source = "read_file.toml" }]\n[ensembles.ensemble]\nname = "x"\nmodule = "m"\n',
     ],
 )
 def test_inline_ensembles(text: str) -> None:
@@ -90,9 +88,8 @@ def test_problems_of_inline_ensembles() -> None:
     ]
     double = '[[ensembles]]\nname = "x"\ninvokers = []\n' * 2
     assert [problem.message for problem in read(double)[1]] == ["there are two inline ensembles named 'x'"]
-    assert [problem.message for problem in read("ensembles = [3]")[1]] == [
-        "ensembles[0] must be a table, not the number 3"
-    ]
+    (problem,) = read("ensembles = [3]")[1]
+    assert problem.message == "ensembles[0] must be a table, not the number 3"
 
 
 @pytest.mark.parametrize(
@@ -201,13 +198,9 @@ def test_what_is_read() -> None:
     assert history_of(strategy="summarize", model="house/small-1", tokens=9000) == HistoryDescriptor(
         strategy=("summarize",), model="house/small-1", tokens=9000
     )
-    assert history_of(
-        strategy=["sliding-window", "drop-oldest"], exchanges=3, tokens=9000, keep=0, supersession=False
-    ) == (
-        HistoryDescriptor(
-            strategy=("sliding-window", "drop-oldest"), exchanges=3, tokens=9000, keep=0, supersession=False
-        )
-    )
+    keys: dict[str, Any] = {"exchanges": 3, "tokens": 9000, "keep": 0, "supersession": False}
+    strategy = ("sliding-window", "drop-oldest")
+    assert history_of(strategy=[*strategy], **keys) == HistoryDescriptor(strategy=strategy, **keys)
 
 
 @pytest.mark.parametrize(

@@ -61,41 +61,15 @@ def test_discovered() -> None:
 
 
 def test_every_policy_key_is_laid_over_key_by_key() -> None:
-    defaults = {
-        "timeout": 7.5,
-        "max_retries": 0,
-        "output": "1.5 KiB",
-        "effect": "none",
-        "idempotent": True,
-        "confirm": True,
-        "terminal": True,
-        "on_error": "report",
-        "reads": ["file:{path}"],
-        "writes": ["a"],
-        "supersedes": ["b"],
-        "requires": ["c"],
-        "max_parallel": 2,
-        "repeats": 9,
-        "cache": 60,
-        "tags": ["x"],
-    }
-    expected = {
-        name: 1536 if name == "output" else tuple(value) if isinstance(value, list) else value
-        for name, value in defaults.items()
-    }
-    made = {name: value for name, value in expected.items() if name != "max_retries"} | {
-        "retry": RetryPolicy(max_retries=0)
-    }
+    lists = {"reads": ["file:{path}"], "writes": ["a"], "supersedes": ["b"], "requires": ["c"], "tags": ["x"]}
+    flags = ("idempotent", "confirm", "terminal")
+    values = {"timeout": 7.5, "effect": "none", "on_error": "report", "max_parallel": 2, "repeats": 9, "cache": 60}
+    values |= dict.fromkeys(flags, True)
+    defaults = {**values, **lists, "output": "1.5 KiB", "max_retries": 0}
+    kept = {**values, **{name: tuple(value) for name, value in lists.items()}, "output": 1536}
+    expected, made = {**kept, "max_retries": 0}, {**kept, "retry": RetryPolicy(max_retries=0)}
     header = {"ensemble": {"name": "x", "module": "m"}, "defaults": defaults}
-    own: dict[str, Any] = {
-        "timeout": 1,
-        "output": 10,
-        "effect": "write",
-        "idempotent": False,
-        "confirm": False,
-        "terminal": False,
-        "reads": [],
-    }
+    own: dict[str, Any] = {"timeout": 1, "output": 10, "effect": "write", "reads": [], **dict.fromkeys(flags, False)}
     items: list[dict[str, Any]] = [{"name": "a", "description": "A"}, {"name": "b", "description": "B", **own}]
     descriptor, problems = read_ensemble({**header, "invokers": items})
     assert problems == ()

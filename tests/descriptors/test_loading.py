@@ -273,9 +273,8 @@ def test_two_of_one_name_in_one_layer(tmp_path: Path) -> None:
 
 
 def test_named_paths(tmp_path: Path) -> None:
-    folder = write(
-        tmp_path, {"some/a.toml": simple("a"), "some/.hidden.toml": "x", "some/b.txt": "x", "c.toml": simple("c")}
-    )
+    files = {"some/a.toml": simple("a"), "some/.hidden.toml": "x", "some/b.txt": "x", "c.toml": simple("c")}
+    folder = write(tmp_path, files)
     os.symlink("some", folder / "again")
     layer = Layer(name="user", paths=(folder / "some", folder / "c.toml", folder / "again", folder / "c.toml"))
     loaded = load_ensembles([layer])

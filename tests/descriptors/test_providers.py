@@ -184,14 +184,11 @@ def test_new_in_a_configuration() -> None:
 def test_profile() -> None:
     descriptor, problems = read_profile(tomllib.loads(PROFILE), layer="package")
     assert problems == ()
-    assert descriptor == ProfileDescriptor(
-        name="minimal", description="Files, and nothing else", ensembles=("io",), layer="package"
-    )
+    known = {"name": "minimal", "description": "Files, and nothing else", "ensembles": ("io",)}
+    assert descriptor == ProfileDescriptor(**known, layer="package")
     text = PROFILE.replace('["io"]', '["io", "git", "io"]')
-    _, problems = read_profile(tomllib.loads(text), Source(file="p.toml", text=text))
-    assert [(problem.message, problem.line) for problem in problems] == [
-        ('the string "io" occurs twice in ensembles', 5)
-    ]
+    (problem,) = read_profile(tomllib.loads(text), Source(file="p.toml", text=text))[1]
+    assert (problem.message, problem.line) == ('the string "io" occurs twice in ensembles', 5)
 
 
 def test_how_patient_one_is_with_it() -> None:

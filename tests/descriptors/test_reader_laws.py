@@ -182,13 +182,18 @@ def test_readers_never_raise(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{}, {"version": 2}, {"version": 1, "kind": "x", "tables": {}}, {"version": 1, "kind": "profile"}]
+    ("value", "says"),
+    [
+        ({}, "version None"),
+        ({"version": 2}, "version 2"),
+        ({"version": 1, "kind": "x", "tables": {}}, "'x' is unknown"),
+        ({"version": 1, "kind": "profile"}, "missing"),
+        ({"version": 1, "kind": "profile", "tables": {"profile": {"ensembles": []}}}, "lacks name"),
+    ],
 )
-def test_unknown_forms_are_never_revived(value: dict[str, Any]) -> None:
-    with pytest.raises(SerializationInvalidity):
+def test_unknown_forms_are_never_revived(value: dict[str, Any], says: str) -> None:
+    with pytest.raises(SerializationInvalidity, match=says):
         deserialize(value)
-    with pytest.raises(SerializationInvalidity, match="lacks name"):
-        deserialize({"version": 1, "kind": "profile", "tables": {"profile": {"ensembles": []}}})
 
 
 EXAMPLES = [

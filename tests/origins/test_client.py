@@ -34,10 +34,8 @@ def test_settings_that_are_wrong() -> None:
     assert (problem.key, problem.message) == ("invokers[0].invocable.function", "[invocable] has no key function")
     for origin in ("client", "command", "http"):
         (problem,) = check(f'[ensemble]\nname = "it"\n[connection]\norigin = "{origin}"')
-        assert (problem.key, problem.message) == (
-            "connection.origin",
-            f"nothing can be connected to the origin {origin}",
-        )
+        assert problem.key == "connection.origin"
+        assert problem.message == f"nothing can be connected to the origin {origin}"
 
 
 def test_origins_have_the_names_of_their_registration() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import sys
 from typing import Any
 
@@ -21,12 +22,7 @@ def surroundings(tmp_path: pathlib.Path) -> Surroundings:
 
 def tool(argv: list[Any], more: str = "", arguments: str = "a = { type = 'string' }", header: str = "") -> str:
     """An ensemble of one program; ``argv`` as JSON is TOML as well, but for its tables."""
-    written = (
-        json.dumps(argv)
-        .replace('{"when": ', "{ when = ")
-        .replace('{"each": ', "{ each = ")
-        .replace('"argv": ', "argv = ")
-    )
+    written = re.sub(r'"(when|each|argv)": ', r"\1 = ", json.dumps(argv))
     return f"""
         [ensemble]
         name = "it"
@@ -64,9 +60,7 @@ async def test_what_a_program_is_given(
     (tmp_path / "sub").mkdir()
     argv = [sys.executable, "-c", SHOW, "--a={a}", {"when": "b", "argv": ["-b", "{b}"]}, "--", {"each": "c"}]
     more = 'directory = "sub"\nstdin = "<{a}>"\nenvironment = { KEY = "{env:TOKEN} {a}" }'
-    arguments = (
-        "a.type = 'string'\na.default = 'x y'\nb.type = 'integer'\nc = { type = 'array', items.type = 'string' }"
-    )
+    arguments = "a = { type = 'string', default = 'x y' }\nb.type = 'integer'\nc = { type = 'array', items = {} }"
     text = tool(argv, more, arguments)
     outcome = await run(text, surroundings, c=["-1", "", "$(x)"])
     assert isinstance(outcome.content, str)
@@ -129,9 +123,8 @@ async def test_files_of_the_workspace_never_pass_for_programs(tmp_path: pathlib.
 
 
 async def test_presets_fill_places_too(surroundings: Surroundings) -> None:
-    text = tool(
-        ["echo", "{a}", "{b}"], "presets = { b = 'fixed' }", "a = { type = 'string', default = 'x' }\nb.type = 'string'"
-    )
+    arguments = "a = { type = 'string', default = 'x' }\nb.type = 'string'"
+    text = tool(["echo", "{a}", "{b}"], "presets = { b = 'fixed' }", arguments)
     assert (await run(text, surroundings)).content == "x fixed\n"
 
 

@@ -197,9 +197,7 @@ def test_what_is_cut_down_keeps_head_and_tail(data: bytes, first: int, second: i
 
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300))
 def test_streams_share_their_limit(first: int, second: int, limit: int) -> None:
-    shared = share(
-        Captured(head=b"x" * first, total_bytes=first), Captured(head=b"y" * second, total_bytes=second), limit
-    )
+    shared = share(*(Captured(head=b"x" * size, total_bytes=size) for size in (first, second)), limit)
     kept = [len(one.head) + len(one.tail) for one in shared]
     assert sum(kept) <= limit
     assert sum(kept) == min(limit, first + second)

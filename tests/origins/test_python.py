@@ -190,10 +190,7 @@ async def test_a_connection_that_a_function_opens(folder: pathlib.Path, surround
     await ensemble.connect()
     assert await call(ensemble, "closed") == 1
     await ensemble.disconnect()
-    for name, message in (
-        ("plain", "returned int instead of an async context manager"),
-        ("missing", "has no 'missing'"),
-    ):
+    for name, message in {"plain": "int instead of an async context manager", "missing": "has no 'missing'"}.items():
         broken = make_ensemble(text.replace(":open", f":{name}"), surroundings, folder)
         with pytest.raises(ConnectionFailure, match=message):
             await broken.connect()
@@ -202,9 +199,8 @@ async def test_a_connection_that_a_function_opens(folder: pathlib.Path, surround
 async def test_the_function_of_the_name_in_the_module_of_the_ensemble(
     folder: pathlib.Path, surroundings: Surroundings
 ) -> None:
-    descriptor = EnsembleDescriptor(
-        name="it", module="./tools.py", invokers=(InvokerDescriptor(name="now"),), folder=str(folder)
-    )
+    invokers = (InvokerDescriptor(name="now"),)
+    descriptor = EnsembleDescriptor(name="it", module="./tools.py", invokers=invokers, folder=str(folder))
     async with Ensemble("it", opener=opener(descriptor, ORIGINS, surroundings)) as ensemble:
         assert await call(ensemble, "now") is False
     nowhere = dataclasses.replace(descriptor, module=None)

@@ -93,9 +93,7 @@ def test_a_listed_host_is_that_host(pattern: str, fits: list[str], fits_not: lis
     assert [url for url in (*fits, *fits_not) if host.fits(parse_url(url))] == fits
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a.b:", "a.b:0", "a.b:x", "a.b/", "http://a.b", "*.1.2.3.4", "a.*", "*a.b", "a b"]
-)
+@pytest.mark.parametrize("text", ["", "a.b:", "a.b:0", "a.b:x", "a.b/", "http://a", "*.1.2.3.4", "a.*", "*a.b", "a b"])
 def test_what_is_no_host_cannot_be_listed(text: str) -> None:
     with pytest.raises(InputError):
         HostPattern.parse(text)

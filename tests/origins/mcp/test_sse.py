@@ -28,6 +28,9 @@ async def tidy() -> AsyncGenerator[None, None]:
     await until(lambda: len(os.listdir("/dev/fd")) <= before)
 
 
+EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
@@ -41,15 +44,9 @@ async def tidy() -> AsyncGenerator[None, None]:
         (b"HTTP/1.1 307 Again\r\nLocation: /mcp\r\nContent-Length: 0\r\n\r\n", "was not followed"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>", "answered with text/html"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n<p>", "answered with nothing instead of a stream of events"),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\nx", "answered 502"),
-        (
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 3\r\n\r\n: x",
-            "ended its stream of events without naming",
-        ),
-        (
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 300\r\n\r\n: x",
-            "broke the connection",
-        ),
+        (EVENTS[:-2] + b"Content-Encoding: gzip\r\n\r\nx", "answered 502"),
+        (EVENTS[:-2] + b"Content-Length: 3\r\n\r\n: x", "ended its stream of events without naming"),
+        (EVENTS[:-2] + b"Content-Length: 300\r\n\r\n: x", "broke the connection"),
         (b"SSH-2.0-OpenSSH\r\n", "broke the connection"),
         (b"", "broke the connection"),
     ],
@@ -62,14 +59,6 @@ async def test_something_else_answers(answer: bytes, says: str, surroundings: Su
     assert SECRET not in message
     assert f"Its URL: {url}" in message
     assert all(b"authorization: bearer a-secret-token" in one.lower() for one in asked)
-
-
-async def test_nobody_answers(surroundings: Surroundings) -> None:
-    message = await refused("http://127.0.0.1:9/sse", surroundings)
-    assert message.startswith("Ensemble 'it': the MCP server cannot be reached (")
-
-
-EVENTS = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
 
 @pytest.mark.parametrize("answer", [b"", EVENTS + b"data: {}\n\n", EVENTS + b"event: endpoint\ndata: /x\n"])
@@ -107,10 +96,8 @@ class Old:
                 writer.write(EVENTS + b"event: endpoint\r\ndata: " + self.endpoint.encode() + b"\r\n\r\n")
                 await reader.read()
             else:
-                (length,) = [
-                    int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
-                ]
-                message = json.loads(await reader.readexactly(length))
+                length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
+                message = json.loads(await reader.readexactly(int(length)))
                 self.posted.append(message)
                 called = message["method"] == "tools/call"
                 if called and message["params"]["arguments"].get("slow"):
@@ -123,12 +110,9 @@ class Old:
 
     def answer(self, message: dict[str, Any]) -> None:
         assert self.events is not None
+        server = {"name": "old", "version": "0"}
         results: dict[str, Any] = {
-            "initialize": {
-                "protocolVersion": "2024-11-05",
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": "old", "version": "0"},
-            },
+            "initialize": {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": server},
             "tools/list": {"tools": [{"name": "it", "inputSchema": {"type": "object"}}]},
             "tools/call": {"content": [{"type": "text", "text": "done"}]},
         }
@@ -251,9 +235,7 @@ async def test_a_storm_of_nonsense_ends_the_connection(surroundings: Surrounding
     old = Old()
     async with old() as url, make_ensemble(at(url), surroundings) as ensemble:
         old.instead = b"data: nonsense\n\n" * sse.REFUSALS
-        with pytest.raises(
-            OutcomeUnknownFault, match="sent 1000 events that are not messages; the last was 'nonsense'"
-        ):
+        with pytest.raises(OutcomeUnknownFault, match="1000 events that are not messages; the last was 'nonsense'"):
             await call(ensemble, "it")
         await alerts.wait_for("lost its connection")
 

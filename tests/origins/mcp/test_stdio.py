@@ -164,9 +164,7 @@ async def test_lines_that_are_no_messages_are_counted(surroundings: Surroundings
         assert ensemble.connection.protocol == "2025-11-25"
         assert await call(ensemble, "garbage") == [TextualContent(text="sorry")]
         assert await call(ensemble, "huge") == [TextualContent(text="that was much")]
-        assert await call(ensemble, "echo", a=[None, 10**30]) == [
-            TextualContent(text='{"a": [null, 1' + "0" * 30 + "]}")
-        ]
+        assert await call(ensemble, "echo", a=[None, 10**30]) == [TextualContent(text=f'{{"a": [null, {10**30}]}}')]
         assert [alert.message for alert in alerts] == [
             "The MCP server of 'it' wrote a line to standard output that is not a message: 'this is no message'"
         ]
@@ -212,25 +210,18 @@ async def test_tools_that_cannot_be_used_are_left_out_each_with_its_reason(
     told = [(alert.tool, alert.message) for alert in alerts]
     # Four of them have the same name on each of the three pages, and are told once.
     assert sum(message.startswith("The tool is left out") for _, message in told) == 3 * 4 + 4
-    assert (
-        "it.unschemed",
-        "The tool is left out: the protocol does not allow its definition (inputSchema: Field required).",
-    ) in told
-    assert (
-        "it.two words",
-        "The tool is left out: its name has other characters than letters, digits, _, - and ., or is too long.",
-    ) in told
-    assert ("it.page0", "The tool is left out: another tool of the server has its name.") in told
-    assert ("it.results0", "The results of the tool are not checked: their schema is invalid.") in told
-    assert any(tool == "it.broken0" and "the schema of its arguments" in message for tool, message in told)
-    assert any(tool == "it.nan0" and "its schema is not JSON" in message for tool, message in told)
-    assert any(tool == "it.both0" and "inputSchema: Field required" in message for tool, message in told)
-    assert any(tool == "it.task0" and "as a task" in message for tool, message in told)
-    for name, why in (
-        ("task0", "called as a task"),
-        ("unschemed", "inputSchema: Field required"),
-        ("nan0", "not JSON"),
-    ):
+    for name, why in {
+        "unschemed": "left out: the protocol does not allow its definition (inputSchema: Field required).",
+        "two words": "left out: its name has other characters than letters, digits, _, - and ., or is too long.",
+        "page0": "The tool is left out: another tool of the server has its name.",
+        "results0": "The results of the tool are not checked: their schema is invalid.",
+        "broken0": "the schema of its arguments",
+        "nan0": "its schema is not JSON",
+        "both0": "inputSchema: Field required",
+        "task0": "as a task",
+    }.items():
+        assert any(tool == f"it.{name}" and why in message for tool, message in told), name
+    for name, why in (("task0", "called as a task"), ("unschemed", "inputSchema: Field"), ("nan0", "not JSON")):
         with pytest.raises(NameAbsence, match=f"The tool 'it.{name}' is left out: .*{why}"):
             ensemble.access_invoker(name)
 
