@@ -5,8 +5,8 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.configuration import read_configuration
+from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.configuration import combine, read_parts
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.profiles import read_profile
 from ripieno.descriptors.providers import read_provider
@@ -183,6 +183,12 @@ readable = ["~/.cargo", "shared"]
 writable = ["cache"]
 network = false
 """
+
+
+def read_configuration(*given: Any, **keys: Any) -> tuple[ConfigurationDescriptor | None, tuple[Problem, ...]]:
+    """The configuration of one file."""
+    parts, problems = read_parts(*given, **keys)
+    return (None if problems else combine((parts,))), problems
 
 
 def files(**texts: str) -> Reader:

@@ -8,11 +8,11 @@ import pytest
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors import ConfigurationDescriptor, HistoryDescriptor
-from ripieno.descriptors.configuration import combine, read_configuration, read_parts
+from ripieno.descriptors.configuration import combine, read_parts
 from ripieno.descriptors.reader.problems import Source
 from ripieno.descriptors.sandbox import SandboxDescriptor, tighten
 from ripieno.exceptions import Problem
-from tests.descriptors.descriptor_examples import CONFIGURATION, READ_FILE, files
+from tests.descriptors.descriptor_examples import CONFIGURATION, READ_FILE, files, read_configuration
 
 
 def read(text: str, **keys: Any) -> tuple[ConfigurationDescriptor | None, tuple[Problem, ...]]:

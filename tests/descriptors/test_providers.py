@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.descriptors import ProfileDescriptor, ProviderDescriptor
-from ripieno.descriptors.configuration import combine, read_configuration
+from ripieno.descriptors.configuration import combine
 from ripieno.descriptors.model_rows import find_idle
 from ripieno.descriptors.profiles import read_profile
 from ripieno.descriptors.providers import CAPABILITIES, lay_over, read_provider
 from ripieno.descriptors.reader.problems import Source
 from ripieno.descriptors.timeouts import Caution
-from tests.descriptors.descriptor_examples import PROFILE, PROVIDER
+from tests.descriptors.descriptor_examples import PROFILE, PROVIDER, read_configuration
 
 
 def provider(text: str = PROVIDER) -> ProviderDescriptor:

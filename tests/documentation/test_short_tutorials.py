@@ -10,9 +10,9 @@ import pytest
 import ripieno.testing
 from ripieno.assembly.configuration import load_configuration
 from ripieno.descriptors import RetryPolicy
-from ripieno.descriptors.configuration import read_configuration
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.history import HISTORY
+from tests.descriptors.descriptor_examples import read_configuration
 from tests.documentation.code_blocks import DOCUMENTATION, blocks, texts
 from tests.support.command_line import PATIENCE, User
 

@@ -295,19 +295,6 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
     )
 
 
-def read_configuration(
-    mapping: Mapping[str, Any],
-    source: Source = NO_SOURCE,
-    *,
-    read: Reader | None = None,
-    folder: str | None = None,
-    layer: str = "",
-) -> tuple[ConfigurationDescriptor | None, tuple[Problem, ...]]:
-    """The descriptor of one file or mapping, or None, and its problems. Raises nothing."""
-    parts, problems = read_parts(mapping, source, read=read, folder=folder, layer=layer)
-    return (None if problems else combine((parts,))), problems
-
-
 def change_paths(parts: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
     """The parts of a configuration with a function applied to each path in them."""
     changed = dict(parts)

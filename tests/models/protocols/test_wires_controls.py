@@ -13,7 +13,6 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 
 from ripieno.canisters import Controls, UserCanister
 from ripieno.canisters.controls import Format
-from ripieno.descriptors.configuration import read_configuration
 from ripieno.descriptors.control_keys import make_controls
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
@@ -24,6 +23,7 @@ from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from tests.descriptors.descriptor_examples import read_configuration
 from tests.models.protocols import wire_strategies
 from tests.models.protocols.sdk_types import GENERATE_CONTENT, model_problems, problems
 from tests.support.json_strategies import objects

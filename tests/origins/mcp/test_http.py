@@ -113,7 +113,7 @@ async def test_calls_their_faults_and_tools_that_come_later(
         assert steps == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
         with pytest.raises(ExecutionFault, match=r"^it broke$"):
             await call(ensemble, "echo", fail=True)
-        with pytest.raises(OutcomeUnknownFault, match="answer of 'fail' from the server of 'it' was lost.*500"):
+        with pytest.raises(OutcomeUnknownFault, match=r"answer of 'fail' from the server of 'it' was lost.*500"):
             await call(ensemble, "fail")
         if kind == "http":
             with pytest.raises(NetworkFault, match="The answer of 'cut_json' from the server of 'it' was lost"):

@@ -16,12 +16,13 @@ from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.cli.serve import responses
 from ripieno.descriptors import GatewayDescriptor
-from ripieno.descriptors.configuration import combine, read_configuration, read_parts
+from ripieno.descriptors.configuration import combine, read_parts
 from ripieno.descriptors.gateway import GATEWAY
 from ripieno.exceptions import InputError
 from ripieno.servers.http import listeners
 from ripieno.servers.http.keys import Keys, digest_of, make_key
 from ripieno.servers.http.listeners import bind
+from tests.descriptors.descriptor_examples import read_configuration
 from tests.support.command_line import User
 from tests.support.users import Done
 

@@ -72,7 +72,8 @@ def read_toml(path: Path | str) -> Document:
     try:
         return _document(path, _read(os.open(path, _FLAGS)))
     except OSError as error:
-        raise _unreadable(path, error) from error
+        message, hint = f"it cannot be read: {_reason(error)}", _similar(path, error) or None
+        raise ConfigurationInvalidity([Problem(message=message, file=file_name(path), hint=hint)]) from error
 
 
 def read_beneath(folder: Path | str, relative: str) -> Document:
@@ -241,13 +242,6 @@ def _at(line: int | None, text: str, file: str | None, message: str, hint: str |
     lines = text.split("\n")
     source = excerpt(lines[line - 1].rstrip("\r")) if line is not None and line <= len(lines) else None
     return Problem(message=message, file=file, line=line, source=source, hint=hint)
-
-
-def _unreadable(path: Path, error: OSError) -> ConfigurationInvalidity:
-    hint = _similar(path, error) or None
-    return ConfigurationInvalidity(
-        [Problem(message=f"it cannot be read: {_reason(error)}", file=file_name(path), hint=hint)]
-    )
 
 
 def _reason(error: OSError) -> str:

@@ -18,46 +18,30 @@ _METADATA = frozenset(
         *("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fe80::a9fe:a9fe"),
     )
 )
+
+
+def _networks(*named: tuple[str, str]) -> tuple[tuple[_Network, str], ...]:
+    return tuple((ipaddress.ip_network(network), name) for name, networks in named for network in networks.split())
+
+
 #: Networks that ``local`` allows.
-_LOCAL: tuple[tuple[_Network, str], ...] = tuple(
-    (ipaddress.ip_network(network), name)
-    for network, name in (
-        ("127.0.0.0/8", "an address of this machine"),
-        ("::1/128", "an address of this machine"),
-        ("10.0.0.0/8", "a private address"),
-        ("172.16.0.0/12", "a private address"),
-        ("192.168.0.0/16", "a private address"),
-        ("fc00::/7", "a private address"),
-    )
+_LOCAL = _networks(
+    ("an address of this machine", "127.0.0.0/8 ::1/128"),
+    ("a private address", "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7"),
 )
-_NEVER: tuple[tuple[_Network, str], ...] = tuple(
-    (ipaddress.ip_network(network), name)
-    for network, name in (
-        ("0.0.0.0/8", "an address of this network"),
-        ("100.64.0.0/10", "an address behind a carrier"),
-        ("169.254.0.0/16", "a link-local address"),
-        ("192.0.0.0/24", "a reserved address"),
-        ("192.0.2.0/24", "an address for documentation"),
-        ("192.88.99.0/24", "a relay to IPv6"),
-        ("198.18.0.0/15", "an address for measurements"),
-        ("198.51.100.0/24", "an address for documentation"),
-        ("203.0.113.0/24", "an address for documentation"),
-        ("224.0.0.0/4", "a multicast address"),
-        ("240.0.0.0/4", "a reserved address"),
-        ("::/128", "no address"),
-        ("::ffff:0:0/96", "an IPv4 address in disguise"),
-        ("::ffff:0:0:0/96", "an IPv4 address in disguise"),
-        ("::/96", "an IPv4 address in disguise"),
-        ("64:ff9b::/96", "an IPv4 address in disguise"),
-        ("64:ff9b:1::/48", "an IPv4 address in disguise"),
-        ("2001::/23", "a tunnel or a reserved address"),
-        ("2001:db8::/32", "an address for documentation"),
-        ("2002::/16", "an IPv4 address in disguise"),
-        ("3fff::/20", "an address for documentation"),
-        ("fe80::/10", "a link-local address"),
-        ("fec0::/10", "a site-local address"),
-        ("ff00::/8", "a multicast address"),
-    )
+_NEVER = _networks(
+    ("no address", "::/128"),
+    ("an address of this network", "0.0.0.0/8"),
+    ("an address behind a carrier", "100.64.0.0/10"),
+    ("a link-local address", "169.254.0.0/16 fe80::/10"),
+    ("a site-local address", "fec0::/10"),
+    ("a reserved address", "192.0.0.0/24 240.0.0.0/4"),
+    ("an address for documentation", "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20"),
+    ("an address for measurements", "198.18.0.0/15"),
+    ("a multicast address", "224.0.0.0/4 ff00::/8"),
+    ("a relay to IPv6", "192.88.99.0/24"),
+    ("an IPv4 address in disguise", "::ffff:0:0/96 ::ffff:0:0:0/96 ::/96 64:ff9b::/96 64:ff9b:1::/48 2002::/16"),
+    ("a tunnel or a reserved address", "2001::/23"),
 )
 #: The allocated part of IPv6.
 _ALLOCATED = ipaddress.IPv6Network("2000::/3")

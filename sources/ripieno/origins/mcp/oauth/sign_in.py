@@ -102,7 +102,7 @@ class SignedOut:
 
 class _Visitor:
     def __init__(self, loopback: Loopback, show: Show) -> None:
-        self._loopback = loopback
+        self.loopback = loopback
         self._show = show
         self.refusal: SignInRefused | None = None
         #: Set while the person is waited for.
@@ -110,20 +110,16 @@ class _Visitor:
 
     @property
     def redirect_uri(self) -> str:
-        return self._loopback.redirect_uri
-
-    @property
-    def strangers(self) -> int:
-        return self._loopback.strangers
+        return self.loopback.redirect_uri
 
     async def visit(self, url: str) -> None:
-        self._loopback.expect(url)
+        self.loopback.expect(url)
         self.away = True
         await self._show(url)
 
     async def answer(self) -> dict[str, str]:
         try:
-            given = await self._loopback.answer()
+            given = await self.loopback.answer()
         except SignInRefused as refusal:
             self.refusal = refusal
             raise
@@ -248,7 +244,7 @@ def _port(before: SignIn | None) -> int:
 def _late(visitor: _Visitor | None, patience: float) -> str:
     if visitor is None or not visitor.away:
         return f"the server, or its authorization server, did not answer within {patience:g} s."
-    strangers = visitor.strangers
+    strangers = visitor.loopback.strangers
     known = f" Answers of other sign-ins: {strangers}." if strangers else ""
     again = "If the page does not know this client, run ripieno logout and sign in again."
     return f"no sign-in was completed within {patience:g} s.{known} {again}"
