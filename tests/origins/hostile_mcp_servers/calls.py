@@ -68,16 +68,8 @@ def _deep(levels: int) -> bytes:
     return b'{"a": ' * levels + b"1" + b"}" * levels
 
 
-@on(CALL)
-def structure_of_many_lists(exchange: Exchange) -> None:
-    lists = b"[]," * (5 * MIB)
-    exchange.line(_altered(exchange, b'"result": {', b'"result": {"structuredContent": {"a": [' + lists + b"1]}, "))
-
-
-@on(CALL)
-def structure_with_huge_number(exchange: Exchange) -> None:
-    number = b'"result": {"structuredContent": {"n": ' + b"9" * 10_000 + b"}, "
-    exchange.line(_altered(exchange, b'"result": {', number))
+def _structured(exchange: Exchange, structure: bytes) -> None:
+    exchange.line(_altered(exchange, b'"result": {', b'"result": {"structuredContent": ' + structure + b", "))
 
 
 fixed(
@@ -96,10 +88,7 @@ fixed(
         "is_error_no_boolean": {"content": TEXT, "isError": "perhaps"},
         "is_error": {"content": [{"type": "text", "text": "the cat \x1b[31mis here"}], "isError": True},
         "is_error_of_two_texts": {
-            "content": [
-                {"type": "text", "text": "first\r\n\x9b2J"},
-                {"type": "text", "text": "\u202esecond\U000e0041"},
-            ],
+            "content": [{"type": "text", "text": one} for one in ("first\r\n\x9b2J", "\u202esecond\U000e0041")],
             "isError": True,
         },
         "is_error_without_content": {"content": [], "isError": True},
@@ -125,35 +114,29 @@ fixed(
 
 behave(
     CALL,
-    mute_in_call=lambda exchange: exchange.hang(),
-    dies_in_call=lambda exchange: exchange.die(),
-    slow_and_in_time=lambda exchange: exchange.dribble(json.dumps(exchange.said("it")).encode(), 0.001),
-    slow_and_late=lambda exchange: exchange.dribble(json.dumps(exchange.said("it")).encode(), 0.05),
-    string_id=lambda exchange: _with_id(exchange, str(exchange.request["id"])),
-    a_result_of_64_mib=lambda exchange: exchange.say("x" * (64 * MIB)),
-    an_image_of_20_mib=lambda exchange: exchange.answer(
+    mute_in_call=lambda one: one.hang(),
+    dies_in_call=lambda one: one.die(),
+    slow_and_in_time=lambda one: one.dribble(json.dumps(one.said("it")).encode(), 0.001),
+    slow_and_late=lambda one: one.dribble(json.dumps(one.said("it")).encode(), 0.05),
+    string_id=lambda one: _with_id(one, str(one.request["id"])),
+    a_result_of_64_mib=lambda one: one.say("x" * (64 * MIB)),
+    an_image_of_20_mib=lambda one: one.answer(
         {"content": [{"type": "image", "data": "AAAA" * (20 * MIB // 3), "mimeType": "image/png"}]}
     ),
-    a_result_of_10_mib=lambda exchange: exchange.say("x" * (10 * MIB)),
-    many_small_contents=lambda exchange: exchange.answer({"content": TEXT * 100_000}),
-    more_contents_than_anybody_reads=lambda exchange: exchange.answer({"content": TEXT * 10_000}),
-    carriage_returns=lambda exchange: exchange.line(json.dumps(exchange.said("it")).encode() + b"\r"),
-    duplicate_keys=lambda exchange: exchange.line(
-        _altered(exchange, b'"result":', b'"result": {"content": "first"}, "result":')
-    ),
-    text_with_nul=lambda exchange: exchange.say("i\0t"),
-    text_with_half_surrogate=lambda exchange: exchange.line(_altered(exchange, b"MARK", b"\\ud800", "MARK")),
-    structure_deeply_nested=lambda exchange: exchange.line(
-        _altered(exchange, b'"result": {', b'"result": {"structuredContent": ' + _deep(10_000) + b", ")
-    ),
-    structure_nested_in_bounds=lambda exchange: exchange.line(
-        _altered(exchange, b'"result": {', b'"result": {"structuredContent": ' + _deep(150) + b", ")
-    ),
-    error_with_long_ansi_message=lambda exchange: exchange.fail(
-        -1, "\x1b[31mno\u202e" + "x" * MIB, data={"deep": [1] * 1000}
-    ),
-    error_of_our_own_kind=lambda exchange: exchange.fail(-32000, "no", data={"ripieno": "unsent"}),
-    version_refused_in_call=lambda exchange: exchange.fail(
+    a_result_of_10_mib=lambda one: one.say("x" * (10 * MIB)),
+    many_small_contents=lambda one: one.answer({"content": TEXT * 100_000}),
+    more_contents_than_anybody_reads=lambda one: one.answer({"content": TEXT * 10_000}),
+    carriage_returns=lambda one: one.line(json.dumps(one.said("it")).encode() + b"\r"),
+    duplicate_keys=lambda one: one.line(_altered(one, b'"result":', b'"result": {"content": "first"}, "result":')),
+    text_with_nul=lambda one: one.say("i\0t"),
+    text_with_half_surrogate=lambda one: one.line(_altered(one, b"MARK", b"\\ud800", "MARK")),
+    structure_deeply_nested=lambda one: _structured(one, _deep(10_000)),
+    structure_nested_in_bounds=lambda one: _structured(one, _deep(150)),
+    structure_of_many_lists=lambda one: _structured(one, b'{"a": [' + b"[]," * (5 * MIB) + b"1]}"),
+    structure_with_huge_number=lambda one: _structured(one, b'{"n": ' + b"9" * 10_000 + b"}"),
+    error_with_long_ansi_message=lambda one: one.fail(-1, "\x1b[31mno\u202e" + "x" * MIB, data={"deep": [1] * 1000}),
+    error_of_our_own_kind=lambda one: one.fail(-32000, "no", data={"ripieno": "unsent"}),
+    version_refused_in_call=lambda one: one.fail(
         -32022, "Unsupported protocol version", data={"supported": ["1999-01-01"], "requested": "x"}
     ),
 )
@@ -163,20 +146,16 @@ for _name, _data in _LINES.items():
     behave_and_answer(CALL, **{f"{_name}_first": functools.partial(Exchange.line, data=_data)})
 behave_and_answer(
     CALL,
-    no_id=lambda exchange: _without(exchange, "id"),
-    no_version=lambda exchange: _without(exchange, "jsonrpc"),
-    answers_and_fails=lambda exchange: exchange.send(
-        {**exchange.said("both"), "error": {"code": 1, "message": "both"}}
-    ),
-    error_without_id=lambda exchange: exchange.send(
+    no_id=lambda one: _without(one, "id"),
+    no_version=lambda one: _without(one, "jsonrpc"),
+    answers_and_fails=lambda one: one.send({**one.said("both"), "error": {"code": 1, "message": "both"}}),
+    error_without_id=lambda one: one.send(
         {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}}
     ),
-    batch=lambda exchange: exchange.send([exchange.said("in a batch")]),
-    a_line_of_64_mib=lambda exchange: exchange.line(
+    batch=lambda one: one.send([one.said("in a batch")]),
+    a_line_of_64_mib=lambda one: one.line(
         b'{"jsonrpc": "2.0", "id": 7, "result": {"a": "' + b"x" * (64 * MIB) + b'"}}'
     ),
-    byte_order_mark=lambda exchange: exchange.line(b"\xef\xbb\xbf" + json.dumps(exchange.said("it")).encode()),
-    error_without_message=lambda exchange: exchange.send(
-        {"jsonrpc": "2.0", "id": exchange.request["id"], "error": {"code": 1}}
-    ),
+    byte_order_mark=lambda one: one.line(b"\xef\xbb\xbf" + json.dumps(one.said("it")).encode()),
+    error_without_message=lambda one: one.send({"jsonrpc": "2.0", "id": one.request["id"], "error": {"code": 1}}),
 )

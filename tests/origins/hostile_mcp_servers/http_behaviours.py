@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import cast
 
 from tests.origins.hostile_mcp_servers.calls import CALL, MIB
-from tests.origins.hostile_mcp_servers.exchanges import LEGACY, SERVER, Exchange, on
-from tests.origins.hostile_mcp_servers.handshakes import FIRST, INITIALIZE
+from tests.origins.hostile_mcp_servers.exchanges import Exchange, on
+from tests.origins.hostile_mcp_servers.handshakes import FIRST, GOOD, INITIALIZE
 from tests.origins.hostile_mcp_servers.http_server import Post
 
 JSON = "Content-Type: application/json\r\n"
@@ -137,8 +137,7 @@ posted(CALL, name="events_resumed_without_end")(_resumed)
 
 
 def _initialized(post: Post, session: str) -> None:
-    result = post.result({"protocolVersion": LEGACY, "capabilities": {"tools": {}}, "serverInfo": SERVER})
-    post.json(json.dumps(result).encode(), f"Mcp-Session-Id: {session}\r\n")
+    post.json(json.dumps(post.result(GOOD)).encode(), f"Mcp-Session-Id: {session}\r\n")
 
 
 for _name, _session in {"controls": "\x01\x7f", "spaces": " a b ", "latin1": "\xe9\xff", "1_mib": "x" * MIB}.items():

@@ -100,13 +100,8 @@ def _lying(exchange: Exchange) -> None:
     exchange.answer({"tools": [tool("echo"), tool("it", outputSchema=_LYING)]})
 
 
-fixed(
-    CALL,
-    {
-        "structure_breaks_its_schema": {"content": TEXT, "structuredContent": {"n": "one"}},
-        "structure_is_missing": {"content": TEXT},
-    },
-)
+fixed(CALL, {"structure_breaks_its_schema": {"content": TEXT, "structuredContent": {"n": "one"}}})
+fixed(CALL, {"structure_is_missing": {"content": TEXT}})
 fixed(
     LIST,
     {
@@ -122,32 +117,26 @@ fixed(
 
 behave(
     LIST,
-    mute_at_list=lambda exchange: exchange.hang(),
-    dies_at_list=lambda exchange: exchange.die(),
-    refuses_to_list=lambda exchange: exchange.fail(-32603, "Out of \x1b[31morder\u202e"),
-    the_same_cursor_for_ever=lambda exchange: exchange.tools(nextCursor="again"),
-    another_cursor_for_ever=lambda exchange: exchange.answer(
-        {"tools": [], "nextCursor": exchange.parameters.get("cursor", "") + "x" * 10_000}
+    mute_at_list=lambda one: one.hang(),
+    dies_at_list=lambda one: one.die(),
+    refuses_to_list=lambda one: one.fail(-32603, "Out of \x1b[31morder\u202e"),
+    the_same_cursor_for_ever=lambda one: one.tools(nextCursor="again"),
+    another_cursor_for_ever=lambda one: one.answer(
+        {"tools": [], "nextCursor": one.parameters.get("cursor", "") + "x" * 10_000}
     ),
-    a_cursor_that_is_a_number=lambda exchange: exchange.tools(nextCursor=3),
-    a_hundred_thousand_tools=lambda exchange: exchange.tools(*(tool(f"tool_{number}") for number in range(100_000))),
-    a_hundred_thousand_illegal_tools=lambda exchange: exchange.tools(
-        *(tool(f"tool {number}") for number in range(100_000))
-    ),
-    ten_thousand_tools=lambda exchange: exchange.tools(*(tool(f"tool_{number}") for number in range(10_000))),
-    ten_thousand_illegal_tools=lambda exchange: exchange.tools(*(tool(f"tool {number}") for number in range(10_000))),
-    ten_thousand_broken_tools=lambda exchange: exchange.tools(
-        *({"name": f"tool_{number}"} for number in range(10_000))
-    ),
-    a_listing_of_64_mib=lambda exchange: exchange.tools(tool("large", description="x" * (64 * MIB))),
-    the_same_tool_a_thousand_times=lambda exchange: exchange.tools(*(tool("it") for _ in range(1000))),
-    tools_that_are_none=lambda exchange: exchange.tools(
-        None, 3, "tool", [], {}, [tool("deep")], {"inputSchema": SCHEMA}
-    ),
-    patterns_that_take_for_ever=lambda exchange: exchange.answer(
+    a_cursor_that_is_a_number=lambda one: one.tools(nextCursor=3),
+    a_hundred_thousand_tools=lambda one: one.tools(*(tool(f"tool_{number}") for number in range(100_000))),
+    a_hundred_thousand_illegal_tools=lambda one: one.tools(*(tool(f"tool {number}") for number in range(100_000))),
+    ten_thousand_tools=lambda one: one.tools(*(tool(f"tool_{number}") for number in range(10_000))),
+    ten_thousand_illegal_tools=lambda one: one.tools(*(tool(f"tool {number}") for number in range(10_000))),
+    ten_thousand_broken_tools=lambda one: one.tools(*({"name": f"tool_{number}"} for number in range(10_000))),
+    a_listing_of_64_mib=lambda one: one.tools(tool("large", description="x" * (64 * MIB))),
+    the_same_tool_a_thousand_times=lambda one: one.tools(*(tool("it") for _ in range(1000))),
+    tools_that_are_none=lambda one: one.tools(None, 3, "tool", [], {}, [tool("deep")], {"inputSchema": SCHEMA}),
+    patterns_that_take_for_ever=lambda one: one.answer(
         {"tools": [tool("echo"), tool("it", inputSchema=REDOS, outputSchema=REDOS)]}
     ),
-    descriptions_that_are_none=lambda exchange: exchange.tools(
+    descriptions_that_are_none=lambda one: one.tools(
         tool("number", description=3),
         tool("long", description="x" * MIB),
         tool("annotated", annotations={"readOnlyHint": "yes", "title": 3}),
@@ -155,9 +144,4 @@ behave(
         tool("metadata", _meta=3),
     ),
 )
-behave(
-    CALL,
-    patterns_that_take_for_ever=lambda exchange: exchange.answer(
-        {"content": [], "structuredContent": {"a": "a" * 40 + "!"}}
-    ),
-)
+fixed(CALL, {"patterns_that_take_for_ever": {"content": [], "structuredContent": {"a": "a" * 40 + "!"}}})
