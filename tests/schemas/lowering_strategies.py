@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema
 
 from ripieno.schemas import Schema
+from ripieno.schemas.graph import escaped
 from ripieno.schemas.lowering import Loss
 
 _WORDS = ("a", "b", "ab", "", "béé", "abab", "1", "{}", "[1]", "null")
@@ -37,9 +38,8 @@ def instance(schema: Any, root: Mapping[str, Any], chance: random.Random, depth:
         return _array(schema, root, chance, depth)
     if kind in ("integer", "number"):
         limits = [schema[key] for key in ("minimum", "maximum") if key in schema]
-        limits += [
-            schema[key] + step for key, step in (("exclusiveMinimum", 1), ("exclusiveMaximum", -1)) if key in schema
-        ]
+        steps = {"exclusiveMinimum": 1, "exclusiveMaximum": -1}
+        limits += [schema[key] + step for key, step in steps.items() if key in schema]
         values = [*limits, *_NUMBERS, schema.get("multipleOf", 1)]
         return chance.choice([one for one in values if kind == "number" or one == one // 1])
     return {"null": None, "boolean": chance.random() < 0.5}.get(kind, chance.choice(_WORDS))
@@ -99,7 +99,7 @@ def is_explained(error: jsonschema.ValidationError, schema: Any, losses: Iterabl
             pointer = here["$ref"][1:]
         if (pointer, str(token)) in reported or (pointer, "") in reported:
             return True
-        pointer += "/" + str(token).replace("~", "~0").replace("/", "~1")
+        pointer += f"/{escaped(token)}"
     if error.validator is None and not reported.isdisjoint({(pointer, "then"), (pointer, "else")}):
         return True  # What is false there has no path of its own.
     return (pointer, "") in reported or any(is_explained(one, schema, losses) for one in error.context or ())
@@ -113,9 +113,7 @@ def keywords(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield pointer, keyword
             below = f"{pointer}/{keyword}"
             if keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"):
-                waiting += [
-                    (f"{below}/{name.replace('~', '~0').replace('/', '~1')}", part) for name, part in value.items()
-                ]
+                waiting += [(f"{below}/{escaped(name)}", part) for name, part in value.items()]
             elif keyword in ("anyOf", "oneOf", "allOf", "prefixItems") or (
                 keyword == "items" and isinstance(value, list)
             ):

@@ -139,18 +139,11 @@ LISTINGS = (
     *fail("unknown_tool", "no tool", "tools_are_empty", after="unknown_tool"),
     *refuse("nextCursor", "a_cursor_that_is_a_number"),
     *refuse(UNUSABLE, "a_hundred_thousand_tools", "a_hundred_thousand_illegal_tools", over=(STDIO,), flood=True),
-    *refuse(
-        "without a response", "a_hundred_thousand_tools", "a_hundred_thousand_illegal_tools", over=(HTTP,), flood=True
-    ),
+    *refuse("without", "a_hundred_thousand_tools", "a_hundred_thousand_illegal_tools", over=(HTTP,), flood=True),
     *refuse(UNUSABLE, "a_listing_of_64_mib", over=(STDIO,), flood=True),
     *refuse("exceeded the 16777216", "a_listing_of_64_mib", over=(HTTP,), flood=True),
     *give("^it$", "ten_thousand_tools", "ten_thousand_illegal_tools", alert="more than 512 tools", flood=True),
-    *give(
-        "^it$",
-        "ten_thousand_broken_tools",
-        alert="Further problems with the tools of the server are not reported",
-        flood=True,
-    ),
+    *give("^it$", "ten_thousand_broken_tools", alert="Further problems with the tools of the server", flood=True),
     *give("^it$", "the_same_tool_a_thousand_times", alert="another tool of the server has its name"),
     *give("^it$", "names_that_are_none", alert="its name has other characters than letters"),
     *give("^it$", "tools_that_are_none", "schemas_that_are_none", alert="does not allow its definition"),
