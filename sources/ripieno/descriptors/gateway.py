@@ -151,12 +151,7 @@ _OFFER = Key.rows(
     ("absent", Text(choices=get_args(Absence)), "Whether calls that need an approval are denied, or wait.", "defer"),
     ("show_calls", Flag(), "Whether answers contain the calls that ran here, and their results.", False),
     ("max_turns", COUNT, "Turns of the model in one request whose calls run here. If absent, [limits] decides.", 8),
-    (
-        "events",
-        Text(choices=get_args(EventNames)),
-        "Event names of streams: official ones, or also older ones.",
-        "seed",
-    ),
+    ("events", Text(choices=get_args(EventNames)), "Event names of streams: official, or also older ones.", "seed"),
     ("metrics", Flag(), "Whether /metrics returns counters, if the extra otel is installed.", False),
 )
 _ACCESS = (

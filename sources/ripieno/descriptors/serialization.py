@@ -12,11 +12,7 @@ from ripieno.jsonvalues import is_table
 
 VERSION = 1
 Serializable: TypeAlias = EnsembleDescriptor | ProviderDescriptor | ProfileDescriptor
-_KINDS: Mapping[type[Serializable], str] = {
-    EnsembleDescriptor: "ensemble",
-    ProviderDescriptor: "provider",
-    ProfileDescriptor: "profile",
-}
+_KINDS = {EnsembleDescriptor: "ensemble", ProviderDescriptor: "provider", ProfileDescriptor: "profile"}
 _READERS: Mapping[str, Any] = {"ensemble": read_ensemble, "provider": read_provider, "profile": read_profile}
 
 

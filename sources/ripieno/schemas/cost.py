@@ -223,9 +223,8 @@ class _Scales:
         for keyword, _, below in node.edges:
             size += 1 if below in inside and keyword not in IN_PLACE else self._sizes[below]
         if size > MAX_EXPANSION:
-            raise SchemaInvalidity(
-                f"The schema unfolds into more than {MAX_EXPANSION} subschemas.", pointer=node.pointer
-            )
+            message = f"The schema unfolds into more than {MAX_EXPANSION} subschemas."
+            raise SchemaInvalidity(message, pointer=node.pointer)
         self._sizes[node] = size
 
 

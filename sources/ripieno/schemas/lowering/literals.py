@@ -24,9 +24,8 @@ def lower_literals(
     lowered = [one for one in literals if fits_type(one, lowerer.dialect.literals)]
     forms: list[Mapping[str, Any]] = []
     if lowered:
-        forms.append(
-            {"type": _types(lowered, types), **_listed(lowerer, together, lowered, alone=len(lowered) == len(literals))}
-        )
+        listed = _listed(lowerer, together, lowered, alone=len(lowered) == len(literals))
+        forms.append({"type": _types(lowered, types), **listed})
     if None in literals and None not in lowered:
         forms.append({"type": "null"})
     truths = [] if "boolean" in lowerer.dialect.literals else [one for one in literals if isinstance(one, bool)]

@@ -273,11 +273,7 @@ class Walk:
         if accepts_null(lowered):
             return lowered
         kind = lowered.get("type")
-        if (
-            kind is not None
-            and "const" not in lowered
-            and not (_STRUCTURED & {kind} if isinstance(kind, str) else False)
-        ):
+        if kind is not None and "const" not in lowered and (not isinstance(kind, str) or kind not in _STRUCTURED):
             out = {**lowered, "type": [*([kind] if isinstance(kind, str) else kind), "null"]}
             if "enum" in lowered:
                 out["enum"] = [*lowered["enum"], None]
@@ -295,11 +291,8 @@ def _used(root: Mapping[str, Any], definitions: Mapping[str, Mapping[str, Any]])
     for one in waiting:
         if is_table(one):
             reference = one.get("$ref")
-            if (
-                isinstance(reference, str)
-                and (name := reference.rpartition("/")[2]) not in found
-                and name in definitions
-            ):
+            name = reference.rpartition("/")[2] if isinstance(reference, str) else ""
+            if name in definitions and name not in found:
                 found.add(name)
                 waiting.append(definitions[name])
             waiting.extend(one.values())

@@ -108,9 +108,8 @@ def _lower_closed(
     for name, nodes in declared.items():
         lowered = lowerer.lower(nodes)
         if lowered is not None:
-            properties[name] = (
-                lowered if name in required or not lowerer.dialect.nullable else lowerer.optional(lowered)
-            )
+            optional = name not in required and lowerer.dialect.nullable
+            properties[name] = lowerer.optional(lowered) if optional else lowered
     out["properties"] = properties
     wanted = [name for name in properties if name in required or lowerer.dialect.nullable]
     if wanted or lowerer.dialect.nullable or "required" in together:

@@ -128,9 +128,8 @@ class PersonalTokens(OAuthClientProvider):
                 tokens = OAuthToken.model_validate(record.tokens)
                 client = OAuthClientInformationFull.model_validate(record.client)
                 metadata = None if record.metadata is None else OAuthMetadata.model_validate(record.metadata)
-                protected = record.protected
-                if protected is not None:
-                    context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(protected)
+                if record.protected is not None:
+                    context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(record.protected)
                 if self._credentials.client_secret is not None:
                     client = client.model_copy(update={"client_secret": self._secret})
                 self._conceal(*record.secrets)
