@@ -12,16 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.descriptors.configuration import combine
-from ripieno.descriptors.loading import (
-    Layer,
-    load_ensembles,
-    load_profiles,
-    load_providers,
-    locate,
-    parse_toml,
-    read_toml,
-)
-from ripieno.descriptors.loading.documents import read_beneath
+from ripieno.descriptors.loading import Layer, load_ensembles, load_profiles, load_providers, locate
+from ripieno.descriptors.loading.documents import parse_toml, read_beneath, read_toml
 from ripieno.descriptors.loading.layers import read_configuration_part
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
 from tests.descriptors.descriptor_examples import ENSEMBLES, PROFILE, PROVIDER, READ_FILE

@@ -282,9 +282,7 @@ def test_what_cannot_be_meant_stays_as_it_is(schema: Any, value: Any) -> None:
     assert of(schema, ("p",)).coerce(sent) is sent
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 60 + "1" * 100_000 + "]" * 60, "x" * 1_000_000, "1" * 1_000_000, "{" * 1_000_000]
-)
+@pytest.mark.parametrize("text", ["[" * 60 + "1" * 10**5 + "]" * 60, *(letter * 10**6 for letter in "x1{")])
 def test_long_texts_cost_little(text: str) -> None:
     objects = ({"type": "object", "required": [str(n)]} for n in range(50))
     schema = of({"anyOf": [{"type": "integer"}, *objects]}, ("p",))

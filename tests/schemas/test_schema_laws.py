@@ -52,9 +52,8 @@ def test_law_validity_is_what_the_oracle_says(
         assert len(set(problems)) == len(problems) <= 10
         for problem in problems:
             assert problem.code in CODES
-            assert problem.message.startswith(
-                f"`{problem.parameter}` " if problem.parameter else "The arguments object "
-            )
+            label = f"`{problem.parameter}`" if problem.parameter else "The arguments object"
+            assert problem.message.startswith(f"{label} ")
 
 
 @given(schemas(), arguments)
