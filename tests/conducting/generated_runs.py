@@ -22,10 +22,6 @@ class Mute(Exception):
     __repr__ = __str__
 
 
-async def _value(context: Context) -> object:
-    return "done"
-
-
 async def _slowly(context: Context) -> object:
     for step in range(3):
         context.progress(step, 3)
@@ -96,7 +92,7 @@ def _returning(value: object) -> Callable[[Context], Coroutine[Any, Any, object]
 
 
 DEEDS: dict[str, Callable[[Context], Coroutine[Any, Any, object]]] = {
-    "value": _value,
+    "value": _returning("done"),
     "slowly": _slowly,
     "hang": _hang,
     "stubborn": _stubborn,

@@ -65,29 +65,6 @@ async def test_putting_never_waits_and_only_progress_is_dropped() -> None:
     assert await drain(channel) == deltas(BOUND + 10)
 
 
-async def test_released_the_producer_waits_no_more_and_nothing_is_lost() -> None:
-    channel = opened(BOUND)
-    producer = asyncio.create_task(channel.room())
-    await settle_down()
-    channel.release()
-    await producer
-    channel.put(TextDelta("more"))
-    await channel.room()
-    channel.close()
-    assert len(await drain(channel)) == BOUND + 1
-
-
-async def test_muted_it_forgets_and_lets_the_producer_go() -> None:
-    channel = opened(BOUND)
-    producer = asyncio.create_task(channel.room())
-    await settle_down()
-    channel.mute()
-    await producer
-    channel.put(TextDelta("more"))
-    channel.close()
-    assert await drain(channel) == []
-
-
 async def test_a_cancelled_consumer_leaves_the_channel_usable() -> None:
     channel = opened()
     consumer = asyncio.create_task(channel.get())
@@ -97,18 +74,3 @@ async def test_a_cancelled_consumer_leaves_the_channel_usable() -> None:
     assert consumer.cancelled()
     channel.put(TextDelta("a"))
     assert await channel.get() == TextDelta("a")
-
-
-async def test_one_producer_and_one_consumer_lose_nothing() -> None:
-    channel = opened()
-
-    async def produce() -> None:
-        for event in deltas(BOUND * 20):
-            channel.put(event)
-            if channel.full:
-                await channel.room()
-        channel.close()
-
-    producer = asyncio.create_task(produce())
-    assert await drain(channel) == deltas(BOUND * 20)
-    await producer

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from ripieno.canisters import UserCanister
-from ripieno.canisters.events import (
-    InvocationSealed,
-    TextDelta,
-    TurnBegan,
-    TurnEnded,
-)
+from ripieno.canisters.events import InvocationSealed, TextDelta, TurnBegan, TurnEnded
 from ripieno.conducting import Run, conduct
 from ripieno.ensembles import owner
 from ripieno.execution import Execution
@@ -101,27 +96,14 @@ async def test_a_time_limit_around_the_block_is_not_swallowed(monkeypatch: pytes
     await settle_down()
 
 
-async def test_leaving_at_once_leaves_nothing() -> None:
+async def test_leaving_before_it_begins_asks_nothing() -> None:
     model = scripted(says())
-    async with conduct(model, "Go.") as run:
+    entered, cancelled, dropped = runs = [conduct(model, "Go.") for _ in range(3)]
+    async with entered:
         pass
-    assert (await run).finish == "cancelled"
-    assert model.asked == []
-
-
-async def test_a_run_that_was_cancelled_before_it_began_asks_nothing() -> None:
-    model = scripted(says())
-    run = conduct(model, "Go.")
-    run.cancel()
-    assert (await run).finish == "cancelled"
-    assert model.asked == []
-
-
-async def test_an_iterator_that_is_dropped_unused_asks_nothing() -> None:
-    model = scripted(says())
-    run = conduct(model, "Go.")
-    aiter(run)
-    assert (await run).finish == "cancelled"
+    cancelled.cancel()
+    aiter(dropped)
+    assert [(await run).finish for run in runs] == ["cancelled"] * 3
     assert model.asked == []
 
 

@@ -4,15 +4,9 @@ import collections
 import itertools
 from collections.abc import Callable, Collection, Sequence
 
-from ripieno.canisters import (
-    Canister,
-    DocumentCanister,
-    InvocationCanister,
-    ResultCanister,
-    SupervisorCanister,
-    UserCanister,
-)
+from ripieno.canisters import Canister, InvocationCanister, ResultCanister, UserCanister
 from ripieno.conducting.history import is_marker
+from ripieno.conducting.history.cutting import always_stays
 from ripieno.conducting.history.shown import is_of_assistant
 
 
@@ -60,7 +54,7 @@ def cuts(
     def fixed(exchange: int) -> int:
         if not exchange:
             return 0
-        always = [one for one in range(begins[exchange]) if _stays(canisters[one])]
+        always = [one for one in range(begins[exchange]) if always_stays(canisters[one])]
         return sum(map(staying, [*always, *words[exchange]])) + marker
 
     def cost(exchange: int, end: int) -> int:
@@ -80,10 +74,6 @@ def cuts(
             first = chosen
             made.append(begins[first])
     return made
-
-
-def _stays(canister: Canister) -> bool:
-    return isinstance(canister, SupervisorCanister | DocumentCanister)
 
 
 def _words(canisters: Sequence[Canister], begins: Sequence[int]) -> list[tuple[int, ...]]:

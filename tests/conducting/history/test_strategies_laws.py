@@ -21,6 +21,7 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.conducting.history import HistoryStrategy, Shown, chain, drop_oldest, is_marker, sliding_window, summarize
+from ripieno.conducting.history.cutting import always_stays
 from ripieno.jsonvalues import freeze
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.counts import ATTACK
@@ -100,14 +101,10 @@ def flat(parts: Sequence[Sequence[Canister]]) -> list[Canister]:
     return [one for part in parts for one in part]
 
 
-def stays(canister: Canister) -> bool:
-    return isinstance(canister, SupervisorCanister | DocumentCanister)
-
-
 def budget_of(kind: str, tokens: int, keep: float) -> tuple[Callable[[Sequence[Canister]], int], int]:
     """The measure and the budget of a strategy: an independent implementation."""
     if kind == "window of tokens":
-        return (lambda shown: sizes([one for one in shown if not stays(one)])), tokens
+        return (lambda shown: sizes([one for one in shown if not always_stays(one)])), tokens
     if kind == "window of exchanges":
         return answers, max(1, tokens // 50)
     return sizes, tokens + 80 * (kind == "summarize")
@@ -180,8 +177,8 @@ def test_a_suffix_is_kept_with_what_always_stays(kind: str, parts: list[list[Can
     # What no cut may part is whole: after a cut an answer begins, or somebody speaks.
     assert not isinstance(canisters[len(dropped)], ResultCanister)
     assert not isinstance(dropped[-1], UserCanister)
-    assert [one for one in head if stays(one)] == [one for one in dropped if stays(one)]
-    others = [one for one in head if not stays(one)]
+    assert [one for one in head if always_stays(one)] == [one for one in dropped if always_stays(one)]
+    others = [one for one in head if not always_stays(one)]
     assert [one for one in others if not isinstance(one, UserCanister)] == []
     # The last of them says that something is missing; before it stands what the rest still answers.
     assert "left out here" in str(others[-1])

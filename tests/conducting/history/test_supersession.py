@@ -18,18 +18,16 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.faults import Fault
 from ripieno.conducting.history import HistoryView, Superseding, Supersession, chain, drop_oldest, supersede
-from ripieno.descriptors import Policy
-from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
 from ripieno.models.protocol import RESERVED
 from ripieno.models.tokens import EstimatingTokenizer
-from ripieno.schemas import Schema
 from tests.conducting.history.reference_cuts import asks
-from tests.support.scripted_models import says, scripted
+from tests.support.scripted_models import ensemble, says, scripted, tool
 
 FILES = Supersession.of({"read": ["read:{path}"], "write": ["read:{path}"], "list": ["list"]})
+PATH = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 LARGE = "line of a file\n" * 100
 ESTIMATE = EstimatingTokenizer()
 
@@ -107,17 +105,8 @@ def test_a_key_that_names_no_tool_is_refused(text: str) -> None:
 
 
 def test_keys_of_an_ensemble_are_about_its_own_tools() -> None:
-    path = Schema.of({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]})
-    policy = Policy(supersedes=("read:{path}",))
-    ensembles = [
-        Ensemble.of(
-            name,
-            [Definition(name=one, schema=path, hosted="caller", policy=policy) for one in ("read", "write")],
-            prefix=name,
-        )
-        for name in ("here", "there")
-    ]
-    offer = Offer.of(ensembles)
+    tools = [tool(name, schema=PATH, supersedes=("read:{path}",)) for name in ("read", "write")]
+    offer = Offer.of([ensemble(*tools, name=name, prefix=name) for name in ("here", "there")])
     (read, write), other = offer.names[:2], offer.names[3]
     supersession = Supersession.of_offer(offer)
     first = [*BEGIN, *call(1, read, LARGE, path="a")]
@@ -165,23 +154,9 @@ def test_each_break_saves_more_than_it_costs(canisters: list[Canister], weight: 
 
 @given(canisters=sessions(), later=st.integers(0, 25))
 async def test_a_view_that_starts_late_shows_the_same(canisters: list[Canister], later: int) -> None:
-    schema = Schema.of({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]})
-    declared = {"read": ("read:{path}",), "write": ("read:{path}",), "look": ()}
-    whole, without = (
-        Offer.of(
-            [
-                Ensemble.of(
-                    "mine",
-                    [
-                        Definition(name=name, schema=schema, hosted="caller", policy=Policy(supersedes=keys))
-                        for name, keys in declared.items()
-                        if name in names
-                    ],
-                )
-            ]
-        )
-        for names in (("read", "write", "look"), ("look", "read"))
-    )
+    read, write = (tool(name, schema=PATH, supersedes=("read:{path}",)) for name in ("read", "write"))
+    look = tool("look", schema=PATH)
+    whole, without = (Offer.of([ensemble(*tools)]) for tools in ((read, write, look), (read, look)))
     memory: dict[object, Any] = {}
     model = scripted(says())
     view = HistoryView(None, model=model, controls=Controls(), memory=memory, alert=lambda _: None)

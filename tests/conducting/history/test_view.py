@@ -1,5 +1,6 @@
 """Runs whose model is shown a part of the conversation: its requests, the alerts, and the tokens."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +20,9 @@ from ripieno.canisters.controls import Limits
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Alert
 from ripieno.conducting import conduct
-from ripieno.conducting.history import History, Shown, drop_oldest, is_marker, sliding_window
+from ripieno.conducting.history import History, HistoryView, Shown, drop_oldest, is_marker, sliding_window
 from ripieno.descriptors import HistoryDescriptor
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ProviderUnreachable
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
@@ -51,8 +53,6 @@ def works(turns: int, **arguments: Any) -> Scripted:
 
 def capable(model: Scripted, **capabilities: Any) -> Scripted:
     """The same model with these capabilities."""
-    import dataclasses
-
     provider = dataclasses.replace(model.provider, capabilities=lambda _: capabilities)
     return dataclasses.replace(model, provider=provider)
 
@@ -237,9 +237,6 @@ async def test_how_full_the_context_is_is_told_of_what_is_shown() -> None:
 async def test_no_identifier_is_given_again_when_its_call_is_not_shown() -> None:
     model = works(60)
     memory: dict[object, Any] = {}
-    from ripieno.conducting.history import HistoryView
-    from ripieno.ensembles.offers import Offer
-
     conversation = await conduct(model, "Go.", ensembles=[READER], limits=FAR)
     showing = HistoryView(drop_oldest(1000), model=model, controls=Controls(), memory=memory, alert=lambda _: None)
     shown = await showing.show(conversation.canisters, offer=Offer(()))

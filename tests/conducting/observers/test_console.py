@@ -116,14 +116,11 @@ def test_streams_are_kept_apart() -> None:
 
 def test_notes_may_go_elsewhere_or_nowhere() -> None:
     text, notes = io.StringIO(), io.StringIO()
-    renderer = Renderer(text, notes)
-    for event in (ReasoningDelta("Hm."), TextDelta("a"), result("x"), TextDelta("b"), TurnEnded(finish="stop")):
-        renderer.show(event)
-    assert (text.getvalue(), notes.getvalue()) == ("a\nb\n", "Hm.\n< io.read_file (12 ms) x\n")
     quiet = io.StringIO()
-    renderer = Renderer(quiet, quiet=True)
-    for event in (ReasoningDelta("Hm."), TextDelta("a"), result("x"), TextDelta("b"), TurnEnded(finish="stop")):
-        renderer.show(event)
+    for renderer in (Renderer(text, notes), Renderer(quiet, quiet=True)):
+        for event in (ReasoningDelta("Hm."), TextDelta("a"), result("x"), TextDelta("b"), TurnEnded(finish="stop")):
+            renderer.show(event)
+    assert (text.getvalue(), notes.getvalue()) == ("a\nb\n", "Hm.\n< io.read_file (12 ms) x\n")
     assert quiet.getvalue() == "a\nb\n"
 
 

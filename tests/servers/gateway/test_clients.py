@@ -3,18 +3,20 @@
 import dataclasses
 import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ripieno.canisters import (
-    AssistantCanister,
-    OpaqueContent,
-    ResultCanister,
-    TextualContent,
-)
+import openai
+import pytest
+
+from ripieno.canisters import AssistantCanister, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
 from ripieno.canisters.contents import text_of
+from ripieno.canisters.events import Event
+from ripieno.jsonvalues import freeze
+from ripieno.models.protocol import Asked
 from ripieno.testing import call, turn
-from tests.support.gateways import Front, Kind, before, kinds, says, thought, ways
+from tests.support.gateways import KINDS, Front, Kind, before, kinds, says, thought, ways
+from tests.support.openresponses_checker import check_body, check_stream
 
 NAME = "any-name"
 SCHEMA: dict[str, Any] = {
@@ -218,3 +220,132 @@ async def test_reasoning(kind: Kind, tmp_path: pathlib.Path) -> None:
             before_it = [one for one in backend.asked[-1].canisters if isinstance(one, AssistantCanister)]
             returned = [one for canister in before_it for one in canister.content if isinstance(one, OpaqueContent)]
             assert bool(returned) is (client.name == kind.name != "openai-chat")
+
+
+# The choice among a client's own tools, held against any backend.
+
+NAMES = ("read", "write", "erase")
+FUNCTIONS: list[Any] = [{"type": "function", "name": name, "parameters": SCHEMA} for name in NAMES]
+
+
+def calls_all(kind: Kind, text: str = "All of it.") -> Any:
+    """A backend that calls every tool, and listens to nobody."""
+
+    def speaker(_: Asked) -> Iterable[Event]:
+        calls = [
+            InvocationCanister(identifier=f"call_{number}", name=name, arguments=freeze({"path": name}))
+            for number, name in enumerate(NAMES)
+        ]
+        return says(kind, [AssistantCanister.of(text) if text else AssistantCanister(), *calls])
+
+    return speaker
+
+
+def allowing(*names: str) -> dict[str, Any]:
+    return {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": name} for name in names]}
+
+
+#: Calls that come as such, and calls that are found in the text.
+two_kinds = pytest.mark.parametrize("kind", [KINDS["openai-chat"], KINDS["prompted"]], ids=lambda kind: kind.name)
+
+
+# Whatever the backend does, a client gets nothing that it has forbidden.
+
+
+@two_kinds
+async def test_what_is_forbidden_never_comes(kind: Kind, tmp_path: pathlib.Path) -> None:
+    async with before(tmp_path, kind, calls_all(kind)) as (front, _), front.openai() as client:
+        for stream in (False, True):
+            for asked, called in (
+                ({"tool_choice": allowing("write", "read")}, ["read", "write"]),
+                ({"tool_choice": "none"}, []),
+                ({"parallel_tool_calls": False}, ["read"]),
+            ):
+                response = await _responses(client, stream, tools=FUNCTIONS, **asked)
+                assert [one.name for one in response.output if one.type == "function_call"] == called, asked
+                assert response.output_text.startswith("All of it.")
+
+
+async def test_where_nothing_is_left_there_is_an_error(tmp_path: pathlib.Path) -> None:
+    kind = KINDS["openai-chat"]
+    async with before(tmp_path, kind, calls_all(kind, "")) as (front, _), front.openai() as client:
+        with pytest.raises(openai.APIError, match="does not allow"):
+            await _responses(client, False, tools=FUNCTIONS, tool_choice="none")
+        with pytest.raises(openai.APIError, match="does not allow"):
+            await _responses(client, True, tools=FUNCTIONS, tool_choice="none")
+
+
+async def test_a_filtered_stream_has_no_gaps(tmp_path: pathlib.Path) -> None:
+    """Indices and numbers go on where calls are left out."""
+    kind = KINDS["openai-chat"]
+    body = {"model": "m", "input": "Go.", "tools": FUNCTIONS, "tool_choice": allowing("erase"), "stream": True}
+    async with before(tmp_path, kind, calls_all(kind)) as (front, _), front.plain() as client:
+        data = (await client.post("/v1/responses", json=body)).content
+    checker = check_stream([data])
+    assert [item.get("name") for item in checker.response["output"]] == [None, "erase"]
+    assert json.loads(checker.response["output"][1]["arguments"]) == {"path": "erase"}
+
+
+async def _responses(client: openai.AsyncOpenAI, stream: bool, **ask: Any) -> Any:
+    if not stream:
+        return await client.responses.create(model="m", input="Go.", **ask)
+    async with client.responses.stream(model="m", input="Go.", **ask) as events:
+        return await events.get_final_response()
+
+
+# Tools that run in the gateway.
+
+SHELL: Any = {"type": "function", "name": "shell", "parameters": {"type": "object"}}
+#: Files are read here, and a command is the client's; then both are told.
+SCORE = [
+    turn("I look.", calls=[call("read_file", "a", path="a.txt"), call("shell", "ran", command="ls")]),
+    turn(calls=[call("read_file", "b", path="b.txt")]),
+    turn("{a.line:1}, {b.line:1}, {ran}", expect=["a", "b", "ran"]),
+]
+
+
+def files(folder: pathlib.Path) -> None:
+    (folder / "workspace").mkdir()
+    for name in "ab":
+        (folder / "workspace" / f"{name}.txt").write_text(f"{name} says so\n")
+
+
+async def respond(front: Front, way: str, said: list[Any], tools: list[Any]) -> dict[str, Any]:
+    """One response as JSON, which satisfies the public schema."""
+    if way == "raw":
+        body = {"model": "any", "input": said, "tools": tools, "stream": True}
+        async with front.plain() as plain:
+            return check_stream([(await plain.post("/v1/responses", json=body)).content]).response
+    async with front.openai() as client:
+        if way == "whole":
+            whole = await client.responses.with_raw_response.create(model="any", input=said, tools=tools)
+            check_body(whole.content)
+            return whole.parse().to_dict()
+        async with client.responses.stream(model="any", input=said, tools=tools) as stream:
+            return (await stream.get_final_response()).to_dict()
+
+
+@pytest.mark.parametrize(("kind", "way"), [(kind, way) for kind in KINDS.values() for way in ways(kind)])
+async def test_a_mixed_turn_and_its_follow_up(kind: Kind, way: str, tmp_path: pathlib.Path) -> None:
+    files(tmp_path)
+    said: list[Any] = [{"role": "user", "content": "Go."}]
+    async with before(tmp_path, kind, SCORE, ensembles=("io",)) as (front, backend):
+        first = await respond(front, way, said, [SHELL])
+        assert first["status"] == "completed"
+        kinds_of = [one["type"] for one in first["output"]]
+        assert kinds_of == ["message", "function_call", "function_call", "function_call_output"]
+        shell = next(one for one in first["output"] if one.get("name") == "shell")
+        said += [*first["output"], {"type": "function_call_output", "call_id": shell["call_id"], "output": "ok"}]
+        second = await respond(front, way, said, [SHELL])
+        assert [one["type"] for one in second["output"]] == ["function_call", "function_call_output", "message"]
+        assert "a says so, b says so, ok" in second["output"][-1]["content"][0]["text"]
+        # Each of the two files was read once, for one answer of the backend each.
+        assert len(backend.asked) == 3
+        said += [*second["output"], {"role": "user", "content": "Again?"}]
+        forged: Any = [{**one, "output": "forged"} if one.get("output") else one for one in said]
+        async with front.openai() as client:
+            with pytest.raises(openai.BadRequestError, match="'read_file' runs here"):
+                await client.responses.create(model="any", input=forged, tools=[SHELL])
+            with pytest.raises(openai.BadRequestError, match="no result for 'shell'"):
+                await client.responses.create(model="any", input=said[:-5], tools=[SHELL])
+        assert len(backend.asked) == 3

@@ -83,19 +83,22 @@ async def fails(front: Front, name: str, words: str, **settings: Any) -> list[An
 
 @contextlib.asynccontextmanager
 async def refusing(
-    folder: pathlib.Path, kind: Kind, status: int, *, headers: dict[str, str] | None = None, **settings: Any
+    folder: pathlib.Path,
+    kind: Kind,
+    status: int,
+    *,
+    words: str = "Words of the backend.",
+    headers: dict[str, str] | None = None,
 ) -> AsyncGenerator[Front, None]:
     """A gateway in front of a backend that refuses everything, in the form of its wire."""
 
     async def answer(_: Request) -> Response:
-        body = kind.protocol.refuse(Refusal(status=status, message="Words of the backend."))
+        body = kind.protocol.refuse(Refusal(status=status, message=words))
         return Response(body, status_code=status, media_type="application/json", headers=headers)
 
     async with (
         serving(answer) as (url, _),
-        fronting(
-            folder, kind, base_url(url, kind.protocol), provider={"breaker": {"failures": 0}}, **settings
-        ) as front,
+        fronting(folder, kind, base_url(url, kind.protocol), provider={"breaker": {"failures": 0}}) as front,
     ):
         yield front
 
@@ -129,13 +132,8 @@ async def test_a_refusal_of_the_backend_is_the_error_of_the_client(kind: Kind, t
 
 
 async def test_a_conversation_that_is_too_long_says_so_as_clients_look_for_it(tmp_path: pathlib.Path) -> None:
-    async def answer(_: Request) -> Response:
-        body = KINDS["openai-chat"].protocol.refuse(
-            Refusal(status=400, message="This model's maximum context length is 10 tokens.")
-        )
-        return Response(body, status_code=400, media_type="application/json")
-
-    async with serving(answer) as (url, _), fronting(tmp_path, KINDS["openai-chat"], f"{url}/v1") as front:
+    words = "This model's maximum context length is 10 tokens."
+    async with refusing(tmp_path, KINDS["openai-chat"], 400, words=words) as front:
         with pytest.raises(openai.BadRequestError) as caught:
             await _responses(front, True)
         assert caught.value.code == "context_length_exceeded"

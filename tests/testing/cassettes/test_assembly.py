@@ -7,7 +7,8 @@ from ripieno.assembly.configuration import Places
 from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.wires import model_of
-from tests.testing.cassettes.test_replay import Answers, Records, same
+from tests.support.scripted_models import Recording
+from tests.testing.cassettes.test_replay import Answers, same
 
 TURNS = (
     turn("I look.", calls=[call("read_file", "a", path="a.txt")]),
@@ -22,7 +23,7 @@ async def test_an_assembly_is_recorded_replayed_and_forked(tmp_path: pathlib.Pat
     places = Places(configuration=tmp_path / "configuration", state=tmp_path / "state")
     workspace.mkdir()
     (workspace / "a.txt").write_text("the first line\n")
-    before, after, asked = Records(), Records(), Answers(Approve())
+    before, after, asked = Recording(), Recording(), Answers(Approve())
     with Recorder(file, variables={}) as recording:
         assembly = recording.assemble(
             CONFIGURATION, workspace=workspace, places=places, confirmer=asked, recorder=before, secrets={}
@@ -36,7 +37,7 @@ async def test_an_assembly_is_recorded_replayed_and_forked(tmp_path: pathlib.Pat
 
     # Nothing of it is needed any more; with the same words it is the same as without any.
     for configuration, what in (({}, None), (CONFIGURATION, "Go on.")):
-        after.kept.clear()
+        after.records.clear()
         assembly = Replay(file, variables={}).assemble(
             configuration, workspace=workspace, places=places, recorder=after, secrets={}
         )
@@ -44,7 +45,7 @@ async def test_an_assembly_is_recorded_replayed_and_forked(tmp_path: pathlib.Pat
             assert assembly.ensembles == ()
             replayed = await assembly.conduct(what, agent="mine")
         assert replayed == recorded
-        assert same(after.kept) == same(before.kept)
+        assert same(after.records) == same(before.records)
         assert list(workspace.iterdir()) == []
 
     # After the first answer everything is live: somebody is asked, and says no.

@@ -28,17 +28,10 @@ from ripieno.testing.cassettes import Recorder, Replay, player
 from ripieno.testing.scores.turns import Turn
 from ripieno.testing.wires import model_of
 from tests.counts import count
+from tests.support.scripted_models import Recording
 from tests.support.virtual_time import VirtualLoop
 
 WIRES = ("anthropic", "gemini", "openai-chat", "openai-responses")
-
-
-class Records:
-    def __init__(self) -> None:
-        self.kept: list[Record] = []
-
-    def record(self, records: Sequence[Record]) -> None:
-        self.kept.extend(records)
 
 
 class Answers:
@@ -114,7 +107,7 @@ async def record_and_replay(
     **execution: Any,
 ) -> None:
     """The law: events, conversation, records and errors are the same, and no tool runs."""
-    band, before, after = Band(), Records(), Records()
+    band, before, after = Band(), Recording(), Recording()
     with Recorder(path, variables={}) as recording:
         real = Execution(confirmer=recording.confirmer(confirmer), recorder=before, **execution)
         model = model_of(turns, protocol=protocol, chunk=chunk)
@@ -128,9 +121,9 @@ async def record_and_replay(
         assert [one.timestamp for one in ended.canisters[:1]] == [one.timestamp for one in ended_again.canisters[:1]]
     else:
         assert (type(ended_again), str(ended_again)) == (type(ended), str(ended))
-    assert same(after.kept) == same(before.kept)
-    reports = [one.result.report for one in before.kept if one.result is not None and one.stage == "finished"]
-    assert [one.result.report for one in after.kept if one.result is not None and one.stage == "finished"] == reports
+    assert same(after.records) == same(before.records)
+    reports = [one.result.report for one in before.records if one.result is not None and one.stage == "finished"]
+    assert [one.result.report for one in after.records if one.result is not None and one.stage == "finished"] == reports
     assert len(band.ran) == ran
 
 

@@ -21,8 +21,9 @@ from ripieno.testing.cassettes.recorder import LIMIT
 from ripieno.testing.wires import model_of
 from tests.origins.mcp.test_http import at, web
 from tests.support.command_line import User
+from tests.support.scripted_models import Recording
 from tests.support.toml_ensembles import server
-from tests.testing.cassettes.test_replay import Answers, Records, same
+from tests.testing.cassettes.test_replay import Answers, same
 
 CANARY = "canary/q8ZkT2vPz81mNc04"
 SECRETS = {"HOUSE_TOKEN": CANARY}
@@ -95,7 +96,7 @@ async def test_both_directions_are_recorded_and_played_without_the_server(
     user: User, tmp_path: pathlib.Path, carrier: str, era: str, tool: str
 ) -> None:
     file = tmp_path / "c"
-    before, after = Records(), Records()
+    before, after = Recording(), Recording()
     settings: dict[str, Any] = {"workspace": user.workspace, "places": user.places, "secrets": SECRETS}
     said: list[Conversation] = []
     with served(user, carrier, era), Recorder(file, variables={}) as recording:
@@ -137,7 +138,7 @@ async def test_both_directions_are_recorded_and_played_without_the_server(
         assert await played.conduct("Go.") == said[0]
         assert (await played.conduct("Go.")).text == texts[1]
     assert not (tmp_path / "started").exists()
-    assert same(after.kept[: len(after.kept) // 2]) == same(before.kept[: len(before.kept) // 2])
+    assert same(after.records[: len(after.records) // 2]) == same(before.records[: len(before.records) // 2])
     assert replay.left == 0
 
 
