@@ -76,7 +76,8 @@ def _interrupted(journal: Journal, restored: Restored) -> Conversation:
     conversation.note_kept(journal, conversation.canisters)
     states = {state.identifier: state for state in restored.states}
     added: list[Canister] = []
-    waiting: list[InvocationCanister] = []
+    opened: list[InvocationCanister] = []
+    waiting: list[Waiting] = []
     for invocation in conversation.open:
         state = states.get(invocation.identifier)
         if state is not None and state.status == "outcome_unknown":
@@ -84,17 +85,12 @@ def _interrupted(journal: Journal, restored: Restored) -> Conversation:
         elif _FINGERPRINT.search(canonical(invocation.arguments).decode()):
             added.append(ResultCanister(invocation_id=invocation.identifier, error=_INCOMPLETE))
         else:
-            waiting.append(invocation)
+            opened.append(invocation)
+            tool = "" if state is None else state.tool
+            waiting.append(Waiting(invocation=invocation.identifier, why="interrupted", tool=tool))
     return conversation.replace(
         canisters=(*conversation.canisters, *added),
-        open=tuple(waiting),
-        waiting=tuple(
-            Waiting(
-                invocation=one.identifier,
-                why="interrupted",
-                tool=states[one.identifier].tool if one.identifier in states else "",
-            )
-            for one in waiting
-        ),
+        open=tuple(opened),
+        waiting=tuple(waiting),
         finish=None if added or waiting else conversation.finish,
     )

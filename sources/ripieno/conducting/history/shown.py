@@ -77,12 +77,8 @@ def remember(memory: dict[object, Any], original: Canister, about: object, make:
 
 def marker(text: str, following: Canister, memory: dict[object, Any]) -> UserCanister:
     """A canister with a text, placed before the first remaining one. It has that one's time, so that it is constant."""
-    return remember(
-        memory,
-        following,
-        text,
-        lambda: UserCanister(content=(TextualContent(text=text),), timestamp=following.timestamp),
-    )
+    content = (TextualContent(text=text),)
+    return remember(memory, following, text, lambda: UserCanister(content=content, timestamp=following.timestamp))
 
 
 def is_marker(canister: Canister) -> bool:

@@ -87,27 +87,21 @@ class CuttingStrategy(abc.ABC):
         memory: dict[object, Any],
     ) -> Shown:
         """As ``show``, with the notes of a shortener that has processed these canisters."""
-        return self.cut(canisters, shortener, open, memory).shown(memory)
-
-    def cut(
-        self,
-        canisters: tuple[Canister, ...],
-        shortener: Shortener | None,
-        open: Collection[str],
-        memory: dict[object, Any],
-    ) -> Cutter:
-        """The cuts of the conversation, with the notes of the shortener."""
         key = ("cuts", self)
 
         def make() -> Cutter:
             return Cutter(self.budget, self._weigh(memory), canisters, shortener, open)
 
-        if open:
-            return follow(canisters, make)
         kept: Cutter | None = memory.get(key)
         if kept is not None and kept.shortener is not shortener:
             del memory[key]
-        return follow(canisters, make, memory, key)
+        # Open invocations change where a conversation may be cut.
+        cutter = follow(canisters, make) if open else follow(canisters, make, memory, key)
+        return await self._show(cutter, memory)
+
+    async def _show(self, cutter: Cutter, memory: dict[object, Any]) -> Shown:
+        """The remaining part, with a text for the omitted one."""
+        return cutter.shown(memory)
 
     @abc.abstractmethod
     def _weigh(self, memory: dict[object, Any]) -> Weigh:

@@ -4,7 +4,7 @@ import asyncio
 import bisect
 import dataclasses
 import hashlib
-from collections.abc import Collection, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from ripieno.canisters import (
@@ -21,7 +21,6 @@ from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import Event, TurnEnded, collect
 from ripieno.canisters.serialization import serialize
 from ripieno.conducting.history.cutting import Budget, Cutter, always_stays
-from ripieno.conducting.history.shortening import Shortener
 from ripieno.conducting.history.shown import KEEP, LEFT_OUT, HistoryStrategy, Shown, is_of_assistant
 from ripieno.conducting.history.strategies import Tokens
 from ripieno.exceptions import InputError
@@ -51,16 +50,7 @@ class Summarizing(Tokens):
     cache: MutableMapping[str, str]
     asking: dict[str, asyncio.Lock] = dataclasses.field(default_factory=dict[str, asyncio.Lock])
 
-    async def shorten(
-        self,
-        canisters: tuple[Canister, ...],
-        shortener: Shortener | None,
-        *,
-        open: Collection[str],
-        memory: dict[object, Any],
-    ) -> Shown:
-        """Shows the rest with a summary of the omitted part. Errors: ``ProviderFailure``."""
-        cutter = self.cut(canisters, shortener, open, memory)
+    async def _show(self, cutter: Cutter, memory: dict[object, Any]) -> Shown:
         if not cutter.cuts:
             return cutter.shown(memory)
         text, usage = await self._summary(cutter, memory)

@@ -97,7 +97,7 @@ class Metrics:
 
     def wait(self, model: str, seconds: float) -> None:
         """Records the time to the first byte of a stream."""
-        self._waited(model).observe(seconds)
+        self._waited(model)(seconds)
 
     def run(self, event: ResultReady) -> None:
         """Records a call that has a result, if it ran."""
@@ -153,6 +153,10 @@ class Metrics:
         # Requests without a model have no tokens.
         kinds = ("input", "output") if model else ()
         return count, measure, tuple(self._tokens.labels("chat", *whose, kind).inc for kind in kinds)
+
+    def _make_waited(self, model: str) -> _Measure:
+        waited: _Measure = self._first.labels("chat", *_whose(model)).observe
+        return waited
 
 
 def _made(

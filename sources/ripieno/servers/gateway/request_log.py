@@ -95,7 +95,7 @@ class RequestObserver:
             self.metrics.refuse(wire, refusal, ended=True)
         if _logger.isEnabledFor(logging.INFO):
             why = _reason_of(refusal) or ("" if wire else f"nothing at {spelled(path)}")
-            _log(wire=wire, status=refusal.status, why=why)
+            _log(wire, refusal.status, why)
 
 
 def is_countable() -> bool:
@@ -146,15 +146,9 @@ class _ObservedRequest(RequestLog):
             if self.alerted or self.status >= 500:
                 self.metrics.count_openings()
         if self.logs:
-            _log(
-                wire=self.wire,
-                model=self.model,
-                status=self.status,
-                seconds=seconds,
-                usage=self.usage,
-                caller=self.scope.get("state", {}).get("caller", ""),
-                why=self.reason,
-            )
+            caller = self.scope.get("state", {}).get("caller", "")
+            more: dict[str, Any] = {"model": self.model, "seconds": seconds, "usage": self.usage, "caller": caller}
+            _log(self.wire, self.status, self.reason, **more)
 
     def read(self, asked: Asked) -> None:
         if self.debugs:
@@ -206,14 +200,7 @@ def _reason_of(refusal: Refusal) -> str:
 
 
 def _log(
-    *,
-    wire: str,
-    status: int,
-    model: str = "",
-    seconds: float = 0.0,
-    usage: Usage = NO_USAGE,
-    caller: str = "",
-    why: str = "",
+    wire: str, status: int, why: str, *, model: str = "", seconds: float = 0, usage: Usage = NO_USAGE, caller: str = ""
 ) -> None:
     """Logs one line for a request. All names in it are the operator's, except ``why`` it was refused."""
     milliseconds = round(seconds * 1000)

@@ -192,15 +192,11 @@ class RoundsClient(Client):
     """A client of 2026-07-28: the call pauses, and continues when the client repeats it with the answers."""
 
     def __init__(
-        self,
-        session: ServerSession,
-        meta: Mapping[str, Any] | None,
-        levels: Levels,
-        answers: Mapping[str, InputResponse],
+        self, session: ServerSession, meta: Mapping[str, Any] | None, levels: Levels, early: Mapping[str, InputResponse]
     ) -> None:
         super().__init__(session, meta, levels)
-        #: Answers so far; a client may send some before it is asked.
-        self._answers = dict(answers)
+        #: Answers so far; a client may send some early, before it is asked.
+        self._answers = dict(early)
         self._one = asyncio.Lock()
         self._answered = asyncio.Event()
         #: Whether no more calls may wait for their clients.

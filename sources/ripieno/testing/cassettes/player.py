@@ -83,9 +83,6 @@ class Player:
             return self._pop()
         return None
 
-    def has(self, kind: str, what: object) -> bool:
-        return any(_key(line) == (kind, what) for line in self._lines)
-
     def skip(self, request: int) -> None:
         kept = [line for line in self._lines if _key(line) != ("native", request)]
         self._lines = collections.deque(kept)
@@ -125,7 +122,7 @@ class Player:
             raise self.diverged(f"the recording ends here; the run needs {_described(key)}")
         head = _key(self._lines[0])
         if key[0] == _CALL:
-            if not self.has(*key):
+            if not any(_key(line) == key for line in self._lines):
                 raise self.diverged(f"the recording has no result for {_described(key)}")
         elif head[0] != _CALL or head[1] not in self._launched:
             raise self.diverged(f"the recording has {_described(head)} next; the run needs {_described(key)}")
