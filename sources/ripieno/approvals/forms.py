@@ -68,8 +68,11 @@ class Field:
             return f"It{message.removeprefix(f'`{self.name}`')}" if problem.parameter == self.name else message
         property_schema = self.schema.get("properties", EMPTY).get(self.name)
         shape = property_schema.get("format") if is_table(property_schema) else None
-        if isinstance(value, str) and isinstance(shape, str) and shape in _FORMATS and not _has_format(value, shape):
-            return f"It must be {_FORMATS[shape]}."
+        if isinstance(value, str) and isinstance(shape, str) and shape in _FORMATS:
+            import jsonschema_rs
+
+            if not jsonschema_rs.is_valid({"format": shape}, value, validate_formats=True):
+                return f"It must be {_FORMATS[shape]}."
         return ""
 
     def _value(self, word: str, kind: str) -> object:
@@ -183,9 +186,3 @@ def _parsed(text: str) -> object:
         return parse(text)
     except JsonInvalidity:
         return text
-
-
-def _has_format(text: str, shape: str) -> bool:
-    import jsonschema_rs
-
-    return jsonschema_rs.is_valid({"format": shape}, text, validate_formats=True)

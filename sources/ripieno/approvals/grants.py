@@ -17,7 +17,7 @@ from ripieno.approvals.grant_stores import GrantStore, Held, MemoryStore
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.faults import Effect
 from ripieno.exceptions import InputError, PermissionFault
-from ripieno.jsonvalues import digest
+from ripieno.jsonvalues import EMPTY, digest
 
 #: Seconds for which a grant is valid by default.
 LIFETIME = 600.0
@@ -26,16 +26,11 @@ _DRIFT = 5.0
 
 
 def digest_definition(
-    *,
-    description: str,
-    schema: Mapping[str, Any],
-    effect: Effect,
-    origin: str,
-    presets: Mapping[str, Any] | None = None,
+    *, description: str, schema: Mapping[str, Any], effect: Effect, origin: str, presets: Mapping[str, Any] = EMPTY
 ) -> str:
     """The digest of the parts of a tool's definition on which an approval relies. Errors: ``JsonInvalidity``."""
     return digest(
-        {"description": description, "schema": schema, "effect": effect, "origin": origin, "presets": presets or {}}
+        {"description": description, "schema": schema, "effect": effect, "origin": origin, "presets": presets}
     )
 
 

@@ -17,7 +17,7 @@ from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.serialization import deserialize_canister, serialize
 from ripieno.conducting.history import LEFT_OUT, drop_oldest, is_marker, sliding_window, summarize
-from ripieno.conducting.history.settings import MAKERS
+from ripieno.conducting.history.view import MAKERS
 from ripieno.descriptors.history import StrategyName
 from ripieno.exceptions import InputError, ProviderFailure, ProviderUnreachable
 from ripieno.models.tokens import EstimatingTokenizer

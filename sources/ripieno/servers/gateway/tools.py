@@ -76,7 +76,13 @@ class Hosting:
         patterns = mine = tuple(_patterns(chosen, ensembles))
         ours = {one.exposed: one for one in chosen}
         clients = Ensemble.of_request(asked.tools, _CLIENT)
-        theirs = _names(clients, ours)
+        theirs = frozenset(one.exposed for one in clients.invokers.values())
+        for name in sorted(theirs & ours.keys()):
+            raise RequestInvalidity(
+                f"The tool {name!r} of the request has the same name as one that runs here ({ours[name].identity}). "
+                "Rename it, or leave it out.",
+                parameter="tools",
+            )
         if theirs:
             # First, so that a client's tool keeps its name, even if one of ours is renamed later.
             ensembles.insert(0, clients)
@@ -174,18 +180,6 @@ def _patterns(chosen: Collection[Invoker], ensembles: Iterable[Ensemble]) -> Ite
             yield ensemble.name
         else:
             yield from (glob.escape(one.identity) for one in mine)
-
-
-def _names(clients: Ensemble, ours: Mapping[str, Invoker]) -> frozenset[str]:
-    """The names of the client's own tools. Errors: ``RequestInvalidity`` for a name of ours."""
-    names = frozenset(one.exposed for one in clients.invokers.values())
-    for name in sorted(names & ours.keys()):
-        raise RequestInvalidity(
-            f"The tool {name!r} of the request has the same name as one that runs here ({ours[name].identity}). Rename "
-            "it, or leave it out.",
-            parameter="tools",
-        )
-    return names
 
 
 #: The maximum number of cached offers.

@@ -221,13 +221,12 @@ class Replay(Cassette):
 
     def _empty_ensembles(self, run: int) -> dict[str, _ReplayedEnsemble]:
         """All ensembles that a run offers at some time, still empty."""
-        ensembles: dict[str, _ReplayedEnsemble] = {}
-        for line in self._tape.lines:
-            if line.kind == "ensemble" and line.run == run:
-                for one in _ensembles(line):
-                    ensemble = _ReplayedEnsemble(one.name, prefix=one.prefix, description=one.description)
-                    ensembles.setdefault(one.name, ensemble)
-        return ensembles
+        lines = (line for line in self._tape.lines if line.kind == "ensemble" and line.run == run)
+        recorded = {one.name: one for line in lines for one in _ensembles(line)}
+        return {
+            name: _ReplayedEnsemble(name, prefix=one.prefix, description=one.description)
+            for name, one in recorded.items()
+        }
 
     def fork(self, steps: int) -> "Replay":
         """The first ``steps`` answers with the results of their calls, continued live. Errors: ``InputError``."""

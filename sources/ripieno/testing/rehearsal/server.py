@@ -22,15 +22,7 @@ from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.prompted.reader import ended, in_words, recover
 from ripieno.models.tokens import EstimatingTokenizer
-from ripieno.servers.http.bodies import (
-    Gone,
-    Refused,
-    json_response,
-    model_list,
-    read_asked,
-    receive_body,
-    routes_of,
-)
+from ripieno.servers.http import bodies
 from ripieno.testing.scores import Score
 from ripieno.testing.scores.player import Answer, callable_names, events_of, perform
 
@@ -50,19 +42,19 @@ def create_application(
     ``warn`` receives, once each, warnings about requests that do not fit the score. Errors: ``InputError`` if two
     protocols have the same route.
     """
-    routes = routes_of(protocols)
+    routes = bodies.routes_of(protocols)
     listed = ", ".join([*(f"POST {route} ({protocol.name})" for route, protocol in routes.items()), "GET /v1/models"])
 
     async def models(_: Request) -> Response:
         # The wires use two different keys.
         named = {"name": f"models/{score.name}", "displayName": score.name}
-        return json_response(encode({**model_list([score.name]), "models": [named]}))
+        return bodies.json_response(encode({**bodies.model_list([score.name]), "models": [named]}))
 
     async def refuse(request: Request, error: Exception) -> Response:
         """The error for an unknown route, whose wire is unknown, too."""
         status = error.status_code if isinstance(error, HTTPException) else 500
         message = f"There is no route {request.method} {request.url.path}. Routes: {listed}."
-        return json_response(encode({"error": {"type": "not_found_error", "message": message}}), status)
+        return bodies.json_response(encode({"error": {"type": "not_found_error", "message": message}}), status)
 
     warnings = _Warnings(score, warn)
     endpoints = [
@@ -105,13 +97,13 @@ class _Warnings:
 def _endpoint(score: Score, protocol: Protocol, warnings: _Warnings) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
-            body = await receive_body(request.receive, most=BODY_BYTES, seconds=BODY_SECONDS)
-            asked = read_asked(body, protocol, request.path_params, most=BODY_BYTES)
-        except Refused as refused:
-            return json_response(protocol.refuse(refused.refusal), refused.refusal.status)
+            body = await bodies.receive_body(request.receive, most=BODY_BYTES, seconds=BODY_SECONDS)
+            asked = bodies.read_asked(body, protocol, request.path_params, most=BODY_BYTES)
+        except bodies.Refused as refused:
+            return bodies.json_response(protocol.refuse(refused.refusal), refused.refusal.status)
         except (InputError, ProviderFailure) as error:
-            return json_response(protocol.refuse(Refusal(status=400, message=str(error))), 400)
-        except Gone:
+            return bodies.json_response(protocol.refuse(Refusal(status=400, message=str(error))), 400)
+        except bodies.Gone:
             return Response(status_code=400)
         received = asked
         # A prompted model gets tools, calls and results as text, and answers with calls as text.
@@ -124,7 +116,7 @@ def _endpoint(score: Score, protocol: Protocol, warnings: _Warnings) -> Callable
             played = dataclasses.replace(played, canisters=(in_words(played.canisters),), finish=ended(played.finish))
         played = dataclasses.replace(played, usage=_usage(received, played))
         if not asked.controls.stream:
-            return json_response(protocol.encode(events_of(played, model=asked.model), asked))
+            return bodies.json_response(protocol.encode(events_of(played, model=asked.model), asked))
         return StreamingResponse(
             _stream(played, protocol, asked), media_type="text/event-stream", headers={"cache-control": "no-cache"}
         )
