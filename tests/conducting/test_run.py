@@ -10,6 +10,7 @@ from ripieno.canisters import (
     AssistantCanister,
     Controls,
     Conversation,
+    InvocationCanister,
     ResultCanister,
     SupervisorCanister,
     UserCanister,
@@ -50,13 +51,8 @@ async def test_a_run_gives_the_conversation() -> None:
     )
     conversation = await conduct(model, "Look.", ensembles=[ensemble(tool("look"))])
     assert conversation.canisters[0] == UserCanister.of("Look.")
-    assert [type(one).__name__ for one in conversation.canisters] == [
-        "UserCanister",
-        "AssistantCanister",
-        "InvocationCanister",
-        "ResultCanister",
-        "AssistantCanister",
-    ]
+    called = [AssistantCanister, InvocationCanister, ResultCanister]
+    assert [type(one) for one in conversation.canisters] == [UserCanister, *called, AssistantCanister]
     assert fates(conversation.canisters) == [("look", "look")]
     assert (conversation.text, conversation.finish, conversation.open) == ("Seen.", "stop", ())
     assert conversation.usage == Usage(input_tokens=3, output_tokens=2)
@@ -73,16 +69,8 @@ async def test_the_grammar_of_the_events() -> None:
     model = scripted(invokes(invoke("look"), gate.wait, settle_down), says("Done.", usage=Usage(input_tokens=1)))
     events = await collected(conduct(model, "Go.", ensembles=[ensemble(tool("look", look))]))
     assert kinds(events) == [
-        "TurnBegan",
-        "InvocationSealed",
-        "ExecutionBegan",
-        "ResultReady",
-        "TurnEnded",
-        "TurnBegan",
-        "TextDelta",
-        "ContentSealed",
-        "TurnEnded",
-        "ConductEnded",
+        *("TurnBegan", "InvocationSealed", "ExecutionBegan", "ResultReady", "TurnEnded"),
+        *("TurnBegan", "TextDelta", "ContentSealed", "TurnEnded", "ConductEnded"),
     ]
     assert [event for event in events if isinstance(event, TurnBegan)] == [
         TurnBegan(model="score/scripted", turn=1),
@@ -240,20 +228,15 @@ async def test_a_forced_choice_holds_for_the_first_turn() -> None:
     assert {controls.temperature for _, _, controls in model.asked} == {0.5}
 
 
-async def test_no_choice_means_no_call() -> None:
-    model = scripted(invokes(invoke("look")), says())
-    conversation = await conduct(
-        model, "Go.", ensembles=[ensemble(tool("look"))], controls=Controls(tool_choice="none")
-    )
-    assert fates(conversation.canisters) == [("look", "!denied")]
-
-
-async def test_only_what_is_allowed_is_called_and_all_is_offered() -> None:
+@pytest.mark.parametrize(
+    ("controls", "found"),
+    [(Controls(tool_choice="none"), "!denied"), (Controls(allowed_tools=("find",)), "find")],
+)
+async def test_only_what_is_allowed_is_called_and_all_is_offered(controls: Controls, found: str) -> None:
     model = scripted(invokes(invoke("look"), invoke("find")), says())
-    conversation = await conduct(
-        model, "Go.", ensembles=[ensemble(tool("look"), tool("find"))], controls=Controls(allowed_tools=("find",))
-    )
-    assert fates(conversation.canisters) == [("look", "!denied"), ("find", "find")]
+    house = ensemble(tool("look"), tool("find"))
+    conversation = await conduct(model, "Go.", ensembles=[house], controls=controls)
+    assert fates(conversation.canisters) == [("look", "!denied"), ("find", found)]
     assert model.asked[0][1].names == ("find", "look")
 
 

@@ -25,9 +25,7 @@ from ripieno.assembly.shortcuts import prepare_ensembles
 from ripieno.canisters import Controls, TextualContent, UserCanister
 from ripieno.canisters.conversation import Usage
 from ripieno.conducting import conduct
-from ripieno.descriptors import Policy
-from ripieno.ensembles import Ensemble
-from ripieno.exceptions import InputError, ResourceFault
+from ripieno.exceptions import InputError
 from ripieno.models import Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
@@ -234,19 +232,6 @@ async def test_the_clock_tells_time_and_adds_days() -> None:
 # Scores as models, without a server.
 
 
-def reader(folder: pathlib.Path) -> Ensemble:
-    """An ensemble with a tool that really reads files."""
-
-    def read_file(path: str) -> str:
-        """Reads a file."""
-        try:
-            return (folder / path).read_text()
-        except FileNotFoundError:
-            raise ResourceFault(f"There is no {path}.") from None
-
-    return Ensemble.of_functions("mine", [read_file], policy=Policy(effect="read"))
-
-
 READING = [
     turn("I look.", calls=[call("read_file", "readme", path="README.rst")]),
     turn("It begins with {readme.line:1}"),
@@ -263,12 +248,12 @@ async def test_the_ten_lines(tmp_path: pathlib.Path) -> None:
     assert conversation.finish == "stop"
 
 
-async def test_a_tool_that_is_missing_or_forbidden_is_said(tmp_path: pathlib.Path) -> None:
+async def test_a_tool_that_is_missing_or_forbidden_is_said() -> None:
     model = model_of(READING)
     expected = "Turn 1 of the score calls 'read_file', which is not offered. Offered: none."
     assert (await conduct(model, "Read.")).text == expected
     for controls in (Controls(tool_choice="none"), Controls(allowed_tools=())):
-        conversation = await conduct(model, "Read.", ensembles=[reader(tmp_path)], controls=controls)
+        conversation = await conduct(model, "Read.", ensembles=[ensemble(tool("read_file"))], controls=controls)
         assert conversation.text == expected
 
 

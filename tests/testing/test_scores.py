@@ -67,10 +67,7 @@ def write(folder: pathlib.Path, text: str) -> pathlib.Path:
 
 
 def test_a_file_is_read(tmp_path: pathlib.Path) -> None:
-    score = Score.read(
-        write(
-            tmp_path,
-            """
+    text = """
 [score]
 name = "mine"
 prompt = "Go."
@@ -86,9 +83,8 @@ expect = ["seen"]
 text = "I saw {seen}."
 pace = 0
 finish = "length"
-""",
-        )
-    )
+"""
+    score = Score.read(write(tmp_path, text))
     assert (score.name, score.prompt, score.continues) == ("mine", "Go.", False)
     first, second = score.turns
     assert (first.reasoning, first.pace, first.finish) == ("Hm.", 0.5, None)

@@ -27,6 +27,7 @@ from ripieno.servers.gateway.application import create_application
 from ripieno.servers.http.keys import digest_of
 from ripieno.testing import call, turn
 from tests.counts import count
+from tests.servers.gateway.test_errors import CLIENTS
 from tests.support.gateways import KINDS, Backend, Front, before
 from tests.support.hosted_runs import (
     CALLER,
@@ -201,18 +202,12 @@ async def test_of_many_that_go_on_at_once_one_does(tmp_path: pathlib.Path) -> No
 @pytest.mark.parametrize("wire", ["chat", "messages"])
 async def test_other_wires_are_told_in_words(tmp_path: pathlib.Path, wire: str) -> None:
     async with deferring(tmp_path, WRITES) as gateway:
+        ask, _ = CLIENTS[wire]
+        answer = await ask(gateway.front, False, api_key=KEY)
         if wire == "chat":
-            async with gateway.front.openai(api_key=KEY) as client:
-                answer = await client.chat.completions.create(
-                    model="any", messages=[{"role": "user", "content": "Go."}]
-                )
             text, finish = str(answer.choices[0].message.content), answer.choices[0].finish_reason
         else:
-            async with gateway.front.anthropic(api_key=KEY) as other:
-                message = await other.messages.create(
-                    model="any", max_tokens=99, messages=[{"role": "user", "content": "Go."}]
-                )
-            text, finish = "".join(getattr(one, "text", "") for one in message.content), str(message.stop_reason)
+            text, finish = "".join(getattr(one, "text", "") for one in answer.content), str(answer.stop_reason)
         (paused,) = gateway.store.all()
         assert text.startswith("I write.\n\nWaiting for a person's approval: io.write_file")
         assert f"ripieno approvals show {paused.identifier[:8]}" in text

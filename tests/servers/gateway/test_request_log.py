@@ -10,18 +10,16 @@ from typing import Any
 
 import httpx2
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace import ReadableSpan
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan, TurnEnded
 from ripieno.cli.common.observers import LogFormat, observed
-from ripieno.conducting.observers.tracing import Telemetry
 from ripieno.descriptors.names import spelled
 from ripieno.servers.http.keys import digest_of
 from ripieno.testing import call, turn
+from tests.conducting.observers.test_tracing import Observed
 from tests.servers.gateway.test_metrics import CANARY, CHAT, KEY, asks, chats, post, speaks
 from tests.support.command_line import User
 from tests.support.gateways import before, fronting, rehearsing
@@ -200,19 +198,12 @@ def test_names_are_cut_and_plain_ones_stay() -> None:
     assert spelled("x" * 65) == "x" * 64 + "..."
 
 
-class Traced:
+class Traced(Observed):
     """What collects spans, and events as watchers are told them."""
 
     def __init__(self) -> None:
-        self.exporter = InMemorySpanExporter()
-        provider = TracerProvider()
-        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.telemetry = Telemetry(tracer_provider=provider)
+        super().__init__()
         self.runs: list[tuple[str, str, list[Event]]] = []
-
-    @property
-    def spans(self) -> dict[str, ReadableSpan]:
-        return {span.name: span for span in self.exporter.get_finished_spans()}
 
     def watch(self, conversation: str, model: str) -> Any:
         events: list[Event] = []

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from tests.support.gateways import KINDS, Front, fronting
 from tests.support.loopback_servers import serving
-from tests.support.openresponses_checker import check_body, check_stream
+from tests.support.openresponses_checker import check_stream
 
 CHAT = KINDS["openai-chat"]
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"path": {"type": "string"}, "lines": {"type": "integer"}}}
@@ -31,12 +31,6 @@ def chunk(delta: dict[str, Any], reason: str | None = None) -> bytes:
     return b"data: %s\n\n" % json.dumps({"id": "c", "model": "small", "choices": [choice]}).encode()
 
 
-def streamed(pieces: Sequence[str]) -> bytes:
-    """A text as a backend streams it in these pieces."""
-    said = b"".join(chunk({"content": piece}) for piece in pieces)
-    return said + chunk({}, "stop") + b"data: [DONE]\n\n"
-
-
 @contextlib.asynccontextmanager
 async def leaving(
     folder: pathlib.Path, provider: dict[str, Any] | None = None, **settings: Any
@@ -46,11 +40,8 @@ async def leaving(
     async def answer(request: Request) -> Response:
         native = json.loads(await request.body())
         pieces = json.loads(native["messages"][-1]["content"])
-        if native.get("stream"):
-            return Response(streamed(pieces), media_type="text/event-stream")
-        message = {"role": "assistant", "content": "".join(pieces)}
-        whole = {"id": "c", "model": "small", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-        return Response(json.dumps(whole), media_type="application/json")
+        said = b"".join(chunk({"content": piece}) for piece in pieces)
+        return Response(said + chunk({}, "stop") + b"data: [DONE]\n\n", media_type="text/event-stream")
 
     async with (
         serving(answer) as (url, _),
@@ -59,17 +50,12 @@ async def leaving(
         yield front
 
 
-async def items_of(front: Front, pieces: Sequence[str], *, stream: bool = True, **ask: Any) -> list[Any]:
+async def items_of(front: Front, pieces: Sequence[str], model: str) -> list[Any]:
     """The items of a response, checked; texts and calls."""
-    body = {"model": "m", "input": json.dumps(pieces), "tools": [READ], "stream": stream, **ask}
+    body = {"model": model, "input": json.dumps(pieces), "tools": [READ], "stream": True}
     async with front.plain() as client:
         data = (await client.post("/v1/responses", json=body)).content
-    if stream:
-        response = check_stream([data]).response
-    else:
-        check_body(data)
-        response = json.loads(data)
-    return [_plain(item) for item in response["output"]]
+    return [_plain(item) for item in check_stream([data]).response["output"]]
 
 
 def _plain(item: dict[str, Any]) -> Any:
@@ -132,9 +118,6 @@ async def test_text_is_streamed_on_while_a_call_is_awaited(tmp_path: pathlib.Pat
     assert [one.type for one in response.output] == ["message", "function_call"]
 
 
-# Where it is done.
-
-
 async def test_each_model_can_be_told_apart(tmp_path: pathlib.Path) -> None:
     settings: dict[str, Any] = {"map": frozendict[str, str](), "models": ("back/messy-1", "back/tidy-1")}
     for general, special, match in ((True, False, "tidy*"), (False, True, "messy*")):
@@ -143,5 +126,5 @@ async def test_each_model_can_be_told_apart(tmp_path: pathlib.Path) -> None:
             "models": [{"match": match, "text_calls": special}],
         }
         async with leaving(tmp_path, provider, **settings) as front:
-            assert bare(await items_of(front, [TEXT], model="messy-1")) == ITEMS
-            assert await items_of(front, [TEXT], model="tidy-1") == [TEXT]
+            assert bare(await items_of(front, [TEXT], "messy-1")) == ITEMS
+            assert await items_of(front, [TEXT], "tidy-1") == [TEXT]

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from ripieno.descriptors import Policy
-from ripieno.ensembles import Ensemble
 from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
 from ripieno.models.protocol import HostedTool
 from ripieno.models.protocols.common.tools import hosted_word
@@ -41,14 +39,9 @@ async def test_nothing_runs_here_unless_the_operator_says_so(tmp_path: pathlib.P
 
 
 async def test_the_operators_ensembles_are_offered_beside_the_clients_tools(tmp_path: pathlib.Path) -> None:
-    async with staged(tmp_path, ensemble(tool("look")), tool_less()) as played:
+    async with staged(tmp_path, ensemble(tool("look")), ensemble(name="empty")) as played:
         assert names(played) == ["look"]
         assert names(played, tools=("shell",)) == ["look", "shell"]
-
-
-def tool_less() -> Ensemble:
-    """An ensemble whose server has taken everything back."""
-    return ensemble(name="empty")
 
 
 async def test_a_hosted_tool_is_what_it_is_bound_to_and_only_when_it_is_asked_for(tmp_path: pathlib.Path) -> None:
@@ -222,15 +215,3 @@ async def test_a_real_server_under_a_label(tmp_path: pathlib.Path) -> None:
         assert "There is no tool named 'kind__greet'" in greeted[1]
         assert [one.name for one in calls_in(events)] == ["kind__add", "kind__greet", "shell"]
         assert end_of(events).finish == "open"
-
-
-async def test_functions_of_a_program_play_as_well(tmp_path: pathlib.Path) -> None:
-    def double(number: int) -> int:
-        """Twice the number."""
-        return 2 * number
-
-    mine = Ensemble.of_functions("sums", [double], policy=Policy(effect="none"))
-    async with staged(tmp_path, mine) as played:
-        model = model_of([turn("", calls=[call("double", "d", number=21)]), turn("{d}")])
-        events = await played.answer(model, asks())
-        assert [text for _, text in results_in(events)] == ["42"]

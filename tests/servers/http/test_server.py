@@ -149,16 +149,20 @@ class Endless:
             await asyncio.sleep(0)
 
 
+async def open_narrow(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which as little as possible waits: what the client takes is soon felt by the server."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", port))
+    return await asyncio.open_connection(sock=client, limit=1024)
+
+
 @contextlib.asynccontextmanager
 async def asking(application: Endless) -> AsyncGenerator[tuple[asyncio.StreamReader, int], None]:
     async with serve(application, bounds=BOUNDS) as url:
         port = int(url.rpartition(":")[2])
-        # As little as possible waits on the way: what the client takes is soon felt by the server.
-        client = socket.socket()
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", port))
-        reader, writer = await asyncio.open_connection(sock=client, limit=1024)
+        reader, writer = await open_narrow(port)
         writer.write(REQUEST)
         yield reader, port
         writer.close()

@@ -121,6 +121,11 @@ class Gateway:
     def play(self) -> tuple[int, bytes]:
         return self.ask(path="/v1/responses", body='{"model": "small-1", "input": "Are you there?"}')
 
+    def wait_until_it_listens_no_more(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+
     def end(self, number: int = signal.SIGTERM) -> str:
         """Ends it, well; what it said last."""
         self.process.send_signal(number)
@@ -212,11 +217,7 @@ def test_an_open_answer_is_given_to_its_end(user: User, backend: Backend, worker
         assert backend.asked.acquire(timeout=PATIENCE)
         # As a terminal does: all of the group are told.
         os.killpg(gateway.process.pid, number)
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", gateway.port)).close()
-            except OSError:
-                break
+        gateway.wait_until_it_listens_no_more()
         assert not came
         backend.go.set()
         asking.join()
@@ -251,12 +252,8 @@ def test_an_answer_without_end_is_cut(user: User, backend: Backend, twice: bool,
         assert backend.asked.acquire(timeout=PATIENCE)
         gateway.process.send_signal(signal.SIGTERM)
         if twice:
-            # Until it has heard the first one: then nobody is let in any more.
-            while True:
-                try:
-                    socket.create_connection(("127.0.0.1", gateway.port)).close()
-                except OSError:
-                    break
+            # Until it has heard the first one.
+            gateway.wait_until_it_listens_no_more()
             gateway.wait_for(r"Ending: open answers have 600 s\. Another signal ends them at once\.\n")
             gateway.process.send_signal(signal.SIGINT)
         assert gateway.process.wait(PATIENCE) == (128 + signal.SIGINT if twice else 0)
