@@ -12,13 +12,7 @@ from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Alert, ConductEnded, Event, ResultReady, TurnBegan
 from ripieno.conducting import conduct
 from ripieno.ensembles import Context
-from ripieno.exceptions import (
-    FatalFault,
-    InputError,
-    ProviderUnreachable,
-    ToolExecutionFailure,
-    WireInvalidity,
-)
+from ripieno.exceptions import FatalFault, InputError, ProviderUnreachable, ToolExecutionFailure, WireInvalidity
 from ripieno.execution import Execution
 from tests.support.runs import APPROVING, collected, follow, says_text
 from tests.support.scripted_models import (

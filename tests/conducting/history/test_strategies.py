@@ -6,13 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from ripieno.canisters import (
-    AssistantCanister,
-    Canister,
-    InvocationCanister,
-    SupervisorCanister,
-    UserCanister,
-)
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, SupervisorCanister, UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.serialization import deserialize_canister, serialize

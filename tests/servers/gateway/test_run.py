@@ -27,17 +27,7 @@ from ripieno.exceptions import NameAbsence, ProviderRefusal, ToolExecutionFailur
 from ripieno.servers.gateway.history_checks import check
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
-from tests.support.hosted_runs import (
-    Counted,
-    asks,
-    calls_in,
-    end_of,
-    items_of,
-    output,
-    results_in,
-    sends,
-    staged,
-)
+from tests.support.hosted_runs import Counted, asks, calls_in, end_of, items_of, output, results_in, sends, staged
 from tests.support.runs import kinds
 from tests.support.scripted_models import ensemble, invoke, invokes, says, scripted, tool
 

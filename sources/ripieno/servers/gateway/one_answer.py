@@ -15,14 +15,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import (
-    AudioContent,
-    Controls,
-    InvocationCanister,
-    OpaqueContent,
-    ResultCanister,
-    TextualContent,
-)
+from ripieno.canisters import AudioContent, Controls, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import (
