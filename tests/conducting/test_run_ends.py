@@ -65,15 +65,15 @@ async def test_a_loop_is_stopped_when_it_gets_nowhere() -> None:
     assert conversation.finish == "limit"
 
 
-async def in_time(conversation: Awaitable[Conversation]) -> Conversation:
-    return await conversation
-
-
 def in_virtual_time(monkeypatch: pytest.MonkeyPatch, run: Awaitable[Conversation]) -> Conversation:
     """Awaits a run whose time passes when nothing else happens."""
+
+    async def wait() -> Conversation:
+        return await run
+
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         monkeypatch.setattr("time.monotonic", runner.get_loop().time)
-        return runner.run(in_time(run))
+        return runner.run(wait())
 
 
 def test_the_time_is_limited_while_the_model_speaks(monkeypatch: pytest.MonkeyPatch) -> None:

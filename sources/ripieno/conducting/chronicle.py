@@ -56,12 +56,8 @@ class Chronicle:
             return
         first = len(conversation.canisters)
         records = [self._said(one, first + index, scope.turn) for index, one in enumerate(canisters)]
-        details = {
-            "model": model,
-            "finish": ended.finish,
-            "milliseconds": round(seconds * 1000),
-            "usage": _tokens_of(ended.usage),
-        }
+        cost = {"milliseconds": round(seconds * 1000), "usage": _tokens_of(ended.usage)}
+        details = {"model": model, "finish": ended.finish, **cost}
         turned = self._record("turned", scope.turn, details=details)
         if self._reporter.record((*records, turned), scope):
             self._kept = first + len(canisters)

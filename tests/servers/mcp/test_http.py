@@ -26,13 +26,9 @@ def test_strange_hosts_and_origins_are_refused(user: User) -> None:
             return client.post(url, json=INITIALIZE, headers={**headers, **more}).status_code
 
         for headers in (HEADERS, MODERN):
-            for origin in (
-                "http://evil.example",
-                "null",
-                "http://127.0.0.1.evil.example",
-                f"http://evil.example:{port}",
-            ):
-                assert post(headers, origin=origin) == 403, origin
+            for evil in ("evil.example", "127.0.0.1.evil.example", f"evil.example:{port}"):
+                assert post(headers, origin=f"http://{evil}") == 403, evil
+            assert post(headers, origin="null") == 403
             for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "192.168.0.1"):
                 assert post(headers, host=host) == 421, host
             assert post(headers, **{"content-type": "text/plain"}) == 400

@@ -126,8 +126,7 @@ class Sieve:
             self._has_content = True
         elif isinstance(event, TurnEnded) and self._dropped and not self._kept:
             if not self._has_content:
-                message = "The model only called tools that this request does not allow."
-                raise ProviderRefusal(self._model, message)
+                raise ProviderRefusal(self._model, "The model only called tools that this request does not allow.")
             return dataclasses.replace(event, finish="stop") if event.finish == "invocations" else event
         return event
 

@@ -141,11 +141,10 @@ def recorded_model(model: Model) -> RecordedModel:
 
 
 def _is_json(value: object) -> bool:
-    try:
+    with contextlib.suppress(ValueError):
         freeze(value)
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 class RecordingConfirmer:

@@ -127,7 +127,7 @@ class RecordedFailure:
 
     @classmethod
     def of(cls, error: ProviderFailure) -> "RecordedFailure":
-        kind: Any = next((name for kind, name in _FAILURES.items() if isinstance(error, kind)), "other")
+        kind: Any = next((name for kind, name in _FAILURES if isinstance(error, kind)), "other")
         names = (field.name for field in dataclasses.fields(cls) if hasattr(error, field.name))
         return cls(kind=kind, **{name: getattr(error, name) for name in names})
 
@@ -141,8 +141,4 @@ class RecordedFailure:
         return kind(self.provider, self.reason, **common)
 
 
-_FAILURES: Mapping[type[ProviderFailure], str] = {
-    ProviderUnreachable: "unreachable",
-    ProviderRefusal: "refusal",
-    WireInvalidity: "wire",
-}
+_FAILURES = ((ProviderUnreachable, "unreachable"), (ProviderRefusal, "refusal"), (WireInvalidity, "wire"))
