@@ -53,24 +53,10 @@ ONE_OF_EACH: tuple[Event, ...] = (
 )
 
 
-def messages(sealed: list[Any]) -> tuple[Canister, ...]:
-    """The canisters of a message with these contents and calls, in the one form that ``collect`` gives."""
-    canisters: list[Canister] = []
-    pending: list[Any] = []
-    for one in sealed:
-        if isinstance(one, InvocationCanister):
-            if pending or not canisters:
-                canisters.append(AssistantCanister(content=tuple(pending)))
-                pending = []
-            canisters.append(one)
-        else:
-            pending.append(one)
-    if pending or not canisters:
-        canisters.append(AssistantCanister(content=tuple(pending)))
-    return tuple(canisters)
-
-
-whole_messages = st.lists(contents | invocations, max_size=6).map(messages)
+#: Messages in the one form that ``collect`` gives.
+whole_messages = st.lists(
+    contents.map(ContentSealed) | invocations.map(lambda one: InvocationSealed(index=0, invocation=one)), max_size=6
+).map(collect)
 
 
 @given(whole_messages, usages)

@@ -11,22 +11,11 @@ from ripieno.exceptions import ConnectionFailure, NameAbsence, ValidationFault
 from ripieno.schemas import Schema
 from tests.ensembles.fragile_connections import Town, in_virtual_time
 from tests.support.scripted_models import Listening, ensemble, tool
+from tests.support.toml_ensembles import make_context
 
 
 def context_of(found: Ensemble) -> Context:
-    return Context(
-        invoker=next(iter(found.invokers.values())),
-        invocation="a",
-        conversation="c",
-        turn=1,
-        auxdata=None,
-        namespace={},
-        connection=found.connection,
-        configuration=found.configuration,
-        surroundings=None,
-        deadline=None,
-        progress=lambda *details: None,
-    )
+    return make_context(found, next(iter(found.invokers)))
 
 
 async def test_connecting_twice_and_disconnecting_twice() -> None:

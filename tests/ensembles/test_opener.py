@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import tomllib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +11,6 @@ import pytest
 
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.policies import Hosted
 from ripieno.descriptors.reader.alternatives import TemplateText
 from ripieno.descriptors.reader.keys import Key, Table
@@ -21,7 +19,7 @@ from ripieno.ensembles import Connected, Context, Ensemble, Origin, Surroundings
 from ripieno.ensembles.opener import needed_origins, opener
 from ripieno.ensembles.origin import NeededProgram, check_origin, needed_programs, needed_variables, pin_programs
 from ripieno.exceptions import ConnectionFailure, NameAbsence, Problem
-from ripieno.sandbox.processes import LocalSpawner
+from tests.support.toml_ensembles import describe, surround
 
 TEXT = """
 [ensemble]
@@ -85,15 +83,9 @@ class Recording:
             self.log.append(f"close {self.name}")
 
 
-def describe(text: str) -> EnsembleDescriptor:
-    descriptor, problems = read_ensemble(tomllib.loads(text))
-    assert descriptor is not None, problems
-    return descriptor
-
-
 def make(text: str, alerts: list[Alert], *origins: Recording) -> Ensemble:
-    surroundings = Surroundings(workspace=Path("/"), spawner=LocalSpawner(), secrets={}, alert=alerts.append)
-    return Ensemble("it", opener=opener(describe(text), {one.name: one for one in origins}, surroundings))
+    given = {one.name: one for one in origins}
+    return Ensemble("it", opener=opener(describe(text), given, surround(Path("/"), alerts)))
 
 
 async def test_origins_are_opened_once_in_order_and_closed_in_reverse() -> None:

@@ -216,30 +216,6 @@ def test_the_ranking_is_the_formula(texts: list[str], query: list[str]) -> None:
         assert scores[better] >= scores[worse] - 1e-9
 
 
-def many(number: int) -> Ensemble:
-    """So many tools, each described in some twenty words."""
-    words = ["account", "balance", "chart", "delete", "export", "file", "group", "history", "invoice", "of", "the"]
-
-    def text(seed: int, length: int) -> str:
-        return " ".join(
-            words[(seed * 7 + at * (seed % 5 + 1)) % len(words)] + str((seed + at) % 97) for at in range(length)
-        )
-
-    return ensemble(
-        *(
-            tool(
-                f"tool_{at}",
-                tool_search=True,
-                schema={
-                    "properties": {name: {"type": "string", "description": text(at, 6)} for name in ("a", "b", "c")}
-                },
-            )
-            for at in range(number)
-        ),
-        name="many",
-    )
-
-
 # A call of one is a call of that.
 
 

@@ -17,13 +17,14 @@ from ripieno.descriptors import RetryPolicy
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault
-from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.execution import Circumstances, Execution
 from ripieno.execution.budget import Budget
 from ripieno.execution.cache import ResultCache
 from ripieno.execution.call import Call, settle
 from ripieno.execution.scheduling.turn import Turn
 from tests.counts import count
 from tests.support.scripted_models import Blocking, Recording, ensemble, invoke, tool
+from tests.support.single_calls import launch
 from tests.support.virtual_time import VirtualLoop
 
 Value = TypeVar("Value")
@@ -43,12 +44,7 @@ class House:
         self.around = Circumstances(conversation="c")
 
     def start(self, name: str, around: Circumstances | None = None, **arguments: Any) -> Call:
-        around = around or self.around
-        prepared = self.execution.prepare(invoke(name, **arguments), Offer.of([self.ensemble]), around)
-        assert isinstance(prepared, Prepared)
-        call = self.execution.launch(prepared, around)
-        assert isinstance(call, Call)
-        return call
+        return launch(self.execution, self.ensemble, invoke(name, **arguments), around or self.around)
 
     async def call(self, name: str, around: Circumstances | None = None, **arguments: Any) -> ResultCanister:
         call = self.start(name, around, **arguments)

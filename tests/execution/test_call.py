@@ -327,11 +327,6 @@ async def test_a_function_that_ends_within_the_grace_has_its_result() -> None:
     assert call.result.result().text == "in time"
 
 
-async def test_the_time_that_is_left_bounds_the_deadline() -> None:
-    fault = fault_of(await result_of(Blocking(), timeout=30, seconds=0.01))
-    assert fault.message == "The call timed out after 0.01 s."
-
-
 async def test_whoever_waits_may_be_cancelled_again_and_again() -> None:
     stubborn = [Blocking(stubborn=False) for _ in range(3)]
     begun = [begin(one) for one in stubborn]

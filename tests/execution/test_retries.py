@@ -1,7 +1,7 @@
 """Retries: only where repeating is safe, a limited number, and never past the end of the run."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -13,26 +13,14 @@ from ripieno.canisters.events import Event, ExecutionProgress
 from ripieno.canisters.faults import Category, Effect, Fault
 from ripieno.descriptors import Policy, RetryPolicy
 from ripieno.descriptors.policies import PASSING
-from ripieno.ensembles.offers import Offer
-from ripieno.exceptions import (
-    ExecutionFault,
-    FatalFault,
-    NetworkFault,
-    OutcomeUnknownFault,
-    PermissionFault,
-    QuotaFault,
-    TimeoutFault,
-    ToolFault,
-)
-from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.exceptions import NetworkFault, QuotaFault, TimeoutFault, ToolFault
+from ripieno.execution import Circumstances, Execution
 from ripieno.execution.call import Call, settle
 from ripieno.execution.retries import Attempts
 from tests.counts import count
 from tests.support.scripted_models import Blocking, ensemble, fault_of, invoke, settle_down, tool
-from tests.support.single_calls import EVERYTHING
+from tests.support.single_calls import EVERYTHING, launch
 from tests.support.virtual_time import VirtualLoop
-
-USUAL = RetryPolicy()
 
 
 def virtually(coroutine: Coroutine[Any, Any, ResultCanister]) -> tuple[ResultCanister, Any]:
@@ -54,16 +42,11 @@ def start(
     **policy: Any,
 ) -> Call:
     """A call of a tool whose retries are the usual ones, just started."""
-    definition = tool("look", invocable, **{"retry": USUAL, **policy})
-    around = Circumstances(notify=notify)
-    offer = Offer.of([ensemble(definition)])
+    definition = tool("look", invocable, **{"retry": RetryPolicy(), **policy})
     execution = Execution(rules=EVERYTHING)
     execution._chance = lambda: chance
-    prepared = execution.prepare(invoke("look", path=["a"]), offer, around)
-    assert isinstance(prepared, Prepared)
-    call = execution.launch(prepared, around, seconds=seconds)
-    assert isinstance(call, Call)
-    return call
+    around = Circumstances(notify=notify)
+    return launch(execution, ensemble(definition), invoke("look", path=["a"]), around, seconds=seconds)
 
 
 async def result(invocable: Any, **settings: Any) -> ResultCanister:
@@ -198,20 +181,9 @@ def test_a_bug_is_not_tried_again() -> None:
     assert (fault_of(found).code, len(failing.arguments)) == ("tool_failure", 1)
 
 
-FAULTS: dict[Category, type[ToolFault]] = {
-    one.category: one  # type: ignore[misc]
-    for one in (
-        ExecutionFault,
-        FatalFault,
-        NetworkFault,
-        OutcomeUnknownFault,
-        PermissionFault,
-        QuotaFault,
-        TimeoutFault,
-    )
-}
+FAULTS = {one.category: one for one in ToolFault.__subclasses__() if one.__module__ == ToolFault.__module__}
 #: What a tool does: raises a fault of a category, hangs, or succeeds.
-DEEDS: list[str] = [*map(str, FAULTS), "hang", "good"]
+DEEDS = [*FAULTS, "hang", "good"]
 RETRIES = st.builds(
     RetryPolicy,
     max_retries=st.integers(0, 6),
@@ -220,11 +192,6 @@ RETRIES = st.builds(
     multiplier=st.floats(1, 100),
     categories=st.lists(st.sampled_from(PASSING), unique=True).map(tuple),
 )
-
-
-def raised(name: Any, after: float | None) -> Iterator[ToolFault]:
-    while True:
-        yield FAULTS[name]("No.", details={} if after is None else {"retry_after": after})
 
 
 @settings(max_examples=count(2_000, 40), deadline=None)
@@ -257,7 +224,7 @@ def test_law(
             await asyncio.sleep(10_000)
         if name == "good":
             return "seen"
-        raise next(raised(name, after))
+        raise FAULTS[name]("No.", details={} if after is None else {"retry_after": after})
 
     found, took = virtually(
         result(look, retry=retry, effect=effect, idempotent=idempotent, timeout=timeout, seconds=seconds, chance=chance)

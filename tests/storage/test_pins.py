@@ -35,9 +35,9 @@ from ripieno.storage.pins import (
     write_pins,
 )
 from tests.counts import count
-from tests.ensembles.test_opener import describe
 from tests.support.command_line import SOURCES
 from tests.support.json_strategies import objects, same, scalars, texts, values
+from tests.support.toml_ensembles import describe
 
 FEW = settings(max_examples=count(500))
 names = st.text("abcXYZ09_.-", min_size=1, max_size=12)

@@ -92,14 +92,9 @@ def hooks_elsewhere(folder: pathlib.Path, evil: str) -> None:
     plain_git(folder, "config", "--local", "core.hooksPath", "husky")
 
 
-def included(folder: pathlib.Path, evil: str) -> None:
+def included(folder: pathlib.Path, evil: str, key: str = "include.path") -> None:
     (folder / "more").write_text(f"[core]\n\tfsmonitor = {evil}\n")
-    plain_git(folder, "config", "--local", "include.path", "../more")
-
-
-def included_if(folder: pathlib.Path, evil: str) -> None:
-    (folder / "more").write_text(f"[core]\n\tfsmonitor = {evil}\n")
-    plain_git(folder, "config", "--local", "includeIf.gitdir:/.path", "../more")
+    plain_git(folder, "config", "--local", key, "../more")
 
 
 def in_worktree_settings(folder: pathlib.Path, evil: str) -> None:
@@ -183,7 +178,7 @@ HOSTILE: dict[str, Vector] = {
     "hook by setting": setting("hook.it.command", "hook.it.event=pre-commit"),
     "merge options": setting("branch.main.mergeOptions=--strategy=evil"),
     "included": included,
-    "included under a condition": included_if,
+    "included under a condition": functools.partial(included, key="includeIf.gitdir:/.path"),
     "settings of a working tree": in_worktree_settings,
     "submodule": in_submodule,
     "absorbed submodule": in_absorbed_submodule,

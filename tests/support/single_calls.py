@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ripieno.canisters import ResultCanister
+from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Rules
-from ripieno.ensembles import Context, Definition
+from ripieno.ensembles import Context, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.call import Call, settle
@@ -13,16 +13,26 @@ from tests.support.scripted_models import Listening, ensemble, invoke, tool
 EVERYTHING = Rules(approve=("mine.look",))
 
 
-def begin(invocable: Any, *, listening: Listening | None = None, seconds: float | None = None, **policy: Any) -> Call:
-    """A call of a tool that has just started."""
-    definition: Definition = tool("look", invocable, **policy)
-    execution = Execution(rules=EVERYTHING, surroundings=listening.surroundings if listening else None)
-    around = Circumstances()
-    prepared = execution.prepare(invoke("look"), Offer.of([ensemble(definition)]), around)
+def launch(
+    execution: Execution,
+    tools: Ensemble,
+    invocation: InvocationCanister,
+    around: Circumstances | None = None,
+    **more: Any,
+) -> Call:
+    """A call that has just started."""
+    around = around or Circumstances()
+    prepared = execution.prepare(invocation, Offer.of([tools]), around)
     assert isinstance(prepared, Prepared)
-    call = execution.launch(prepared, around, seconds=seconds)
+    call = execution.launch(prepared, around, **more)
     assert isinstance(call, Call)
     return call
+
+
+def begin(invocable: Any, *, listening: Listening | None = None, seconds: float | None = None, **policy: Any) -> Call:
+    """A call of a tool of this function that has just started."""
+    execution = Execution(rules=EVERYTHING, surroundings=listening.surroundings if listening else None)
+    return launch(execution, ensemble(tool("look", invocable, **policy)), invoke("look"), seconds=seconds)
 
 
 async def result_of(invocable: Any, **settings: Any) -> ResultCanister:

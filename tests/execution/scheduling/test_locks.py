@@ -9,40 +9,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.canisters import ResultCanister
-from ripieno.canisters.controls import Limits, Rules
-from ripieno.canisters.events import Event, ExecutionProgress
+from ripieno.canisters.controls import Limits
+from ripieno.canisters.events import ExecutionProgress
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.ensembles.offers import Offer
-from ripieno.execution import Circumstances, Execution
-from ripieno.execution.budget import Budget
 from ripieno.execution.claims import Claims, Resource
 from ripieno.execution.scheduling.locks import Locks
-from ripieno.execution.scheduling.turn import Turn
 from tests.counts import count
-from tests.execution.scheduling.test_turn import fate
+from tests.execution.scheduling.test_turn import Stage, fate
 from tests.support.scripted_models import Blocking, Listening, ensemble, invoke, settle_down, tool
 
 WRITING: dict[str, Any] = {"effect": "write", "reads": ("file:{path}",), "writes": ("file:{path}",)}
 
 
-class Talk:
+class Talk(Stage):
     """One turn of a conversation of its own."""
 
     def __init__(self, playing: Ensemble, *calls: tuple[str, str], limits: Limits | None = None) -> None:
-        self.events: list[Event] = []
-        self.budget = Budget(limits or Limits())
-        self.turn = Turn(
-            execution=Execution(rules=Rules(approve=("*.*",))),
-            offer=Offer.of([playing]),
-            scope=Circumstances(notify=self.events.append),
-            budget=self.budget,
-        )
+        super().__init__(tools=playing, limits=limits)
         for number, (name, path) in enumerate(calls):
             self.turn.seal(invoke(name, f"{name}{number}", path=path))
 
     @property
-    def fates(self) -> list[str | None]:
-        return [fate(entry.result) for entry in self.turn.entries]
+    def results(self) -> list[str | None]:
+        return [result for _, result in self.fates]
 
     @property
     def told(self) -> list[str]:
@@ -63,10 +52,10 @@ async def test_calls_of_different_conversations_wait_for_each_other() -> None:
     assert (second.told, third.told) == (["waiting for mine.act of another conversation"], [])
     tasks += [asyncio.create_task(one.turn.finish()) for one in (second, third)]
     await settle_down()
-    assert (first.fates, second.fates, third.fates) == ([None], [None], ["look"])
+    assert (first.results, second.results, third.results) == ([None], [None], ["look"])
     blocking.go.set()
     await asyncio.gather(*tasks)
-    assert (first.fates, second.fates) == (["late"], ["look"])
+    assert (first.results, second.results) == (["late"], ["look"])
     assert Locks.here().idle
 
 
@@ -99,12 +88,12 @@ async def test_waiting_is_no_time_of_the_call_and_bounded_by_that_of_the_run() -
     await settle_down()
     hasty = Talk(playing, ("quick", "a"), limits=Limits(wall=0.05))
     await hasty.turn.finish()
-    assert hasty.fates == ["!limit"]
+    assert hasty.results == ["!limit"]
     result = hasty.turn.entries[0].result
     assert "mine.act of another conversation did not end in time." in (result.text if result else "")
     blocking.go.set()
     await asyncio.gather(*tasks)
-    assert (patient.fates, Locks.here().idle) == (["quick"], True)
+    assert (patient.results, Locks.here().idle) == (["quick"], True)
 
 
 async def test_a_call_that_waits_can_be_cancelled_and_leaves_the_queue() -> None:
@@ -115,10 +104,10 @@ async def test_a_call_that_waits_can_be_cancelled_and_leaves_the_queue() -> None
     await settle_down()
     tasks[1].cancel()
     await asyncio.wait((tasks[1],))
-    assert (second.fates, third.fates) == (["!cancelled"], [None])
+    assert (second.results, third.results) == (["!cancelled"], [None])
     blocking.go.set()
     await asyncio.gather(tasks[0], tasks[2])
-    assert (third.fates, Locks.here().idle) == (["next"], True)
+    assert (third.results, Locks.here().idle) == (["next"], True)
 
 
 @pytest.mark.parametrize("how", ["cut", "drop"])
@@ -133,7 +122,7 @@ async def test_what_waits_when_the_answer_is_lost_never_begins(how: str) -> None
     await (second.turn.cut("length") if how == "cut" else second.turn.drop())
     blocking.go.set()
     await task
-    assert second.fates == (["!cancelled"] if how == "cut" else [None])
+    assert second.results == (["!cancelled"] if how == "cut" else [None])
     assert (second.budget.calls, Locks.here().idle) == (0, True)
 
 
@@ -161,7 +150,7 @@ async def test_no_more_run_than_have_a_place(own: int | None, whole: int | None,
     talks = [Talk(playing, *[("look", str(number)) for number in range(5)]) for _ in range(8)]
     await asyncio.gather(*(one.turn.finish() for one in talks))
     assert counting.most == most
-    assert all(one.fates == ["counted"] * 5 for one in talks)
+    assert all(one.results == ["counted"] * 5 for one in talks)
     assert Locks.here().idle
 
 
@@ -173,7 +162,7 @@ async def test_a_place_of_the_same_turn_is_waited_for_as_well() -> None:
     assert (blocking.running, talk.told) == (1, ["waiting for mine.look"])
     blocking.go.set()
     await task
-    assert talk.fates == ["late", "late"]
+    assert talk.results == ["late", "late"]
 
 
 async def test_a_tool_that_conducts_does_not_wait_for_itself() -> None:
@@ -182,12 +171,12 @@ async def test_a_tool_that_conducts_does_not_wait_for_itself() -> None:
     async def conduct(context: Context, arguments: dict[str, Any]) -> str:
         inner = Talk(playing, ("inner", "a"))
         await inner.turn.finish()
-        return f"inner {inner.fates[0]}"
+        return f"inner {inner.results[0]}"
 
     playing = ensemble(act(conduct, "outer"), act(None, "inner"), max_parallel=1)
     outer, other = Talk(playing, ("outer", "a")), Talk(playing, ("inner", "a"))
     await asyncio.wait_for(asyncio.gather(outer.turn.finish(), other.turn.finish()), 5)
-    assert (outer.fates, other.fates) == (["inner inner"], ["inner"])
+    assert (outer.results, other.results) == (["inner inner"], ["inner"])
     assert Locks.here().idle
 
 

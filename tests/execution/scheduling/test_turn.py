@@ -9,7 +9,7 @@ from ripieno.approvals import Approve, DeferredConfirmer, Given
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady
-from ripieno.ensembles import Context, Definition
+from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution
@@ -27,6 +27,7 @@ class Stage:
     def __init__(
         self,
         *definitions: Definition,
+        tools: Ensemble | None = None,
         limits: Limits | None = None,
         rules: Rules | None = None,
         allowed: tuple[str, ...] | None = None,
@@ -36,7 +37,7 @@ class Stage:
         self.events: list[Event] = []
         self.budget = Budget(limits or Limits())
         self.execution = Execution(rules=rules or Rules(approve=("mine.*",)), **settings)
-        self.offer = Offer.of([ensemble(*definitions)])
+        self.offer = Offer.of([tools or ensemble(*definitions)])
         self.turn = Turn(
             execution=self.execution,
             offer=self.offer,
