@@ -1,8 +1,10 @@
-"""The examples of the first pages, and of those about providers and protocols, are run or compared."""
+"""The examples of the first pages, and of those about providers, protocols and the journal, are run or compared."""
 
 import ast
 import asyncio
+import functools
 import json
+import logging
 import pathlib
 import re
 import shlex
@@ -34,7 +36,7 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.events import Alert
 from ripieno.descriptors.timeouts import Caution, Timeouts
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import EMPTY, freeze, merge
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
@@ -66,21 +68,9 @@ BEFORE = "".join(
 
 def merged(user: User, *given: str) -> LoadedConfiguration:
     """The configuration of several blocks, each over the ones before it, without failures."""
-    parts = [tomllib.loads(text) for text in given]
-    whole: dict[str, Any] = {}
-    for part in parts:
-        _lay(whole, part)
-    loaded = load_configuration(whole, places=user.places)
+    loaded = load_configuration(functools.reduce(merge, map(tomllib.loads, given), EMPTY), places=user.places)
     assert loaded.failures == ()
     return loaded
-
-
-def _lay(whole: dict[str, Any], part: dict[str, Any]) -> None:
-    for key, value in part.items():
-        if isinstance(value, dict) and isinstance(whole.get(key), dict):
-            _lay(whole[key], value)
-        else:
-            whole[key] = value
 
 
 def typed(console: str) -> list[str]:
@@ -339,3 +329,69 @@ def test_embedding(starting: User, small: str) -> None:
     longer = start + textwrap.indent(first + second, " " * 8) + conducting + end
     assert printed(starting, longer).count("one two three four") == 2
     exec(compile(confirmer, "page", "exec"), {"ripieno": ripieno})
+
+
+# The journal and observability.
+
+
+@pytest.fixture
+def asked(user: User, call: Call, small: str) -> User:
+    """Somebody who has asked a small model something."""
+    user.configure(
+        f'[providers.house]\nprotocol = "openai-chat"\nbase_url = "{small}"\n[model]\ndefault = "house/small-1"\n'
+    )
+    done = user.call("ask", "What is in README.rst?")
+    assert done.returncode == 0, done.stderr
+    return user
+
+
+def commands(block: str) -> list[list[str]]:
+    return [typed(line) for line in block.splitlines()]
+
+
+def test_the_journal(asked: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    look, fork, verify, export, delete, program = texts("tutorials/the-journal", *["console"] * 5, "python")
+    listed, shown, found = (call(*words) for words in commands(look))
+    assert "What is in README.rst?" in listed.out
+    assert re.search(r"^1  user\n    What is in README.rst\?\n", shown.out, re.MULTILINE)
+    assert "ended: stop" in shown.out
+    assert "What is in README.rst?" in found.out
+    (words,) = commands(fork)
+    identifier = call(*words).out.strip()
+    assert "What is in README.rst?" in call("journal", "show", identifier).out
+    for block in (verify, export):
+        for words in commands(block):
+            done = call(*words)
+            assert done.code == 0, done.err
+    (words,) = commands(delete)
+    assert call(*words).out == "No conversation matches.\n"
+    run_program(program)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last == "True True"
+    assert [line.split()[2] for line in lines] == ["began", "said", "said", "turned", "ended"]
+
+
+def test_observability(asked: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    stats, tracing, logs, line, own = texts("tutorials/observability", "console", "python", "python", "", "python")
+    for words in commands(stats):
+        done = call(*words)
+        assert done.code == 0, done.err
+        assert done.out.startswith("1 conversation, 1 turn, 0 calls ")
+    assert "house/small-1" in done.out
+    # The exporter keeps the standard output that there was when it was imported.
+    run_program("import sys\n" + tracing.replace("SpanExporter())", "SpanExporter(out=sys.stdout))"))
+    spans = capsys.readouterr().out
+    assert [name in spans for name in ('"name": "chat small-1"', '"name": "invoke_agent"')] == [True, True]
+    before = list(logging.getLogger("ripieno").handlers)
+    try:
+        run_program(logs)
+    finally:
+        logger = logging.getLogger("ripieno")
+        for handler in set(logger.handlers) - set(before):
+            logger.removeHandler(handler)
+        logger.setLevel(logging.NOTSET)
+    told = [json.loads(one) for one in capsys.readouterr().err.splitlines() if one.startswith("{")]
+    assert [one["message"].split()[0] for one in told] == ["A", "An", "The"]
+    shown = json.loads(line)
+    assert set(told[1]) & set(shown) == set(told[1]) - {"finish", "input_tokens", "output_tokens"}
+    run_program(own)

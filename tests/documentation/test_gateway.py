@@ -22,10 +22,10 @@ from ripieno.testing.scores import Score
 from ripieno.testing.scores.turns import Turn
 from tests.cli.conversations.test_ask import serving as rehearsing
 from tests.documentation.code_blocks import DOCUMENTATION, texts
-from tests.support.command_line import PATIENCE, ROOT, User
+from tests.support.command_line import PATIENCE, ROOT, User, wait_for
 
 EXAMPLES = DOCUMENTATION / "examples" / "gateway"
-SERVING = re.compile(r"Serving (.*) at http://[^/]*:([0-9]+)/v1, until Ctrl-C\.[^\n]*\n")
+SERVING = r"Serving (.*) at http://[^/]*:([0-9]+)/v1, until Ctrl-C\.[^\n]*\n"
 KEY = "a-key-of-many-letters"
 CODEX = (
     *("text", "console", "toml", "toml", "console", *["toml"] * 3, "console", "toml", "text", "toml"),
@@ -94,17 +94,6 @@ def serving(user: User, *command: str, **extra: str) -> Iterator[tuple[subproces
     with user.start(*words, "--port", "0", **extra) as process:
         found = wait_for(process, SERVING)
         yield process, int(found[2]), found[1]
-
-
-def wait_for(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
-    """Reads the reports of a process until a pattern matches."""
-    assert process.stderr is not None
-    said = ""
-    while (found := pattern.search(said)) is None:
-        line = process.stderr.readline()
-        assert line, said
-        said += line
-    return found
 
 
 def command_in(console: str, home: pathlib.Path) -> list[str]:
@@ -351,7 +340,7 @@ def test_a_gateway_in_an_application(noted: User, rehearsed: str) -> None:
     *_, program = texts("tutorials/your-tools-behind-an-api", *TOOLS)
     (noted.workspace / "application.py").write_text(program.replace("http://127.0.0.1:8001/v1", rehearsed))
     with noted.python("-m", "uvicorn", "application:app", "--port", "0") as process:
-        found = wait_for(process, re.compile(r"running on http://127\.0\.0\.1:([0-9]+) "))
+        found = wait_for(process, r"running on http://127\.0\.0\.1:([0-9]+) ")
         output = ask(int(found[1]), "/ai/v1/responses", model="small-1", input="What do my notes say?")["output"]
     assert [item["type"] for item in output] == ["message", "function_call", "function_call_output", "message"]
 

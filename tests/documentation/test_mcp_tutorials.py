@@ -3,36 +3,34 @@
 import json
 import re
 import shlex
-import textwrap
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from ripieno.origins.mcp.settings import CONNECTION
+from tests.documentation.code_blocks import blocks
 from tests.support.command_line import BUNDLED, COMMAND, ROOT, User
 from tests.support.users import Done
 
 Call = Callable[..., Done]
 
 TUTORIALS = ROOT / "documentation" / "tutorials"
-TUTORIAL = (TUTORIALS / "write-a-tool.rst").read_text(encoding="utf-8")
 CONNECTING = (TUTORIALS / "connect-mcp.rst").read_text(encoding="utf-8")
-BLOCK = re.compile(r"\.\. code-block:: (\w+)\n\n((?:    .*\n|\n)+)")
 
 
-def blocks(language: str) -> Iterator[str]:
-    """The blocks of a language, as they would be typed."""
-    return (textwrap.dedent(match[2]).strip() + "\n" for match in BLOCK.finditer(TUTORIAL) if match[1] == language)
+def typed(language: str, page: str = "write-a-tool") -> Iterator[str]:
+    """The blocks of a language in a tutorial, as they would be typed."""
+    return (block.text for block in blocks(f"tutorials/{page}") if block.kind == language)
 
 
 @pytest.fixture
 def written(user: User) -> User:
     """Somebody who has typed all of it."""
-    for text in blocks("toml"):
+    for text in typed("toml"):
         found = re.search(r'^name = "(\w+)"', text, re.MULTILINE)
         assert found is not None
         user.ensemble(found[1], text)
-    (module,) = blocks("python")
+    (module,) = typed("python")
     (user.configuration / "ensembles" / "dates.py").write_text(module)
     return user
 
@@ -54,7 +52,7 @@ def test_the_tools_work(call: Call, written: User) -> None:
 
 
 def test_the_project_folder_needs_trust(call: Call, user: User) -> None:
-    user.ensemble("words", next(blocks("toml")), folder=user.workspace / "ensembles")
+    user.ensemble("words", next(typed("toml")), folder=user.workspace / "ensembles")
     assert "ripieno trust" in call("tools").err
     assert call("trust").code == 0
     assert "measure_text" in call("tools").out
@@ -63,12 +61,12 @@ def test_the_project_folder_needs_trust(call: Call, user: User) -> None:
 def test_the_mistake_that_is_shown_is_said_so(call: Call, written: User) -> None:
     file = written.configuration / "ensembles" / "words.toml"
     file.write_text(file.read_text().replace("effect", "efect"))
-    (shown,) = (block for block in blocks("text") if "efect" in block)
+    (shown,) = (block for block in typed("text") if "efect" in block)
     assert shown.replace("/home/ada/.config/ripieno/ensembles/words.toml", str(file)) in call("check").out
 
 
 def test_the_first_server_needs_nothing_but_its_package(call: Call, user: User) -> None:
-    text = next(textwrap.dedent(match[2]) for match in BLOCK.finditer(CONNECTING) if match[1] == "toml")
+    text = next(typed("toml", "connect-mcp"))
     assert "env:" not in text
     user.ensemble("time", text)
     done = call("check", "--no-import")
@@ -78,7 +76,7 @@ def test_the_first_server_needs_nothing_but_its_package(call: Call, user: User) 
 
 
 def test_what_is_served_can_be_listed(call: Call, user: User) -> None:
-    found = [textwrap.dedent(match[2]) for match in BLOCK.finditer((TUTORIALS / "serve-mcp.rst").read_text())]
+    found = [block.text for block in blocks("tutorials/serve-mcp")]
     (text,) = [block for block in found if 'name = "served"' in block]
     (commands,) = [block for block in found if "--ensemble served" in block]
     places = {name: value for name, value in user.environment().items() if re.match("RIPIENO_|PYTHONPATH", name)}

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import re
 import select
 import signal
 import subprocess
@@ -19,7 +18,7 @@ from typing import Any
 import tomli_w
 
 from tests.real.playing import marked
-from tests.support.command_line import PATIENCE, User
+from tests.support.command_line import PATIENCE, User, wait_for
 
 #: A server on the official SDK, one of whose tools adds numbers.
 _SERVER = pathlib.Path(__file__).parents[1] / "support" / "mcp_servers" / "well_behaved.py"
@@ -156,20 +155,11 @@ def _calls(home: pathlib.Path) -> list[Mapping[str, Any]]:
 def serving_responses(user: User, *options: str) -> Generator[Gateway, None, None]:
     """``ripieno serve responses`` for this user, whose model ``local/small`` has every name."""
     with user.start("serve", "responses", "--port", "0", "--map", "*=local/small", *options) as process:
-        assert process.stderr is not None
-        said: list[str] = []
-        gateway = Gateway(_address(process.stderr, said))
+        served = wait_for(process, r"Serving .* at (http://\S+)/v1")
+        gateway = Gateway(served[1])
         try:
             yield gateway
         finally:
             process.send_signal(signal.SIGINT)
-            gateway.log = "".join(said) + process.communicate(timeout=PATIENCE)[1]
+            gateway.log = served.string + process.communicate(timeout=PATIENCE)[1]
             print(gateway.log)
-
-
-def _address(lines: Iterable[str], said: list[str]) -> str:
-    for line in lines:
-        said.append(line)
-        if found := re.search(r"Serving .* at (http://\S+)/v1", line):
-            return found[1]
-    raise AssertionError("".join(said))

@@ -136,6 +136,17 @@ class User:
             assert process.wait(PATIENCE) == 0
 
 
+def wait_for(process: subprocess.Popen[str], pattern: str) -> re.Match[str]:
+    """Reads what a process reports until a pattern matches."""
+    assert process.stderr is not None
+    said = ""
+    while (found := re.search(pattern, said)) is None:
+        line = process.stderr.readline()
+        assert line, f"It has ended: {said}"
+        said += line
+    return found
+
+
 def _whole(arguments: Sequence[str], *, cwd: pathlib.Path, env: Mapping[str, str]) -> subprocess.Popen[str]:
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     command = [sys.executable, "-P", *arguments]

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import pathlib
-import re
 import signal
 import subprocess
 import threading
@@ -13,7 +12,7 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
-from tests.support.command_line import COMMAND, PATIENCE, ROOT, User
+from tests.support.command_line import COMMAND, PATIENCE, ROOT, User, wait_for
 
 TRANSPORTS = ("stdio", "http")
 #: The mode of the client, and the protocol version that it negotiates.
@@ -105,13 +104,7 @@ def play_band(user: User) -> None:
 def over_http(user: User, *arguments: str, **extra: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The URL of a server on a free port, and its process, which must end with exit code 0."""
     with user.start("serve", "mcp", "--transport", "http", "--port", "0", *arguments, **extra) as process:
-        assert process.stderr is not None
-        said = ""
-        while (found := re.search(r"at (http\S+),", said)) is None:
-            line = process.stderr.readline()
-            assert line, f"The server has ended: {said}"
-            said += line
-        yield found[1], process
+        yield wait_for(process, r"at (http\S+),")[1], process
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
