@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from ripieno.ensembles import Definition, Opened
+from ripieno.ensembles.origin import while_connected
 from ripieno.exceptions import ConnectionFailure
 from tests.support.scripted_models import tool
 from tests.support.virtual_time import VirtualLoop
+
+Awaited: TypeAlias = Callable[[], Awaitable[Any]] | None
 
 
 def in_virtual_time(scene: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
@@ -24,15 +27,21 @@ def in_virtual_time(scene: Callable[[], Coroutine[object, object, None]]) -> Cal
 
 
 class Fragile:
-    """A context manager that breaks on demand. ``refusals`` is how often it does not open, ``opening`` is awaited."""
+    """A context manager that breaks on demand.
+
+    ``refusals`` is how often it does not open; ``opening`` and ``closing`` are awaited. ``tasks`` have entered it, and
+    ``left`` it, opened or not.
+    """
 
     breaks: Exception = ConnectionResetError("gone")
 
-    def __init__(self, *, opening: Callable[[], Awaitable[Any]] | None = None) -> None:
+    def __init__(self, *, opening: Awaited = None, closing: Awaited = None) -> None:
         self.opened = self.closed = self.refusals = 0
         self.tasks: set[object] = set()
+        self.left: list[object] = []
         self.times: list[float] = []
         self.opening = opening
+        self.closing = closing
         self.began = asyncio.Event()
         self._break = asyncio.Event()
 
@@ -49,24 +58,23 @@ class Fragile:
         self.began.set()
         self.times.append(asyncio.get_running_loop().time())
         self.tasks.add(asyncio.current_task())
-        if self.refusals:
-            self.refusals -= 1
-            raise OSError("refused")
-        if self.opening is not None:
-            await self.opening()
-        self._break = asyncio.Event()
-        self.opened += 1
         try:
-            async with asyncio.TaskGroup() as group:
-                watcher = group.create_task(self._watch())
-                try:
+            if self.refusals:
+                self.refusals -= 1
+                raise OSError("refused")
+            if self.opening is not None:
+                await self.opening()
+            self._break = asyncio.Event()
+            self.opened += 1
+            try:
+                async with while_connected(self._watch()):
                     yield self.value()
-                finally:
-                    watcher.cancel()
-        except* (ConnectionResetError, ConnectionFailure) as group_of_one:
-            raise group_of_one.exceptions[0] from None
+            finally:
+                self.closed += 1
         finally:
-            self.closed += 1
+            self.left.append(asyncio.current_task())
+            if self.closing is not None:
+                await self.closing()
 
     async def _watch(self) -> None:
         await self._break.wait()
@@ -78,7 +86,7 @@ class Town(Fragile):
 
     breaks = ConnectionFailure("mine", "it fell over")
 
-    def __init__(self, *, opening: Callable[[], Awaitable[Any]] | None = None) -> None:
+    def __init__(self, *, opening: Awaited = None) -> None:
         super().__init__(opening=opening)
         self.offers: tuple[str, ...] = ("look", "find")
         self.descriptions: dict[str, str] = {}

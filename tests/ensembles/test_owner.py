@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,31 +16,7 @@ from tests.ensembles.fragile_connections import Fragile, in_virtual_time
 from tests.support.scripted_models import settle_down
 
 
-class Door:
-    """A context manager that remembers which tasks went through it."""
-
-    def __init__(self, *, opening: Callable[[], Any] | None = None, closing: Callable[[], Any] | None = None) -> None:
-        self.entered: list[object] = []
-        self.left: list[object] = []
-        self.began = asyncio.Event()
-        self._opening = opening
-        self._closing = closing
-
-    @contextlib.asynccontextmanager
-    async def __call__(self) -> AsyncIterator[str]:
-        self.began.set()
-        try:
-            if self._opening is not None:
-                await self._opening()
-            self.entered.append(asyncio.current_task())
-            yield "open"
-        finally:
-            self.left.append(asyncio.current_task())
-            if self._closing is not None:
-                await self._closing()
-
-
-def owner_of(door: Any, **settings: Any) -> tuple[Owner[str], list[BaseException]]:
+def owner_of(door: Any, **settings: Any) -> tuple[Owner[int], list[BaseException]]:
     lost: list[BaseException] = []
     return Owner("door", door, lost=lambda error, pause: lost.append(error), **settings), lost
 
@@ -58,20 +34,20 @@ async def stubborn() -> None:
 
 
 async def test_one_task_enters_and_leaves() -> None:
-    door = Door()
+    door = Fragile()
     owner, lost = owner_of(door)
-    assert await owner.open() == "open"
+    assert await owner.open() == 1
     assert door.left == []
     await owner.close()
-    assert door.entered == door.left
-    assert door.entered != [asyncio.current_task()]
+    assert door.tasks == set(door.left)
+    assert door.left != [asyncio.current_task()]
     await owner.close()
     assert lost == []
     assert len(door.left) == 1
 
 
 async def test_closing_what_was_never_opened_is_nothing() -> None:
-    owner, _ = owner_of(Door())
+    owner, _ = owner_of(Fragile())
     await owner.close()
 
 
@@ -80,7 +56,7 @@ async def test_what_opening_raises_comes_out(error: Exception) -> None:
     async def fail() -> None:
         raise error
 
-    door = Door(opening=fail)
+    door = Fragile(opening=fail)
     owner, lost = owner_of(door)
     with pytest.raises(type(error)) as caught:
         await owner.open()
@@ -101,7 +77,7 @@ async def test_what_no_future_takes_becomes_a_connection_error(error: BaseExcept
 
 
 async def test_the_deadline_of_opening_says_what_it_is() -> None:
-    door = Door(opening=forever)
+    door = Fragile(opening=forever)
     owner, _ = owner_of(door, deadline=0.01)
     with pytest.raises(TimeoutError, match=r"it did not open within 0\.01 s"):
         await owner.open()
@@ -110,7 +86,7 @@ async def test_the_deadline_of_opening_says_what_it_is() -> None:
 
 async def test_an_opener_that_does_not_heed_the_deadline_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owning, "_CANCEL_DEADLINE", 0.02)
-    door = Door(opening=stubborn)
+    door = Fragile(opening=stubborn)
     owner, _ = owner_of(door, deadline=0.01)
     with pytest.raises(TimeoutError, match="it did not open within"):
         await owner.open()
@@ -118,7 +94,7 @@ async def test_an_opener_that_does_not_heed_the_deadline_is_left_behind(monkeypa
 
 @pytest.mark.parametrize("opening", [forever, None], ids=["opening", "open"])
 async def test_a_cancelled_opening_is_cancelled_at_once(opening: Callable[[], Any] | None) -> None:
-    door = Door(opening=opening)
+    door = Fragile(opening=opening)
     owner, lost = owner_of(door)
     task = asyncio.create_task(owner.open())
     await door.began.wait()
@@ -128,7 +104,7 @@ async def test_a_cancelled_opening_is_cancelled_at_once(opening: Callable[[], An
         await task
     assert time.monotonic() - began < owning.CLOSE_DEADLINE / 2
     assert len(door.left) == 1
-    assert len(door.entered) == (opening is None)
+    assert door.opened == (opening is None)
     assert lost == []
 
 
@@ -136,7 +112,7 @@ async def test_what_goes_wrong_when_closing_is_kept_quiet() -> None:
     async def fail() -> None:
         raise ValueError("no")
 
-    owner, lost = owner_of(Door(closing=fail))
+    owner, lost = owner_of(Fragile(closing=fail))
     await owner.open()
     await owner.close()
     assert lost == []
@@ -145,7 +121,7 @@ async def test_what_goes_wrong_when_closing_is_kept_quiet() -> None:
 async def test_slow_closing_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owning, "CLOSE_DEADLINE", 0.01)
     monkeypatch.setattr(owning, "_CANCEL_DEADLINE", 0.01)
-    door = Door(closing=forever)
+    door = Fragile(closing=forever)
     owner, _ = owner_of(door)
     await owner.open()
     await owner.close()
@@ -153,7 +129,7 @@ async def test_slow_closing_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_cancelling_the_closer_hurries_and_is_let_through() -> None:
-    door = Door(closing=forever)
+    door = Fragile(closing=forever)
     owner, _ = owner_of(door)
     await owner.open()
     task = asyncio.create_task(owner.close())
@@ -168,7 +144,7 @@ async def test_cancelling_the_closer_hurries_and_is_let_through() -> None:
 
 async def test_two_closers_both_wait_for_the_end() -> None:
     go = asyncio.Event()
-    owner, _ = owner_of(Door(closing=go.wait))
+    owner, _ = owner_of(Fragile(closing=go.wait))
     await owner.open()
     tasks = [asyncio.create_task(owner.close()) for _ in range(2)]
     await settle_down()

@@ -335,7 +335,7 @@ def test_an_exception_is_part_of_its_line(lines: io.StringIO) -> None:
 
 async def test_the_trace_goes_on_in_an_mcp_server(tmp_path: pathlib.Path) -> None:
     observed = Observed()
-    async with make_ensemble(server("wrapped_results.py"), surround(tmp_path)) as connected:
+    async with make_ensemble(server("well_behaved.py"), surround(tmp_path)) as connected:
         calls = [invoke(connected.access_invoker("trace").exposed, identifier) for identifier in ("a", "b")]
         run = conduct(
             scripted(invokes(*calls), says()),

@@ -25,7 +25,7 @@ from ripieno.servers.mcp.calls import PENDING
 from ripieno.servers.mcp.server import create_server
 from tests.support.command_line import PATIENCE
 from tests.support.mcp_server_process import ERAS
-from tests.support.mcp_servers.wrapped_results import app
+from tests.support.mcp_servers.well_behaved import app
 from tests.support.scripted_models import Recording
 
 READ = Policy(effect="read")
@@ -280,7 +280,7 @@ async def test_there_is_one_page(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_results_of_a_server_behind_it_are_what_that_server_gives(tmp_path: pathlib.Path, mode: Any) -> None:
-    wrapping = pathlib.Path(__file__).parents[2] / "support" / "mcp_servers" / "wrapped_results.py"
+    wrapping = pathlib.Path(__file__).parents[2] / "support" / "mcp_servers" / "well_behaved.py"
     passed = {
         "ensemble": {"name": "passed", "prefix": ""},
         "connection": {"origin": "mcp", "command": [sys.executable, str(wrapping)]},
@@ -292,7 +292,7 @@ async def test_results_of_a_server_behind_it_are_what_that_server_gives(tmp_path
         Client(create_server(assembly), mode=mode) as ours,
         Client(app, mode=mode) as theirs,
     ):
-        for tool in ("greet", "count", "spell", "describe"):
+        for tool in ("greet", "measure", "spell", "describe"):
             for name in ("Ada", "7", "[1]", ""):
                 expected = await theirs.call_tool(tool, {"name": name})
                 result = await ours.call_tool(tool, {"name": name})

@@ -45,6 +45,30 @@ def greet(name: str = "you") -> str:
 
 
 @app.tool()
+def measure(name: str) -> int:
+    """Counts letters."""
+    return len(name)
+
+
+@app.tool()
+def spell(name: str) -> list[str]:
+    """Spells."""
+    return list(name)
+
+
+@app.tool()
+def describe(name: str) -> dict[str, int]:
+    """Says more than one thing."""
+    return {"length": len(name), "vowels": sum(letter in "aeiou" for letter in name)}
+
+
+@app.tool()
+async def trace(context: Context) -> str:
+    """Returns the trace context of the request."""
+    return str(dict(context.request_context.meta or {}).get("traceparent"))
+
+
+@app.tool()
 def weather(city: str) -> Weather:
     """Tells the weather."""
     return Weather(city=city, degrees=20.5)
