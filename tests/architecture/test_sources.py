@@ -1,4 +1,4 @@
-"""Rules of the sources: size, docstrings, vendors' names, processes, deserialized objects.
+"""Rules of the sources (size, docstrings, vendors' names, processes, deserialized objects), public names, and tests.
 
 The import contracts in ``pyproject.toml`` have the rules of imports. Each rule here is a function from a module's text
 to its findings, with examples that it must find.
@@ -8,9 +8,13 @@ import ast
 import functools
 import pathlib
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+
+import ripieno
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "sources" / "ripieno"
@@ -198,3 +202,68 @@ def findings() -> dict[Rule, dict[pathlib.Path, list[str]]]:
 )
 def test_house(rule: Rule, exempt: tuple[str, ...], findings: dict[Rule, dict[pathlib.Path, list[str]]]) -> None:
     assert {path: lines for path, lines in findings[rule].items() if not within(path, exempt)} == {}
+
+
+# The public names: the same for programs and for type checkers, and cheap to import.
+
+HEAVY = (
+    *("anthropic", "click", "httpx2", "jsonschema", "jsonschema_rs", "mcp", "openai", "pydantic", "rich", "starlette"),
+    "uvicorn",
+)
+
+
+def test_the_stub_names_what_the_module_gives() -> None:
+    tree = ast.parse((PACKAGE / "__init__.pyi").read_text())
+    homes = {alias.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert {*homes, "__version__"} == set(ripieno.__all__)
+    assert dir(ripieno) == sorted(ripieno.__all__)
+    for name, home in homes.items():
+        # A package may export what one of its modules defines.
+        assert f"{getattr(ripieno, name).__module__}.".startswith(f"{home}."), name
+
+
+def test_a_name_that_is_none_says_so() -> None:
+    assert not hasattr(ripieno, "asemble")
+    assert ripieno.__version__.count(".") == 2
+
+
+def test_the_whole_face_imports_nothing_heavy() -> None:
+    touch = "import ripieno, ripieno.ensembles, sys; [getattr(ripieno, name) for name in ripieno.__all__]"
+    code = f"{touch}; print([one for one in {HEAVY} if one in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# The rules of ``tests/README.rst`` that the text of tests can show.
+
+LEFT_OUT = {"skip", "skipif", "xfail", "importorskip", "SkipTest", "skipIf", "skipUnless", "expectedFailure"}
+
+
+def names_in(text: str) -> Iterator[tuple[int, str]]:
+    """The attributes that a module uses and the names that it imports, with their lines."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+def test_none_is_skipped_or_expected_to_fail() -> None:
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    assert len(files) > 100
+    found = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for file in files
+        if file != ROOT / "tests" / "skips.py"
+        and any(name in (text := file.read_text(encoding="utf-8")) for name in LEFT_OUT)
+        for line, name in names_in(text)
+        if name in LEFT_OUT
+    ]
+    assert found == []
+
+
+def test_a_skip_would_be_seen() -> None:
+    text = (
+        "from pytest import xfail\n@pytest.mark.skipif(True, reason='x')\ndef test() -> None:\n    pytest.skip('y')\n"
+    )
+    assert {name for _, name in names_in(text)} & LEFT_OUT == {"skip", "skipif", "xfail"}

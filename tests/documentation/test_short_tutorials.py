@@ -1,26 +1,49 @@
-"""The tutorials about retries and the cache, long conversations, and replay."""
+"""The tutorials about retries and the cache, long conversations, replay, many tools, and consent."""
 
+import contextlib
+import io
+import pathlib
+import re
+import shlex
 import subprocess
 import sys
 import textwrap
 import tomllib
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import ripieno.testing
-from ripieno.assembly.configuration import load_configuration
+from ripieno.approvals import Approve
+from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.controls import Limits
 from ripieno.descriptors import RetryPolicy
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.history import HISTORY
+from ripieno.ensembles.offers import Offer
+from ripieno.jsonvalues import parse
+from ripieno.models.protocols.openai_chat import PROTOCOL
+from ripieno.testing import call, turn
+from ripieno.testing.scores import Score
+from ripieno.testing.wires import model_of
+from tests.cli.conversations.test_ask import serving
 from tests.descriptors.descriptor_examples import read_configuration
 from tests.documentation.code_blocks import DOCUMENTATION, blocks, texts
+from tests.documentation.test_first_pages import merged
 from tests.support.command_line import PATIENCE, User
+from tests.support.scripted_models import Person
+from tests.support.users import Done
 
 pytest_plugins = ["pytester"]
 
 CONVERSATIONS = "tutorials/long-conversations"
 #: Options of pytest inside of pytest.
 PYTEST = ("-p", "no:cacheprovider", "-p", "no:xdist")
+CONSENT = ("toml", "console", "", "", "", "", "console")
+LARGE = ("toml", "toml", "text", "toml", "toml", "")
 REPLAY = ("console", "python", "text", "", "console", "python", "python")
 
 
@@ -127,3 +150,110 @@ def test_the_example_of_the_testing_package(pytester: pytest.Pytester) -> None:
     text = textwrap.dedent(str(ripieno.testing.__doc__).partition("::\n")[2].partition("\nThe model follows")[0])
     pytester.makepyfile(test_reading=text)
     pytester.runpytest_subprocess(*PYTEST, "-p", "no:asyncio").assert_outcomes(passed=1)
+
+
+# Many tools and long results.
+
+
+async def test_searchable_tools_are_found_and_called_as_shown(tmp_path: pathlib.Path) -> None:
+    ledger, over, shown, searched, reading, _ = texts("tutorials/large-tool-sets", *LARGE)
+    (tmp_path / "ledger.toml").write_text(ledger)
+    places = Places(configuration=tmp_path / "configuration", state=tmp_path / "state")
+    tables: dict[str, Any] = {
+        **tomllib.loads(over),
+        **tomllib.loads(searched),
+        "ensembles": {"paths": [str(tmp_path / "ledger.toml")], "enabled": ["ledger", "outputs"]},
+        "limits": tomllib.loads(reading)["limits"],
+    }
+    lines = re.findall(r"^(\w+) +(\{.*\})$", shown, re.MULTILINE)
+    said: list[tuple[str, Any]] = [(name, parse(arguments)) for name, arguments in lines]
+    calls = [call(name, f"r{at}", **arguments) for at, (name, arguments) in enumerate(said)]
+    model = model_of([*(turn("", calls=[one]) for one in calls), turn("{r1}")])
+    async with assemble(tables, workspace=tmp_path, places=places, confirmer=Person(Approve())) as assembly:
+        assert Offer.of(assembly.ensembles).names == ("balance", "read_output", "search_tools", "call_tool")
+        conversation = await assembly.conduct("Book it", model=model)
+    assert [one.name for one in conversation.canisters if isinstance(one, InvocationCanister)] == [
+        "search_tools",
+        "call_tool",
+    ]
+    assert conversation.text.strip() == shown.strip().splitlines()[-1]
+    anthropic = assembly.loaded.providers["anthropic"]
+    assert anthropic.capabilities_for("m")["tool_search"] is True
+
+
+async def test_a_long_result_is_read_on_as_shown(tmp_path: pathlib.Path) -> None:
+    *_, reading, line = texts("tutorials/large-tool-sets", *LARGE)
+    places = Places(configuration=tmp_path / "configuration", state=tmp_path / "state")
+    tables = tomllib.loads(reading)
+    loaded = load_configuration(tables, places=places)
+    assert loaded.failures == ()
+    assert loaded.configuration.limits == Limits()
+    assert "outputs" in [one.name for one in loaded.ensembles]
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "long.txt").write_text("0123456789\n" * 20_000)
+    tables["limits"]["output"] = "4 KiB"
+    async with assemble(tables, workspace=work, places=places) as assembly:
+        model = model_of([turn("", calls=[call("read_file", path="long.txt")]), turn("Done.")])
+        conversation = await assembly.conduct("Read it", model=model)
+    result = next(one for one in conversation.canisters if isinstance(one, ResultCanister))
+    pattern = (
+        re.escape(line.strip())
+        .replace("2885125", r"\d+")
+        .replace("2730", r"\d+")
+        .replace('handle="…"', 'handle="[^"]+"')
+    )
+    assert re.search(pattern, result.text), result.text[40_000:50_000]
+
+
+# Consent.
+
+SCORE = """
+[score]
+name = "readme"
+prompt = "Write a README."
+[[turns]]
+[[turns.calls]]
+label = "written"
+tool = "write_file"
+arguments = { path = "README.md", content = "# House\\n" }
+[[turns]]
+text = "It says: {written}"
+"""
+
+
+def test_the_rules_are_rules(user: User, call: Callable[..., Done]) -> None:
+    rules, *_ = texts("tutorials/consent", *CONSENT)
+    user.configure(rules)
+    assert merged(user, rules).configuration.confirmation.deny == ("io.*(path=secrets/**)", "execution.bash")
+    done = call("doctor", "--policy")
+    assert done.code == 0, done.err
+    (written,) = [line for line in done.out.splitlines() if line.startswith("io.write_file ")]
+    assert "depends" in written
+
+
+def test_the_programs_say_what_the_page_says() -> None:
+    _, _, asking, asked, pausing, paused, _ = texts("tutorials/consent", *CONSENT)
+    names: dict[str, object] = {}
+    for program, said in ((asking, asked), (pausing, paused)):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(program, "page", "exec"), names)
+        assert out.getvalue() == said
+
+
+def test_the_commands_go_from_one_to_the_next(user: User, call: Callable[..., Done], tmp_path: pathlib.Path) -> None:
+    *_, commands = texts("tutorials/consent", *CONSENT)
+    (tmp_path / "readme.toml").write_text(SCORE)
+    with serving(Score.read(tmp_path / "readme.toml"), PROTOCOL) as url:
+        user.configure(
+            f'[providers.house]\nprotocol = "openai-chat"\nbase_url = "{url}"\n[model]\ndefault = "house/small"\n'
+        )
+        said: list[str] = []
+        for line in commands.splitlines():
+            done = call(*shlex.split(line.removeprefix("$ ripieno ")))
+            said.append(done.out)
+            # The first run ends without an answer: a call waits.
+            assert done.code == (1 if "ask" in line else 0), done.err
+    assert "# House" in said[2]
+    assert (user.workspace / "README.md").read_text() == "# House\n"
+    assert said[-1].strip().startswith("It says: Wrote 8 bytes")
