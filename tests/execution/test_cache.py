@@ -24,7 +24,7 @@ from ripieno.execution.call import Call, settle
 from ripieno.execution.scheduling.turn import Turn
 from tests.counts import count
 from tests.support.scripted_models import Blocking, Recording, ensemble, invoke, tool
-from tests.support.single_calls import launch
+from tests.support.single_calls import launch, raising
 from tests.support.virtual_time import VirtualLoop
 
 Value = TypeVar("Value")
@@ -121,9 +121,7 @@ async def test_another_conversation_and_another_caller_have_their_own() -> None:
 
 
 async def test_only_what_is_good_and_changes_nothing_is_kept() -> None:
-    async def fails(context: Any, arguments: Any) -> str:
-        raise ExecutionFault("No.")
-
+    fails = raising(lambda: ExecutionFault("No."))
     house = House(
         reader(cache=0), reader("fails", fails), reader("writes", effect="write"), reader("none", effect="none")
     )
@@ -166,10 +164,7 @@ async def test_what_is_read_while_it_is_written_is_not_kept(cancelled: bool) -> 
 
 
 async def test_nothing_is_kept_of_what_nobody_knows_the_outcome_of() -> None:
-    async def writes(context: Any, arguments: Any) -> str:
-        raise OutcomeUnknownFault("It was sent.")
-
-    house = House(reader(), writer(invocable=writes))
+    house = House(reader(), writer(invocable=raising(lambda: OutcomeUnknownFault("It was sent."))))
     for _ in range(3):
         await house.call("write", path="a")
     for _ in range(3):

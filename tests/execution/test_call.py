@@ -16,19 +16,12 @@ from ripieno.ensembles import Outcome, owner
 from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
 from ripieno.execution.call import Call, settle
 from tests.support.scripted_models import Blocking, Listening, fault_of, settle_down
-from tests.support.single_calls import begin, category, result_of
+from tests.support.single_calls import begin, category, raising, result_of, returning
 from tests.support.virtual_time import VirtualLoop
 
 
-async def returns(value: object) -> Any:
-    async def look(context: Any, arguments: Any) -> object:
-        return value
-
-    return await result_of(look)
-
-
 async def test_a_good_result_says_how_it_ran() -> None:
-    result = await returns("seen")
+    result = await result_of(returning("seen"))
     assert (result.invocation_id, result.text, result.error) == ("look", "seen", None)
     assert (result.report.attempts, result.report.total_bytes, result.report.exit_code) == (1, 4, None)
     assert 0 < result.report.duration_ms < 5000
@@ -36,9 +29,8 @@ async def test_a_good_result_says_how_it_ran() -> None:
 
 async def test_an_outcome_says_more() -> None:
     change = Change.of("FileCreated", path="x")
-    result = await returns(
-        Outcome(content={"a": 1}, exit_code=3, changes=(change,), stderr_truncated=True, total_bytes=70000)
-    )
+    outcome = Outcome(content={"a": 1}, exit_code=3, changes=(change,), stderr_truncated=True, total_bytes=70000)
+    result = await result_of(returning(outcome))
     report = result.report
     assert result.text == '{"a":1}'
     assert (report.exit_code, report.changes, report.total_bytes) == (3, (change,), 70000)
@@ -46,10 +38,7 @@ async def test_an_outcome_says_more() -> None:
 
 
 async def test_the_output_is_bounded() -> None:
-    async def look(context: Any, arguments: Any) -> str:
-        return "x" * 100_000
-
-    result = await result_of(look, output=1000)
+    result = await result_of(returning("x" * 100_000), output=1000)
     assert len(result.text) < 1100
     assert (result.report.total_bytes, result.report.stdout_truncated) == (100_000, True)
 
@@ -70,13 +59,6 @@ class Undetailed(ExecutionFault):
     def __init__(self) -> None:
         super().__init__("m")
         self.details = {"a": Mute()}
-
-
-def raising(error: Callable[[], BaseException]) -> Any:
-    async def look(context: Any, arguments: Any) -> object:
-        raise error()
-
-    return look
 
 
 @pytest.mark.parametrize("kind", ["async", "thread"])
@@ -135,17 +117,14 @@ async def test_a_long_fault_is_bounded() -> None:
 
 @pytest.mark.parametrize("value", [object(), Outcome(content="a", changes=None)])  # type: ignore[arg-type]
 async def test_nonsense_is_one_result_and_a_bug(value: object) -> None:
-    assert fault_of(await returns(value)).code == "tool_failure"
+    assert fault_of(await result_of(returning(value))).code == "tool_failure"
 
 
 async def test_a_result_that_does_not_fit_its_schema_is_told_and_kept() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
     async def run(value: object) -> ResultCanister:
-        async def look(context: Any, arguments: Any) -> object:
-            return value
-
-        return await result_of(look, results=schema)
+        return await result_of(returning(value), results=schema)
 
     assert (await run({"n": 1})).error is None
     assert (await run(Outcome(content={"n": 1}))).error is None

@@ -28,7 +28,7 @@ from tests.support.scripted_models import (
     settle_down,
     tool,
 )
-from tests.support.single_calls import ADD, Seeing
+from tests.support.single_calls import ADD, Seeing, returning
 
 # Resolving and validating.
 
@@ -201,10 +201,7 @@ async def test_an_argument_may_set_the_deadline(seconds: Any, expected: float) -
 
 
 async def test_the_lowest_of_the_output_limits_holds() -> None:
-    async def look(context: Context, arguments: dict[str, Any]) -> str:
-        return "x" * 5000
-
-    found = [ensemble(tool("look", look, output=1000))]
+    found = [ensemble(tool("look", returning("x" * 5000), output=1000))]
 
     async def length(execution: Execution, **around: Any) -> int:
         result = await execution.execute(invoke("look"), ensembles=found, circumstances=Circumstances(**around))

@@ -12,7 +12,7 @@ from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
 from ripieno.execution import Circumstances, Execution, execute_invoker
 from ripieno.storage.records import Record
 from tests.support.scripted_models import Listening, Recording, ensemble, fault_of, invoke, tool
-from tests.support.single_calls import ADD, Seeing
+from tests.support.single_calls import ADD, Seeing, raising
 from tests.support.toml_ensembles import make_context
 
 # Recording and alerting.
@@ -71,16 +71,12 @@ async def test_an_application_that_cannot_take_an_alert_loses_no_result() -> Non
     def fail(alert: Alert) -> None:
         raise ValueError("not now")
 
-    async def look(context: Context, arguments: dict[str, Any]) -> str:
-        raise KeyError("x")
-
     handled: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda loop, context: handled.append(context))
     surroundings = dataclasses.replace(Listening().surroundings, alert=fail)
-    result = await Execution(surroundings=surroundings).execute(
-        invoke("look"), ensembles=[ensemble(tool("look", look))]
-    )
+    found = ensemble(tool("look", raising(lambda: KeyError("x"))))
+    result = await Execution(surroundings=surroundings).execute(invoke("look"), ensembles=[found])
     assert fault_of(result).code == "tool_failure"
     assert [str(context["exception"]) for context in handled] == ["not now"]
     assert "KeyError" in handled[0]["message"]
@@ -104,10 +100,8 @@ async def test_an_invoker_can_be_executed_alone() -> None:
 
 
 async def test_an_invoker_that_writes_is_denied_and_a_fault_is_a_result() -> None:
-    async def look(context: Context, arguments: dict[str, Any]) -> str:
-        raise ResourceFault("There is no x.")
-
-    writing, faulty = ensemble(tool("look", effect="write")), ensemble(tool("look", look))
+    writing = ensemble(tool("look", effect="write"))
+    faulty = ensemble(tool("look", raising(lambda: ResourceFault("There is no x."))))
     result = await execute_invoker(writing.access_invoker("look"), {}, make_context(writing, "look"))
     assert fault_of(result).category == "denied"
     result = await execute_invoker(faulty.access_invoker("look"), {}, make_context(faulty, "look"))
@@ -116,10 +110,7 @@ async def test_an_invoker_that_writes_is_denied_and_a_fault_is_a_result() -> Non
 
 @pytest.mark.parametrize("on_error", ["abort", "report"])
 async def test_a_bug_is_raised_unless_it_is_to_be_reported(on_error: str) -> None:
-    async def look(context: Context, arguments: dict[str, Any]) -> str:
-        raise KeyError("x")
-
-    found = ensemble(tool("look", look, on_error=on_error))
+    found = ensemble(tool("look", raising(lambda: KeyError("x")), on_error=on_error))
     running = execute_invoker(found.access_invoker("look"), {}, make_context(found, "look"))
     if on_error == "report":
         assert fault_of(await running).code == "tool_failure"

@@ -14,12 +14,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from ripieno.canisters import ImageContent, ResultCanister, UserCanister
 from ripieno.testing import call, turn
 from ripieno.testing.scores.turns import Turn
-from tests.real.coding import Agent, Gateway, serving_responses
+from tests.real.coding import Agent, Done, Gateway, serving_responses
 from tests.real.installing import coding_agent
 from tests.support.command_line import User
 from tests.support.gateways import KINDS, Backend, rehearsing
 from tests.support.hosted_runs import PIXEL
-from tests.support.loopback_servers import serving
+from tests.support.loopback_servers import Answerer, serving
 
 CHAT = KINDS["openai-chat"]
 TASK = "Write proof.txt with the shell, and add 17 and 25."
@@ -204,6 +204,16 @@ async def test_tools_that_run_in_the_gateway(agent: Agent, user: User) -> None:
     assert len(backend.asked) == 3
 
 
+async def end_badly(agent: Agent, user: User, answer: Answerer) -> Done:
+    """The end of a task whose model answers its one request in that way."""
+    async with serving(answer) as (url, asked):
+        configure(user, f"{url}/v1")
+        with serving_responses(user) as gateway:
+            done = await agent.do(TASK, gateway.url)
+    assert (done.code, len(asked)) == (1, 1)
+    return done
+
+
 REFUSALS = {
     # It tells the status alone, whatever the body says.
     "busy": (429, {"message": "Too many players."}, "429 Too Many Requests"),
@@ -224,14 +234,9 @@ async def test_a_model_that_refuses(name: str, agent: Agent, user: User) -> None
     async def refuse(_: Request) -> Response:
         return JSONResponse({"error": error}, status)
 
-    async with serving(refuse) as (url, asked):
-        configure(user, f"{url}/v1")
-        with serving_responses(user) as gateway:
-            done = await agent.do(TASK, gateway.url)
-    assert done.code == 1
+    done = await end_badly(agent, user, refuse)
     assert words in done.told
     assert done.said == ""
-    assert len(asked) == 1
 
 
 async def test_a_model_that_fails_in_the_middle(agent: Agent, user: User) -> None:
@@ -242,10 +247,4 @@ async def test_a_model_that_fails_in_the_middle(agent: Agent, user: User) -> Non
     async def fail(_: Request) -> Response:
         return StreamingResponse(iter(lines), media_type="text/event-stream")
 
-    async with serving(fail) as (url, asked):
-        configure(user, f"{url}/v1")
-        with serving_responses(user) as gateway:
-            done = await agent.do(TASK, gateway.url)
-    assert done.code == 1
-    assert "The roof is on fire." in done.told
-    assert len(asked) == 1
+    assert "The roof is on fire." in (await end_badly(agent, user, fail)).told

@@ -1,16 +1,13 @@
 """The reference servers of the Python world: time, a repository, and pages of the web."""
 
-import contextlib
-import http.server
 import json
 import pathlib
 import subprocess
-import threading
-from collections.abc import Iterator
 
 import pytest
 
 from tests.real.playing import Stage
+from tests.support.raw_http_servers import answer, web
 
 PAGES = {
     "/page.html": ("text/html", "<html><body><article><h1>Tutti</h1><p>Everybody plays.</p></article></body></html>"),
@@ -20,37 +17,12 @@ PAGES = {
 }
 
 
-class Pages(http.server.BaseHTTPRequestHandler):
-    """A few pages; anything else is not there."""
-
-    asked: list[str]
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        kind, text = PAGES.get(self.path, ("text/plain", "Not here."))
-        self.send_response(200 if self.path in PAGES else 404)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def pages() -> Iterator[tuple[str, list[str]]]:
-    """The address of a server on loopback, and the paths that it was asked for."""
-    asked: list[str] = []
-    handler = type("Handler", (Pages,), {"asked": asked})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
-        finally:
-            server.shutdown()
-            thread.join()
+def page(head: bytes, _: bytes) -> bytes:
+    """A page, or that it is not there."""
+    path = head.split()[1].decode()
+    kind, text = PAGES.get(path, ("text/plain", "Not here."))
+    status = "200 OK" if path in PAGES else "404 Not Found"
+    return answer(text.encode(), f"Content-Type: {kind}; charset=utf-8", status=status)
 
 
 def git(repository: pathlib.Path, *arguments: str) -> str:
@@ -66,9 +38,9 @@ async def test_time_in_two_places(stage: Stage, python_servers: pathlib.Path) ->
         converted = await played.call(
             "convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Kolkata"
         )
-        answer = json.loads(converted.text)
-        assert answer["time_difference"] == "+5.5h"
-        assert answer["target"]["datetime"].endswith("T17:30:00+05:30")
+        told = json.loads(converted.text)
+        assert told["time_difference"] == "+5.5h"
+        assert told["target"]["datetime"].endswith("T17:30:00+05:30")
         now = json.loads((await played.call("get_current_time", timezone="Asia/Tokyo")).text)
         assert now["datetime"].endswith("+09:00")
         assert "Invalid timezone" in await played.fail("get_current_time", timezone="Atlantis")
@@ -105,23 +77,24 @@ async def test_a_repository(stage: Stage, python_servers: pathlib.Path) -> None:
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_pages_on_loopback(stage: Stage, python_servers: pathlib.Path, allowed: bool) -> None:
     command = [python_servers / "mcp-server-fetch", *(["--allow-private-ips"] if allowed else [])]
-    with pages() as (url, asked):
+    async with web(page) as server:
+        url = f"http://127.0.0.1:{server.port}"
         async with stage.play("fetch", command) as played:
             assert played.tools == ("fetch",)
             if not allowed:
                 assert "not a public address" in await played.fail("fetch", url=f"{url}/page.html")
-                assert asked == []
+                assert server.targets == []
                 return
-            page = (await played.call("fetch", url=f"{url}/page.html")).text
-            assert "Everybody plays." in page
-            assert "<p>" not in page
-            assert asked == ["/robots.txt", "/page.html"]
+            shown = (await played.call("fetch", url=f"{url}/page.html")).text
+            assert "Everybody plays." in shown
+            assert "<p>" not in shown
+            assert server.targets == ["/robots.txt", "/page.html"]
             part = (await played.call("fetch", url=f"{url}/page.txt", max_length=50, start_index=5)).text
             assert "solo solo" in part
             assert len(part) < 500
             raw = (await played.call("fetch", url=f"{url}/page.html", raw=True)).text
             assert "<p>Everybody plays.</p>" in raw
             assert "robots.txt" in await played.fail("fetch", url=f"{url}/private/page.txt")
-            assert "/private/page.txt" not in asked
+            assert "/private/page.txt" not in server.targets
             assert "404" in await played.fail("fetch", url=f"{url}/nowhere")
             assert "max_length" in await played.fail("fetch", url=f"{url}/page.txt", max_length=0)

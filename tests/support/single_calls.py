@@ -1,5 +1,6 @@
 """One call of one tool, and a tool that keeps its arguments."""
 
+from collections.abc import Callable
 from typing import Any
 
 from ripieno.canisters import InvocationCanister, ResultCanister
@@ -33,6 +34,24 @@ def begin(invocable: Any, *, listening: Listening | None = None, seconds: float 
     """A call of a tool of this function that has just started."""
     execution = Execution(rules=EVERYTHING, surroundings=listening.surroundings if listening else None)
     return launch(execution, ensemble(tool("look", invocable, **policy)), invoke("look"), seconds=seconds)
+
+
+def returning(value: object) -> Any:
+    """A tool that returns a value."""
+
+    async def look(context: Any, arguments: Any) -> object:
+        return value
+
+    return look
+
+
+def raising(error: Callable[[], BaseException]) -> Any:
+    """A tool that raises an error."""
+
+    async def look(context: Any, arguments: Any) -> object:
+        raise error()
+
+    return look
 
 
 async def result_of(invocable: Any, **settings: Any) -> ResultCanister:

@@ -9,7 +9,7 @@ from ripieno.approvals import Approve, DeferredConfirmer, Given
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady
-from ripieno.ensembles import Context, Definition, Ensemble
+from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution
@@ -17,6 +17,7 @@ from ripieno.execution.budget import Budget
 from ripieno.execution.scheduling.turn import Turn
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from tests.support.scripted_models import Blocking, Hesitating, Person, Recording, ensemble, invoke, settle_down, tool
+from tests.support.single_calls import raising
 
 execute_invocations = PROTOCOL.invocations.execute_invocations
 
@@ -48,8 +49,10 @@ class Stage:
         )
 
     def seal(self, *names: str) -> None:
-        for name in names:
-            self.turn.seal(invoke(name.partition(" ")[0], name))
+        """Seals calls of the form ``tool path``, which is their identifier, too."""
+        for one in names:
+            name, _, path = one.partition(" ")
+            self.turn.seal(invoke(name, one, path=path))
 
     @property
     def fates(self) -> list[tuple[str, str | None]]:
@@ -142,10 +145,7 @@ async def test_after_a_terminal_call_nothing_runs(effect: str) -> None:
 
 
 async def test_a_terminal_call_that_fails_ends_nothing() -> None:
-    async def fail(context: Context, arguments: dict[str, Any]) -> str:
-        raise KeyError("x")
-
-    stage = Stage(tool("submit", fail, effect="none", terminal=True), tool("look"))
+    stage = Stage(tool("submit", raising(lambda: KeyError("x")), effect="none", terminal=True), tool("look"))
     stage.seal("submit a", "look b")
     await stage.turn.finish()
     assert stage.fates == [("submit a", "!execution"), ("look b", "look")]
@@ -280,19 +280,13 @@ def deferring(**settings: Any) -> Stage:
     )
 
 
-def seal(stage: Stage, *calls: str) -> None:
-    for one in calls:
-        name, _, path = one.partition(" ")
-        stage.turn.seal(invoke(name, one, path=path))
-
-
 def opened(stage: Stage) -> list[tuple[str, str]]:
     return [(invocation.identifier, why) for invocation, why in stage.turn.open]
 
 
 async def test_only_what_conflicts_stays_open_behind_a_deferred_call() -> None:
     stage = deferring()
-    seal(stage, "write a", "read a", "read b", "free a/x", "free c", "free a/x/y")
+    stage.seal("write a", "read a", "read b", "free a/x", "free c", "free a/x/y")
     await stage.turn.finish()
     assert stage.started == ["read b", "free c"]
     assert opened(stage) == [
@@ -307,14 +301,14 @@ async def test_only_what_conflicts_stays_open_behind_a_deferred_call() -> None:
 
 async def test_each_question_is_deferred_for_itself() -> None:
     stage = deferring()
-    seal(stage, "write a", "write b", "write a")
+    stage.seal("write a", "write b", "write a")
     await stage.turn.finish()
     assert [why for _, why in opened(stage)] == ["approval", "approval", "behind"]
 
 
 async def test_all_stay_open_behind_a_call_that_may_touch_anything() -> None:
     stage = deferring()
-    seal(stage, "read a", "act 1", "read b", "ask 2", "search 3", "free c", "nowhere 4")
+    stage.seal("read a", "act 1", "read b", "ask 2", "search 3", "free c", "nowhere 4")
     await stage.turn.finish()
     assert stage.started == ["read a"]
     assert opened(stage) == [
@@ -328,7 +322,7 @@ async def test_all_stay_open_behind_a_call_that_may_touch_anything() -> None:
 
 async def test_the_end_of_the_run_waits_for_what_is_open() -> None:
     stage = deferring()
-    seal(stage, "write a", "submit b", "read c")
+    stage.seal("write a", "submit b", "read c")
     await stage.turn.finish()
     assert opened(stage) == [("write a", "approval"), ("submit b", "behind"), ("read c", "behind")]
     assert not any(entry.accomplished for entry in stage.turn.entries)
@@ -336,7 +330,7 @@ async def test_the_end_of_the_run_waits_for_what_is_open() -> None:
 
 async def test_calls_of_the_caller_hold_up_nothing() -> None:
     stage = deferring()
-    seal(stage, "ask a", "free b", "read b")
+    stage.seal("ask a", "free b", "read b")
     await stage.turn.finish()
     assert stage.started == ["free b", "read b"]
     assert opened(stage) == [("ask a", "caller")]
@@ -344,7 +338,7 @@ async def test_calls_of_the_caller_hold_up_nothing() -> None:
 
 async def test_cancelling_gives_open_calls_their_results_as_well() -> None:
     stage = deferring()
-    seal(stage, "write a", "read a", "free b")
+    stage.seal("write a", "read a", "free b")
     await stage.turn.finish()
     await stage.turn.cancel()
     assert stage.fates == [("write a", "!cancelled"), ("read a", "!cancelled"), ("free b", "free")]
@@ -353,7 +347,7 @@ async def test_cancelling_gives_open_calls_their_results_as_well() -> None:
 
 async def test_what_stayed_open_is_run_by_another_turn_with_the_answer() -> None:
     stage = deferring()
-    seal(stage, "write a", "read a", "free b")
+    stage.seal("write a", "read a", "free b")
     await stage.turn.finish()
     deferred = stage.turn.entries[0].deferred
     assert deferred is not None
@@ -370,6 +364,6 @@ async def test_what_stayed_open_is_run_by_another_turn_with_the_answer() -> None
 
 async def test_where_nothing_can_stay_open_it_is_denied() -> None:
     stage = deferring(patient=False)
-    seal(stage, "write a", "read a")
+    stage.seal("write a", "read a")
     await stage.turn.finish()
     assert stage.fates == [("write a", "!denied"), ("read a", "read")]

@@ -217,8 +217,7 @@ def writing(*names: str, **settings_: Any) -> tuple[Stage, Slow]:
 
 async def test_a_question_holds_up_only_what_conflicts_with_its_call() -> None:
     stage, slow = writing("write", "free")
-    for name, path in (("write", "a"), ("read", "a"), ("read", "b"), ("free", "c")):
-        stage.turn.seal(invoke(name, f"{name} {path}", path=path))
+    stage.seal("write a", "read a", "read b", "free c")
     assert stage.early == ["read b"]
     finishing = asyncio.create_task(stage.turn.finish())
     await settle_down()
@@ -236,8 +235,7 @@ async def test_questions_come_one_at_a_time_and_in_the_models_order() -> None:
         rules=Rules(approve=("mine.free",)),
         confirmer=slow,
     )
-    for name, path in (("free", "a"), ("write", "a"), ("write", "b"), ("write", "c")):
-        stage.turn.seal(invoke(name, f"{name} {path}", path=path))
+    stage.seal("free a", "write a", "write b", "write c")
     finishing = asyncio.create_task(stage.turn.finish())
     await settle_down()
     assert slow.asked == []
