@@ -24,7 +24,7 @@ from ripieno.execution.call import Call, settle
 from ripieno.execution.scheduling.turn import Turn
 from tests.counts import count
 from tests.support.scripted_models import Blocking, Recording, ensemble, invoke, tool
-from tests.support.single_calls import launch, raising
+from tests.support.single_calls import Seeing, launch, raising
 from tests.support.virtual_time import VirtualLoop
 
 Value = TypeVar("Value")
@@ -55,19 +55,8 @@ class House:
         return (await self.call(name, around, **arguments)).report.cached
 
 
-class Counting:
-    """A tool that returns the number of its calls."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def __call__(self, context: Any, arguments: dict[str, Any]) -> str:
-        self.count += 1
-        return f"{self.count}"
-
-
 def reader(name: str = "read", invocable: Any = None, **policy: Any) -> Any:
-    return tool(name, invocable or Counting(), **{"cache": 60, "reads": ("file:{path}",), **policy})
+    return tool(name, invocable, **{"cache": 60, "reads": ("file:{path}",), **policy})
 
 
 def writer(name: str = "write", invocable: Any = None, **policy: Any) -> Any:
@@ -75,12 +64,12 @@ def writer(name: str = "write", invocable: Any = None, **policy: Any) -> Any:
 
 
 async def test_the_same_call_is_not_made_again() -> None:
-    recording = Recording()
-    house = House(reader(), recorder=recording)
+    recording, seeing = Recording(), Seeing()
+    house = House(reader(invocable=seeing), recorder=recording)
     one, two = await house.call("read", path="a"), await house.call("read", path="a")
-    assert (one.text, one.report.cached, one.report.attempts) == ("1", False, 1)
-    assert (two.text, two.report.cached, two.report.attempts, two.report.duration_ms) == ("1", True, 0, 0)
-    assert (one, two.invocation_id) == (two, "read")
+    assert (one.text, one.report.cached, one.report.attempts) == ("seen", False, 1)
+    assert (two.text, two.report.cached, two.report.attempts, two.report.duration_ms) == ("seen", True, 0, 0)
+    assert (one, two.invocation_id, len(seeing.arguments)) == (two, "read", 1)
     assert [stage for stage, _ in recording.stages] == ["started", "finished", "finished"]
     assert not await house.cached("read", path="a", id="another")
 

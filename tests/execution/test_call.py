@@ -289,23 +289,6 @@ async def test_a_function_that_hangs_in_its_thread_is_left_behind(monkeypatch: p
     go.set()
 
 
-async def test_a_function_that_ends_within_the_grace_has_its_result() -> None:
-    go, began = threading.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def look(context: Any, arguments: Any) -> object:
-        loop.call_soon_threadsafe(began.set)
-        go.wait(30)
-        return "in time"
-
-    call = begin(look, effect="write")
-    await began.wait()
-    call.cancel()
-    go.set()
-    await settle((call,))
-    assert call.result.result().text == "in time"
-
-
 async def test_whoever_waits_may_be_cancelled_again_and_again() -> None:
     stubborn = [Blocking(stubborn=False) for _ in range(3)]
     begun = [begin(one) for one in stubborn]

@@ -280,60 +280,50 @@ def deferring(**settings: Any) -> Stage:
     )
 
 
-def opened(stage: Stage) -> list[tuple[str, str]]:
-    return [(invocation.identifier, why) for invocation, why in stage.turn.open]
+OPEN: dict[str, tuple[str, list[str], list[tuple[str, str]]]] = {
+    "only what conflicts stays open behind a deferred call": (
+        "write a, read a, read b, free a/x, free c, free a/x/y",
+        ["read b", "free c"],
+        [("write a", "approval"), ("read a", "behind"), ("free a/x", "behind"), ("free a/x/y", "behind")],
+    ),
+    "each question is deferred for itself": (
+        "write a, write b, write a",
+        [],
+        [("write a", "approval"), ("write b", "approval"), ("write a", "behind")],
+    ),
+    "all stay open behind a call that may touch anything": (
+        "read a, act 1, read b, ask 2, search 3, free c, nowhere 4",
+        ["read a"],
+        [
+            ("act 1", "approval"),
+            ("read b", "behind"),
+            ("ask 2", "caller"),
+            ("free c", "behind"),
+            ("nowhere 4", "behind"),
+        ],
+    ),
+    "the end of the run waits for what is open": (
+        "write a, submit b, read c",
+        [],
+        [("write a", "approval"), ("submit b", "behind"), ("read c", "behind")],
+    ),
+    "calls of the caller hold up nothing": ("ask a, free b, read b", ["free b", "read b"], [("ask a", "caller")]),
+}
 
 
-async def test_only_what_conflicts_stays_open_behind_a_deferred_call() -> None:
+@pytest.mark.parametrize("name", OPEN)
+async def test_what_stays_open(name: str) -> None:
+    calls, started, left = OPEN[name]
     stage = deferring()
-    stage.seal("write a", "read a", "read b", "free a/x", "free c", "free a/x/y")
+    stage.seal(*calls.split(", "))
     await stage.turn.finish()
-    assert stage.started == ["read b", "free c"]
-    assert opened(stage) == [
-        ("write a", "approval"),
-        ("read a", "behind"),
-        ("free a/x", "behind"),
-        ("free a/x/y", "behind"),
+    assert stage.started == started
+    assert [(invocation.identifier, why) for invocation, why in stage.turn.open] == left
+    assert [entry.deferred is not None for entry in stage.turn.entries] == [
+        entry.why == "approval" for entry in stage.turn.entries
     ]
-    assert [entry.deferred is not None for entry in stage.turn.entries] == [True, *[False] * 5]
-    assert stage.budget.calls == 2
-
-
-async def test_each_question_is_deferred_for_itself() -> None:
-    stage = deferring()
-    stage.seal("write a", "write b", "write a")
-    await stage.turn.finish()
-    assert [why for _, why in opened(stage)] == ["approval", "approval", "behind"]
-
-
-async def test_all_stay_open_behind_a_call_that_may_touch_anything() -> None:
-    stage = deferring()
-    stage.seal("read a", "act 1", "read b", "ask 2", "search 3", "free c", "nowhere 4")
-    await stage.turn.finish()
-    assert stage.started == ["read a"]
-    assert opened(stage) == [
-        ("act 1", "approval"),
-        ("read b", "behind"),
-        ("ask 2", "caller"),
-        ("free c", "behind"),
-        ("nowhere 4", "behind"),
-    ]
-
-
-async def test_the_end_of_the_run_waits_for_what_is_open() -> None:
-    stage = deferring()
-    stage.seal("write a", "submit b", "read c")
-    await stage.turn.finish()
-    assert opened(stage) == [("write a", "approval"), ("submit b", "behind"), ("read c", "behind")]
+    assert stage.budget.calls == len(started)
     assert not any(entry.accomplished for entry in stage.turn.entries)
-
-
-async def test_calls_of_the_caller_hold_up_nothing() -> None:
-    stage = deferring()
-    stage.seal("ask a", "free b", "read b")
-    await stage.turn.finish()
-    assert stage.started == ["free b", "read b"]
-    assert opened(stage) == [("ask a", "caller")]
 
 
 async def test_cancelling_gives_open_calls_their_results_as_well() -> None:
