@@ -163,11 +163,8 @@ class AssemblyFailure(ExceptionGroup[RipienoError], RipienoError):
     A traceback shows each member, so ``str`` only counts them; ``text`` is for output without a traceback.
     """
 
-    def __new__(cls, message: str, failures: Sequence[RipienoError]) -> "AssemblyFailure":
+    def __new__(cls, message: str, failures: Sequence[RipienoError], /) -> "AssemblyFailure":
         return super().__new__(cls, message, failures)
-
-    def __init__(self, message: str, failures: Sequence[RipienoError]) -> None:
-        super().__init__(message, failures)
 
     def derive(self, excs: Sequence[Any], /) -> "AssemblyFailure":  # type: ignore[override]
         return AssemblyFailure(self.message, excs)

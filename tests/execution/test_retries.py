@@ -25,12 +25,9 @@ from tests.support.virtual_time import VirtualLoop
 
 def virtually(coroutine: Coroutine[Any, Any, ResultCanister]) -> tuple[ResultCanister, Any]:
     """The result, and the seconds it took on a clock that jumps."""
-    loop = VirtualLoop()
-    try:
-        began = loop.time()
-        return loop.run_until_complete(coroutine), loop.time() - began
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        began = runner.get_loop().time()
+        return runner.run(coroutine), runner.get_loop().time() - began
 
 
 def start(

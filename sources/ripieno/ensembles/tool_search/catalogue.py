@@ -70,13 +70,8 @@ def choose_searchable(invokers: Sequence[Invoker], ensembles: Iterable[Ensemble]
     """
     here = [one for one in invokers if one.hosted == "here"]
     searchable = {one.exposed for one in here if one.policy.tool_search}
-    over = _over(ensembles)
+    lent = (one.surroundings.search_over for one in ensembles if one.surroundings is not None)
+    over = min((number for number in lent if number is not None), default=None)
     if over is not None and len(invokers) - len(searchable) > over:
         searchable.update(one.exposed for one in here if one.policy.tool_search is None and not one.policy.terminal)
     return frozenset(searchable)
-
-
-def _over(ensembles: Iterable[Ensemble]) -> int | None:
-    """The highest number of tools that are sent without search, as the application of these ensembles sets it."""
-    lent = (one.surroundings.search_over for one in ensembles if one.surroundings is not None)
-    return min((number for number in lent if number is not None), default=None)
