@@ -10,8 +10,8 @@ from ripieno.canisters import InvocationCanister
 from ripieno.ensembles import Context
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze
-from tests.ensembles.fragile_connections import in_virtual_time
 from tests.support.scripted_models import ensemble, tool
+from tests.support.virtual_time import in_virtual_time
 
 _NAME = {"type": "object", "properties": {"name": {"type": "string", "default": "Ada"}}, "required": ["name"]}
 _AFTERWARDS = {"type": "object", "properties": {"afterwards": {"type": "number"}}}

@@ -1,29 +1,16 @@
-"""Connections that break when a test wants it, and tests in virtual time."""
+"""Connections that break when a test wants it."""
 
 import asyncio
 import contextlib
-import functools
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
 from ripieno.ensembles import Definition, Opened
 from ripieno.ensembles.origin import while_connected
 from ripieno.exceptions import ConnectionFailure
 from tests.support.scripted_models import tool
-from tests.support.virtual_time import VirtualLoop
 
 Awaited: TypeAlias = Callable[[], Awaitable[Any]] | None
-
-
-def in_virtual_time(scene: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
-    """Makes a test of a scene in which pauses take no time."""
-
-    @functools.wraps(scene)
-    def run() -> None:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            runner.run(scene())
-
-    return run
 
 
 class Fragile:

@@ -9,9 +9,10 @@ import pytest
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.exceptions import ConnectionFailure, NameAbsence, ValidationFault
 from ripieno.schemas import Schema
-from tests.ensembles.fragile_connections import Town, in_virtual_time
+from tests.ensembles.fragile_connections import Town
 from tests.support.scripted_models import Listening, ensemble, tool
 from tests.support.toml_ensembles import make_context
+from tests.support.virtual_time import in_virtual_time
 
 
 def context_of(found: Ensemble) -> Context:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from ripieno.ensembles import owner as owning
 from ripieno.ensembles.owner import Owner, Recovery, reason
-from tests.ensembles.fragile_connections import Fragile, in_virtual_time
+from tests.ensembles.fragile_connections import Fragile
 from tests.support.scripted_models import settle_down
+from tests.support.virtual_time import in_virtual_time
 
 
 def owner_of(door: Any, **settings: Any) -> tuple[Owner[int], list[BaseException]]:

@@ -17,7 +17,7 @@ from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
 from ripieno.execution.call import Call, settle
 from tests.support.scripted_models import Blocking, Listening, fault_of, settle_down
 from tests.support.single_calls import begin, category, raising, result_of, returning
-from tests.support.virtual_time import VirtualLoop
+from tests.support.virtual_time import in_virtual_time
 
 
 async def test_a_good_result_says_how_it_ran() -> None:
@@ -219,21 +219,18 @@ async def test_a_bug_that_comes_after_the_result_is_no_bug_of_the_run(monkeypatc
 
 
 @pytest.mark.parametrize("ending", ["timeout", "cancelled"])
-def test_the_grace_is_two_seconds(ending: str) -> None:
-    async def wait() -> float:
-        blocking = Blocking(stubborn=True)
-        call = begin(blocking, timeout=5)
-        await blocking.began.wait()
-        if ending == "cancelled":
-            call.cancel()
-        began = asyncio.get_running_loop().time()
-        await settle((call,))
-        assert category(call.result.result()) == ending
-        blocking.go.set()
-        return asyncio.get_running_loop().time() - began
-
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        assert runner.run(wait()) == pytest.approx(7 if ending == "timeout" else 2)
+@in_virtual_time
+async def test_the_grace_is_two_seconds(ending: str) -> None:
+    blocking = Blocking(stubborn=True)
+    call = begin(blocking, timeout=5)
+    await blocking.began.wait()
+    if ending == "cancelled":
+        call.cancel()
+    began = asyncio.get_running_loop().time()
+    await settle((call,))
+    assert category(call.result.result()) == ending
+    blocking.go.set()
+    assert asyncio.get_running_loop().time() - began == pytest.approx(7 if ending == "timeout" else 2)
 
 
 async def test_an_error_that_answers_a_cancellation_is_no_bug() -> None:

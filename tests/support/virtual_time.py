@@ -1,7 +1,9 @@
 """Clocks of event loops: one that jumps to the next timer, and one that a test moves."""
 
 import asyncio
+import functools
 import selectors
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
@@ -34,6 +36,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self.now
+
+
+def in_virtual_time(scene: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
+    """Makes a test of a scene in which pauses take no time."""
+
+    @functools.wraps(scene)
+    def run(*arguments: Any, **named: Any) -> None:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            runner.run(scene(*arguments, **named))
+
+    return run
 
 
 class MovableClock:

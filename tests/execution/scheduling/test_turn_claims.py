@@ -1,7 +1,6 @@
 """Calls of one turn with declared resources: what runs in parallel, in which order, and confirmations meanwhile."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hypothesis import given, settings
@@ -13,7 +12,7 @@ from ripieno.ensembles import Definition
 from tests.counts import count
 from tests.execution.scheduling.test_turn import Stage
 from tests.support.scripted_models import Blocking, invoke, settle_down, tool
-from tests.support.virtual_time import VirtualLoop
+from tests.support.virtual_time import in_virtual_time
 
 #: A call: the tool, what it reads, what it writes.
 Plan = tuple[str, str | None, str | None]
@@ -94,11 +93,6 @@ def seal(stage: Stage, plans: list[Plan]) -> None:
         stage.turn.seal(invoke(name, f"c{place}", **given_))
 
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(main())
-
-
 def places(gates: Gates) -> set[int]:
     return {int(name[1:]) for name in gates.running}
 
@@ -108,36 +102,34 @@ def places(gates: Gates) -> set[int]:
 
 @settings(max_examples=count(2_000, 60), deadline=None)
 @given(_PLANS, st.data())
-def test_law_as_parallel_as_is_safe_and_never_more(plans: list[Plan], data: st.DataObject) -> None:
-    async def main() -> None:
-        gates = Gates()
-        stage = Stage(*gates.definitions())
-        seal(stage, plans)
+@in_virtual_time
+async def test_law_as_parallel_as_is_safe_and_never_more(plans: list[Plan], data: st.DataObject) -> None:
+    gates = Gates()
+    stage = Stage(*gates.definitions())
+    seal(stage, plans)
+    await settle_down()
+    done: set[int] = set()
+    assert places(gates) == {place for place in range(len(plans)) if starts_early(plans, done, place)}
+    while places(gates) and data.draw(st.booleans()):
+        ended = data.draw(st.sampled_from(sorted(places(gates))))
+        gates.running[f"c{ended}"].set()
+        done.add(ended)
         await settle_down()
-        done: set[int] = set()
-        assert places(gates) == {place for place in range(len(plans)) if starts_early(plans, done, place)}
-        while places(gates) and data.draw(st.booleans()):
-            ended = data.draw(st.sampled_from(sorted(places(gates))))
-            gates.running[f"c{ended}"].set()
-            done.add(ended)
-            await settle_down()
-            early = {place for place in range(len(plans)) if starts_early(plans, done, place)}
-            assert places(gates) == early - done
-        finishing = asyncio.ensure_future(stage.turn.finish())
+        early = {place for place in range(len(plans)) if starts_early(plans, done, place)}
+        assert places(gates) == early - done
+    finishing = asyncio.ensure_future(stage.turn.finish())
+    await settle_down()
+    while len(done) < len(plans):
+        free = {place for place in range(len(plans)) if not blocked(plans, done, place)}
+        assert places(gates) == free - done
+        ended = data.draw(st.sampled_from(sorted(places(gates))))
+        gates.running[f"c{ended}"].set()
+        done.add(ended)
         await settle_down()
-        while len(done) < len(plans):
-            free = {place for place in range(len(plans)) if not blocked(plans, done, place)}
-            assert places(gates) == free - done
-            ended = data.draw(st.sampled_from(sorted(places(gates))))
-            gates.running[f"c{ended}"].set()
-            done.add(ended)
-            await settle_down()
-        await finishing
-        assert stage.fates == [(f"c{place}", f"c{place}") for place in range(len(plans))]
-        assert stage.turn.open == ()
-        check_order(plans, gates.log)
-
-    run(main)
+    await finishing
+    assert stage.fates == [(f"c{place}", f"c{place}") for place in range(len(plans))]
+    assert stage.turn.open == ()
+    check_order(plans, gates.log)
 
 
 def check_order(plans: list[Plan], log: list[tuple[str, str]]) -> None:
@@ -151,45 +143,43 @@ def check_order(plans: list[Plan], log: list[tuple[str, str]]) -> None:
 
 @settings(max_examples=count(2_000, 60), deadline=None)
 @given(_PLANS, st.integers(0, 12), st.data())
-def test_law_every_call_has_one_result_whenever_it_is_cancelled(
+@in_virtual_time
+async def test_law_every_call_has_one_result_whenever_it_is_cancelled(
     plans: list[Plan], steps: int, data: st.DataObject
 ) -> None:
-    async def main() -> None:
-        gates = Gates()
-        stage = Stage(*gates.definitions())
-        seal(stage, plans)
-        finishing = asyncio.ensure_future(stage.turn.finish())
-        await settle_down(1)
-        for _ in range(steps):
-            if places(gates) and data.draw(st.booleans()):
-                gates.running[f"c{data.draw(st.sampled_from(sorted(places(gates))))}"].set()
-            await settle_down(data.draw(st.integers(0, 4)))
-        finishing.cancel()
-        await asyncio.wait((finishing,))
-        assert all(fate in (name, "!cancelled") for name, fate in stage.fates)
-        assert not gates.running
-        check_order(plans, gates.log)
-
-    run(main)
+    gates = Gates()
+    stage = Stage(*gates.definitions())
+    seal(stage, plans)
+    finishing = asyncio.ensure_future(stage.turn.finish())
+    await settle_down(1)
+    for _ in range(steps):
+        if places(gates) and data.draw(st.booleans()):
+            gates.running[f"c{data.draw(st.sampled_from(sorted(places(gates))))}"].set()
+        await settle_down(data.draw(st.integers(0, 4)))
+    finishing.cancel()
+    await asyncio.wait((finishing,))
+    assert all(fate in (name, "!cancelled") for name, fate in stage.fates)
+    assert not gates.running
+    check_order(plans, gates.log)
 
 
 @settings(max_examples=count(2_000, 60), deadline=None)
 @given(_PLANS, st.integers(0, 9), st.data())
-def test_law_the_same_calls_are_refused_whoever_is_quick(plans: list[Plan], calls: int, data: st.DataObject) -> None:
-    async def main() -> None:
-        gates = Gates()
-        stage = Stage(*gates.definitions(), limits=Limits(calls=calls))
-        seal(stage, plans)
-        finishing = asyncio.ensure_future(stage.turn.finish())
+@in_virtual_time
+async def test_law_the_same_calls_are_refused_whoever_is_quick(
+    plans: list[Plan], calls: int, data: st.DataObject
+) -> None:
+    gates = Gates()
+    stage = Stage(*gates.definitions(), limits=Limits(calls=calls))
+    seal(stage, plans)
+    finishing = asyncio.ensure_future(stage.turn.finish())
+    await settle_down()
+    while places(gates):
+        gates.running[f"c{data.draw(st.sampled_from(sorted(places(gates))))}"].set()
         await settle_down()
-        while places(gates):
-            gates.running[f"c{data.draw(st.sampled_from(sorted(places(gates))))}"].set()
-            await settle_down()
-        await finishing
-        fates = [fate for _, fate in stage.fates]
-        assert fates == [f"c{place}" if place < calls else "!limit" for place in range(len(plans))]
-
-    run(main)
+    await finishing
+    fates = [fate for _, fate in stage.fates]
+    assert fates == [f"c{place}" if place < calls else "!limit" for place in range(len(plans))]
 
 
 # Confirmations.
