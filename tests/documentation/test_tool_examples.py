@@ -164,7 +164,8 @@ async def test_what_the_reference_shows(identity: str, user: User, readable: lis
         async with assemble(settings, workspace=user.workspace, places=user.places, confirmer=person) as assembly:
             reason = missing(assembly, name, tool)
             if reason is not None:
-                check_reason(reason, [*BUNDLED[name].requires, *requires_of(name, tool)], assembly)
+                own = next(one.policy.requires for one in BUNDLED[name].invokers if one.name == tool)
+                check_reason(reason, [*BUNDLED[name].requires, *own], assembly)
                 return
             conversation = Conversation(assembly, server, user.workspace)
             for call in before:
@@ -185,10 +186,6 @@ def serve(pages: Mapping[str, str], head: bytes) -> bytes:
     method, target, _ = head.split(b"\r\n")[0].decode().split(" ")
     text = pages[target.partition("?")[0]].encode()
     return answer(b"" if method == "HEAD" else text, "Content-Type: text/plain; charset=utf-8")
-
-
-def requires_of(name: str, tool: str) -> tuple[str, ...]:
-    return next(one.policy.requires for one in BUNDLED[name].invokers if one.name == tool)
 
 
 def check_reason(reason: str, requires: list[str], assembly: Assembly) -> None:

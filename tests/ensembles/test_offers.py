@@ -2,7 +2,7 @@
 
 import pytest
 
-from ripieno.ensembles import Ensemble, Invoker
+from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence
 from tests.support.scripted_models import ensemble, tool
@@ -41,11 +41,11 @@ def test_two_tools_of_one_name_are_an_error_that_names_both() -> None:
 def test_a_latecomer_is_left_out_and_told() -> None:
     other = ensemble(tool("read_file"), tool("note"), name="notes")
     told: list[tuple[str, str]] = []
-
-    def leave_out(newcomer: Invoker, holder: Invoker) -> None:
-        told.append((newcomer.identity, holder.identity))
-
-    offer = Offer.of([IO, other], tools=["io.*", "notes.*", "gone.*"], left_out=leave_out)
+    offer = Offer.of(
+        [IO, other],
+        tools=["io.*", "notes.*", "gone.*"],
+        left_out=lambda newcomer, holder: told.append((newcomer.identity, holder.identity)),
+    )
     assert offer.names == ("read_file", "write_file", "note")
     assert told == [("notes.read_file", "io.read_file")]
     found = offer.named("read_file")
