@@ -140,10 +140,9 @@ class Interpreter:
             text, self._blank = self._blank + text, ""
             if text.isspace():
                 self._blank, text = text, ""
-        if not text:
-            return
-        self._texts.append(text)
-        resulting.append(TextDelta(text))
+        if text:
+            self._texts.append(text)
+            resulting.append(TextDelta(text))
 
     def _call(self, call: TextCall, resulting: list[Event]) -> None:
         if self._texts:
