@@ -142,10 +142,6 @@ class Metrics:
         registry.register(_AllWorkers(pathlib.Path(_FOLDER)))
         return generate_latest(registry)
 
-    def _make_waited(self, model: str) -> Histogram:
-        waited: Histogram = self._first.labels("chat", *_whose(model))
-        return waited
-
     def _make_ended(self, wire: str, model: str, status: int) -> tuple[_Count, _Measure, tuple[_Measure, ...]]:
         whose = _whose(model)
         count: _Count = self._requests.labels(wire, *whose, str(status)).inc
