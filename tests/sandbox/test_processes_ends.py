@@ -109,7 +109,7 @@ async def test_a_process_that_cannot_be_killed_is_given_up_and_reaped_later(
     monkeypatch: pytest.MonkeyPatch, alive: Living
 ) -> None:
     monkeypatch.setattr(processes, "_KILL_DEADLINE", 0.0)
-    process = await start_living("ready; sleep 60", alive, ProcessLimits(grace=0.0))
+    process = await start_living(ADVERSARIES["deaf"], alive, ProcessLimits(grace=0.0))
     await process.terminate()
     assert await process.wait() == -signal.SIGKILL
     async with asyncio.timeout(5):
