@@ -202,8 +202,9 @@ class Journal:
         """
         name = self._redactor.text(conversation)
         with self._writing("changed") as connection:
-            names = {one for (one,) in connection.execute("SELECT DISTINCT conversation FROM lines")}
-            if name not in names:
+            known = connection.execute("SELECT 1 FROM lines WHERE conversation = ? LIMIT 1", (name,)).fetchone()
+            if known is None:
+                names = (one for (one,) in connection.execute("SELECT DISTINCT conversation FROM lines"))
                 raise NameAbsence("conversation", conversation, names)
             update = "UPDATE lines SET body = NULL, salt = NULL WHERE conversation = ? AND stage != ? AND body NOT NULL"
             bodies = connection.execute(update, (name, DELETED)).rowcount
