@@ -1,9 +1,12 @@
 """Calls in text, form by form: what models really write, cut at every place, and what looks like it and is none."""
 
+import ast
+import gc
 import itertools
 
 import pytest
 
+from ripieno.models.protocols.text_calls.forms.brackets import python_call
 from ripieno.models.protocols.text_calls.grammar import Reasoning, Text, TextCall, Wrapping
 from ripieno.models.protocols.text_calls.scanner import Parser
 from tests.models.protocols.text_call_examples import EXAMPLES, TOOLS, calls_in, everywhere, taken_apart, texts_in
@@ -366,3 +369,24 @@ def test_text_that_is_no_call_flows_at_once() -> None:
         assert piece == Text(text)
     assert list(parser.feed(" <tool_")) == [Text(" ")]
     assert list(parser.feed("box>")) == [Text("<tool_box>")]
+
+
+class _Garbage:
+    """Parses Python when it is collected, as asyncio does when it prints the traceback of a lost task."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        ast.literal_eval("[1]")
+
+
+def test_garbage_that_is_collected_while_a_call_is_parsed_loses_no_call() -> None:
+    thresholds = gc.get_threshold()
+    gc.set_threshold(5)
+    try:
+        for _ in range(100):
+            _Garbage()
+            assert python_call('read(path="a.txt")') == ("read", '{"path":"a.txt"}')
+    finally:
+        gc.set_threshold(*thresholds)

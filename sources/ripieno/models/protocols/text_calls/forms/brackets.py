@@ -43,11 +43,21 @@ def _pythonic(raw: str, tools: Tools) -> Sequence[Found] | None:
     if len(source) > _LONGEST:
         return None
     try:
-        tree = ast.parse(source, mode="eval").body
+        tree = _tree(source)
         calls = [_python_call(node) for node in tree.elts] if isinstance(tree, ast.List) else []
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
     return calls if calls and all(name in tools for name, _ in calls) else None
+
+
+def _tree(source: str) -> ast.expr:
+    """The tree of an expression. Errors: those of ``ast.parse``."""
+    try:
+        return ast.parse(source, mode="eval").body
+    except SystemError:
+        # Python 3.11 counts the depth once for a process: if garbage is collected while it parses, and cleaning that up
+        # prints a traceback, which parses, too, the count is wrong at the end (measured).
+        return ast.parse(source, mode="eval").body
 
 
 def _python_call(node: ast.expr) -> Found:
@@ -64,7 +74,7 @@ def _python_call(node: ast.expr) -> Found:
 
 def python_call(text: str) -> Found | None:
     try:
-        return _python_call(ast.parse(text.strip(), mode="eval").body)
+        return _python_call(_tree(text.strip()))
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
 
