@@ -7,6 +7,8 @@ import random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ripieno.approvals import (
     Answer,
@@ -124,7 +126,7 @@ async def test_always_is_for_one_tool_and_weakens_no_rule() -> None:
     execution = Execution(rules=Rules(ask=("io.x(path=docs/**)",)), confirmer=person)
     for path in ("a", "b"):
         assert (await run(execution, found, path=path)).error is None
-    assert (len(person.requests), execution.allowances.tools) == (1, ("io.x",))
+    assert len(person.requests) == 1
     assert person.requests[0].waivable
     for _ in range(2):
         assert (await run(execution, found, path="docs/a")).error is None
@@ -142,7 +144,21 @@ async def test_always_for_just_these_arguments(effect: str) -> None:
     assert (await run(execution, found, path="a")).error is None
     assert (await run(execution, found, path="a")).error is None
     assert fault_of(await run(execution, found, path="b")).category == "denied"
-    assert execution.allowances.tools == ()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "ada", "ada-1", "bob"]), st.sampled_from(["", "c", "c-1"])), max_size=12)
+)
+async def test_always_is_for_one_owner_and_one_conversation(calls: list[tuple[str, str]]) -> None:
+    person = Person(*[Approve(always=True)] * len(calls))
+    execution = Execution(confirmer=person)
+    found = ensemble(writer(Seeing()))
+    for owner, conversation in calls:
+        scope = Circumstances(owner=owner, conversation=conversation)
+        result = await execution.execute(invoke("x", path="a"), ensembles=[found], circumstances=scope)
+        assert result.error is None
+    # Each owner was asked once in each conversation, and nobody's permission counted for another.
+    assert [one.conversation for one in person.requests] == [one for _, one in dict.fromkeys(calls)]
 
 
 async def test_autonomous_runs_what_no_rule_denies_and_destroys_nothing_unnamed() -> None:

@@ -4,8 +4,8 @@ The stricter rule applies: deny, then ``confirm = true`` and ask, then an effect
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, Protocol
 
 from ripieno.canisters.faults import Effect
 from ripieno.descriptors import Policy
@@ -35,41 +35,56 @@ _CONFIRMED = Verdict(action="ask", reason="its descriptor has confirm = true")
 _ALLOWED = Verdict(action="run", reason="it was allowed for the rest of this session")
 
 
+#: Stands for all arguments, in place of the digest of some.
+_ANY = "*"
+
+
+class Scope(Protocol):
+    """The owner of a call, such as a key of the gateway, and its conversation."""
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def conversation(self) -> str: ...
+
+
 class Allowances:
     """The permissions that a person gave while the program runs: for a tool, or a tool with exact arguments.
 
-    They apply to calls that need confirmation only because of their effect; they weaken no rule. A destructive tool is
-    allowed only with exact arguments.
+    Each belongs to one owner and one conversation, and counts for no other. They apply to calls that need confirmation
+    only because of their effect; they weaken no rule. A destructive tool is allowed only with exact arguments.
     """
 
     def __init__(self) -> None:
-        self._tools: set[str] = set()
-        self._calls: set[tuple[str, str]] = set()
+        self._given: dict[tuple[str, str], set[tuple[str, str]]] = {}
 
-    def add(self, identity: str, effect: Effect, arguments: Mapping[str, Any], *, exact: bool) -> None:
+    def add(self, scope: Scope, identity: str, effect: Effect, arguments: Mapping[str, Any], *, exact: bool) -> None:
         """Allows a tool, or with ``exact`` a tool with these arguments. Errors: ``JsonInvalidity``."""
-        if exact or effect == "destructive":
-            self._calls.add((identity, digest(arguments)))
-        else:
-            self._tools.add(identity)
+        narrow = exact or effect == "destructive"
+        given = self._given.setdefault((scope.owner, scope.conversation), set())
+        given.add((identity, digest(arguments) if narrow else _ANY))
 
-    def allows(self, identity: str, effect: Effect, arguments: Mapping[str, Any]) -> bool:
+    def allows(self, scope: Scope, identity: str, effect: Effect, arguments: Mapping[str, Any]) -> bool:
         """Whether a call was allowed: by its tool's full name, or with exactly these arguments."""
-        if effect != "destructive" and identity in self._tools:
+        given = self._given.get((scope.owner, scope.conversation))
+        if given is None:
+            return False
+        if effect != "destructive" and (identity, _ANY) in given:
             return True
-        return bool(self._calls) and (identity, digest(arguments)) in self._calls
-
-    @property
-    def tools(self) -> tuple[str, ...]:
-        """The full names of the tools that were allowed with any arguments."""
-        return tuple(sorted(self._tools))
+        return (identity, digest(arguments)) in given
 
 
 def judge(
-    identity: str, policy: Policy, rules: CallRules, arguments: Mapping[str, Any], allowances: Allowances | None = None
+    identity: str,
+    policy: Policy,
+    rules: CallRules,
+    arguments: Mapping[str, Any],
+    allows: Callable[[], bool] = lambda: False,
 ) -> Verdict:
     """Whether a call runs, needs confirmation, or is denied. ``arguments`` include the presets.
 
+    ``allows`` says whether a person has allowed such calls since.
     A destructive tool is approved only by its full name, never by a wildcard; ``confirm = true`` always asks.
     """
     decision = rules.decide(identity, policy.effect, arguments)
@@ -78,7 +93,7 @@ def judge(
         return _CONFIRMED
     if decision is not None and not (action == "approve" and policy.harmless):
         return _verdict(decision.action, decision.pattern)
-    if policy.harmless or allowances is None or not allowances.allows(identity, policy.effect, arguments):
+    if policy.harmless or not allows():
         return _BY_EFFECT[policy.effect]
     return _ALLOWED
 

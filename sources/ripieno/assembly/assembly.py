@@ -304,6 +304,7 @@ class Assembly:
         ensembles: Sequence[Ensemble] | None = None,
         supervisor: str | SupervisorCanister | None = None,
         tools: Sequence[str] | None = None,
+        owner: str = "",
         auxdata: Any = None,
         controls: Controls | None = None,
         limits: Limits | None = None,
@@ -311,6 +312,7 @@ class Assembly:
     ) -> Run:
         """A run with this assembly's ensembles, execution and models, and with the settings of ``agent``.
 
+        ``owner`` is the user for whom it is made; ``Approve(always=True)`` counts for that user's conversation only.
         ``answers`` are a person's answers that were given in advance, by the identifiers of open invocations.
         Errors: ``InputError`` for unknown names, before any request.
         """
@@ -318,7 +320,9 @@ class Assembly:
             model=model, agent=agent, ensembles=ensembles, supervisor=supervisor, tools=tools, controls=controls
         )
         settings |= {"limits": limits or settings["limits"], "watchers": self._watchers}
-        return conduct(chosen, what, execution=self.execution, auxdata=auxdata, answers=answers, **settings)
+        return conduct(
+            chosen, what, execution=self.execution, owner=owner, auxdata=auxdata, answers=answers, **settings
+        )
 
     def _settle(
         self,

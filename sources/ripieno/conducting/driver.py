@@ -61,6 +61,7 @@ class Driver:
     ensembles: Sequence[Ensemble]
     tools: Sequence[str] | None
     execution: Execution
+    owner: str
     auxdata: Any
     controls: Controls
     limits: Limits
@@ -124,6 +125,7 @@ class Driver:
 
     def _circumstances(self) -> Circumstances:
         return Circumstances(
+            owner=self.owner,
             conversation=self.conversation.identifier,
             turn=self._earlier_turns + self._budget.turns,
             auxdata=self.auxdata,

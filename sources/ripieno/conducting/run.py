@@ -170,6 +170,7 @@ def conduct(
     tools: Sequence[str] | None = None,
     execution: Execution | None = None,
     supervisor: str | SupervisorCanister | None = None,
+    owner: str = "",
     auxdata: Any = None,
     controls: Controls | None = None,
     limits: Limits | None = None,
@@ -179,8 +180,9 @@ def conduct(
 ) -> Run:
     """A run over ``what``: a text, canisters, or a conversation. ``tools`` are patterns over ``ensemble.tool``.
 
-    Nothing happens before the run is iterated, awaited or entered. ``answers`` are a person's answers that were given
-    in advance, by the identifiers of open invocations.
+    Nothing happens before the run is iterated, awaited or entered. ``owner`` is the user for whom it is made: what a
+    person allows ``always`` counts for this owner and this conversation only. ``answers`` are a person's answers that
+    were given in advance, by the identifiers of open invocations.
     """
     conversation = Conversation.of(what)
     if supervisor is not None:
@@ -196,6 +198,7 @@ def conduct(
         ensembles=tuple(ensembles),
         tools=tools,
         execution=pipeline,
+        owner=owner,
         auxdata=auxdata,
         controls=controls or Controls(),
         limits=limits or pipeline.limits,

@@ -78,24 +78,26 @@ class Judge:
         patterns = (*self._rules.approve, *self._rules.ask, *self._rules.deny)
         self._conditional = any(pattern.conditions for pattern in patterns)
 
-    def judge(self, invoker: Invoker, arguments: dict[str, object]) -> Verdict:
+    def judge(self, invoker: Invoker, arguments: dict[str, object], scope: Circumstances) -> Verdict:
         """The verdict of the rules on a call. ``arguments`` fit its schema and lack the presets.
 
         Paths are judged as written, and with links resolved; the stricter verdict counts.
         """
         arguments = complete(invoker, arguments)
-        verdict = self._judge(invoker, arguments)
+        verdict = self._judge(invoker, arguments, scope)
         surroundings = invoker.ensemble.surroundings
         if not self._conditional or verdict.action == "deny" or surroundings is None:
             return verdict
         resolved = _resolve_links(arguments, str(surroundings.workspace))
         if resolved is None:
             return verdict
-        other = self._judge(invoker, resolved)
+        other = self._judge(invoker, resolved, scope)
         return other if _STRICTNESS.index(other.action) > _STRICTNESS.index(verdict.action) else verdict
 
-    def _judge(self, invoker: Invoker, arguments: dict[str, object]) -> Verdict:
-        return judge(invoker.identity, invoker.policy, self._rules, arguments, allowances=self.allowances)
+    def _judge(self, invoker: Invoker, arguments: dict[str, object], scope: Circumstances) -> Verdict:
+        identity, policy = invoker.identity, invoker.policy
+        allows = functools.partial(self.allowances.allows, scope, identity, policy.effect, arguments)
+        return judge(identity, policy, self._rules, arguments, allows)
 
     def bind(self, prepared: Prepared, scope: Circumstances, *, now: bool = False) -> Binding:
         """The call that an approval is valid for; with ``now``, with the ensemble's current definition of the tool.
@@ -225,7 +227,7 @@ class Approver:
             return self._edited(prepared, given, answer, binding, scope)
         if isinstance(answer, Approve) and answer.always and prepared.verdict.waivable:
             allowances = self._judge.allowances
-            allowances.add(invoker.identity, invoker.policy.effect, prepared.all_arguments, exact=answer.exact)
+            allowances.add(scope, invoker.identity, invoker.policy.effect, prepared.all_arguments, exact=answer.exact)
         return self._granted(prepared, binding, scope, given.token)
 
     def _edited(self, prepared: Prepared, given: Given, edit: Edit, binding: Binding, scope: Circumstances) -> Outcome:
@@ -252,7 +254,7 @@ class Approver:
         except (TypeError, ValueError) as error:
             advice = f"The edited arguments are invalid: {error}"
             return self._refuse(prepared, denied(invoker, advice), scope)
-        verdict = self._judge.judge(invoker, changed.arguments)
+        verdict = self._judge.judge(invoker, changed.arguments, scope)
         if verdict.action == "deny":
             return self._refuse(changed, denied(invoker, f"It is not allowed here ({verdict.reason})."), scope)
         return self._granted(changed, rebound, scope)

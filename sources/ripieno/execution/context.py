@@ -15,14 +15,17 @@ from ripieno.ensembles import Context, Invoker, Surroundings
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """The scope of a call: its conversation, turn, caller's data and bounds. ``notify`` gets events; it must not raise.
+    """The scope of a call: its owner, conversation, turn, caller's data and bounds.
 
+    ``owner`` is the user or the server's client for whom it is made; what one of them allowed counts for no other.
+    ``notify`` gets events; it must not raise.
     ``seconds`` and ``output`` (bytes) bound each call in addition to its policy. ``inquire`` gets the questions of
     tools before the confirmer. ``history`` is the conversation before this turn. ``answers`` were given in advance, by
     the identifiers of invocations; they replace the confirmation of exactly the calls that were answered. Any answer
     other than ``Deny`` counts only as ``Given`` with the binding of the question.
     """
 
+    owner: str = ""
     conversation: str = ""
     turn: int = 0
     auxdata: Any = None

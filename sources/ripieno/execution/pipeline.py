@@ -208,7 +208,7 @@ class Execution:
     def _forbid(self, prepared: Prepared, scope: Circumstances) -> Fault | None:
         """Why a call may not start as it is now; or None, and its approval is used up."""
         invoker = prepared.invoker
-        verdict = self._judge.judge(invoker, prepared.arguments)
+        verdict = self._judge.judge(invoker, prepared.arguments, scope)
         if verdict.action == "deny":
             return denied(invoker, f"It is not allowed here ({verdict.reason}).")
         if verdict.action == "run" and prepared.verdict.action == "run":

@@ -108,7 +108,7 @@ class Preparer:
             # The conversation keeps the arguments that were sent; the coerced ones are recorded, shown and run.
             arguments, invocation = coerced, dataclasses.replace(invocation, arguments=freeze(coerced))
         plain = thaw(arguments)
-        verdict = self._judge.judge(invoker, plain)
+        verdict = self._judge.judge(invoker, plain, scope)
         if verdict.action == "deny":
             return refuse(invocation, denied(invoker, f"It is not allowed here ({verdict.reason})."), scope, invoker)
         prepared = Prepared(

@@ -104,7 +104,13 @@ class Wanted:
         ``caller`` is the gateway client that requested it; tools receive it as ``auxdata``.
         """
         return assembly.conduct(
-            conversation, model=self.model, agent=self.agent, tools=self.tools, answers=answers, auxdata=caller or None
+            conversation,
+            model=self.model,
+            agent=self.agent,
+            tools=self.tools,
+            answers=answers,
+            owner=caller,
+            auxdata=caller or None,
         )
 
 

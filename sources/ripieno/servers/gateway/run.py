@@ -167,6 +167,7 @@ class Plan:
             # The limit of calls is applied here, not by the model's provider.
             controls=dataclasses.replace(controls, tool_calls=None),
             limits=limits,
+            owner=self.caller,
             auxdata=self.caller,
             answers=answers,
         )

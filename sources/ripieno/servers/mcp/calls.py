@@ -45,7 +45,13 @@ class Performance:
         self.client = client
         self._progress = _Progress(client)
         client.waits = self._progress.wake
-        scope = Circumstances(conversation="mcp", turn=1, notify=self._progress.take, inquire=_inquire_of(client))
+        scope = Circumstances(
+            owner=client.owner,
+            conversation="mcp",
+            turn=1,
+            notify=self._progress.take,
+            inquire=_inquire_of(client),
+        )
         self._turn = Turn(execution=execution, offer=offer, scope=scope, budget=Budget(execution.limits), patient=False)
         context = context_of(client)
         context.run(self._turn.seal, _invocation(invoker.exposed, arguments))

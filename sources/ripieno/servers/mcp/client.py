@@ -6,6 +6,7 @@ A tool that only asks a person something uses ``Context.inquire``, which works e
 import abc
 import asyncio
 import contextvars
+import uuid
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, cast, get_args
@@ -93,10 +94,27 @@ class UnaskedClient(ExecutionFault):
         self.lacking = lacking
 
 
+#: The names of the connections, by the identity of their clients' parameters.
+_CONNECTIONS: dict[int, str] = {}
+
+
+def _name_connection(peer: object | None) -> str:
+    """A name that no other connection has, or has had; without one, a new name at each call."""
+    name = uuid.uuid4().hex
+    if peer is None:
+        return name
+    if id(peer) not in _CONNECTIONS:
+        weakref.finalize(peer, _CONNECTIONS.pop, id(peer), None)
+        _CONNECTIONS[id(peer)] = name
+    return _CONNECTIONS[id(peer)]
+
+
 class Client(abc.ABC):
     """The client that requested the running call."""
 
     def __init__(self, session: ServerSession, meta: Mapping[str, Any] | None, levels: Levels) -> None:
+        #: Who is allowed what a person allows: the client's connection, or this call if it has none.
+        self.owner = _name_connection(session.client_params)
         self._session = session
         self._meta = meta
         self._levels = levels

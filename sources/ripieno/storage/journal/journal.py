@@ -167,7 +167,7 @@ class Journal:
             return summarize(connection, identify(connection, self._redactor.text(beginning)))
 
     def restore(self, conversation: str, *, until: int | None = None) -> Restored:
-        """A conversation, or its first ``until`` canisters, with the states of its last calls.
+        """The conversation of exactly this name, or its first ``until`` canisters, with the states of its last calls.
 
         Errors: ``NameAbsence``; ``InputError`` when it was deleted or cannot be cut there.
         """

@@ -88,6 +88,7 @@ class CassetteAssembly(Assembly):
         ensembles: Sequence[Ensemble] | None = None,
         supervisor: str | SupervisorCanister | None = None,
         tools: Sequence[str] | None = None,
+        owner: str = "",
         auxdata: Any = None,
         controls: Controls | None = None,
         limits: Limits | None = None,
@@ -96,7 +97,7 @@ class CassetteAssembly(Assembly):
         """As ``Assembly.conduct``. A replay does not need ``what``."""
         agents = self.configuration.agents
         descriptor = agents[agent] if agent is not None and agent in agents else None
-        common: dict[str, Any] = {"auxdata": auxdata, "answers": answers, "watchers": self._watchers}
+        common: dict[str, Any] = {"owner": owner, "auxdata": auxdata, "answers": answers, "watchers": self._watchers}
         if self._cassette.replays:
             instructions = supervisor or (None if descriptor is None else descriptor.instructions) or None
             return self._cassette.conduct(None, what, execution=self.execution, supervisor=instructions, **common)
