@@ -139,13 +139,42 @@ def test_control_files_are_protected_where_they_can_be_written(tmp_path: pathlib
     box.close()
 
 
+@pytest.mark.parametrize("mark", [None, "pyvenv.cfg", "lib/python3.11", "lib/node_modules", "pkg/tool"])
+def test_of_the_folder_above_a_bin_only_parts_of_a_known_layout_are_readable(
+    mark: str | None, tmp_path: pathlib.Path
+) -> None:
+    application = tmp_path / "app"
+    for name in ("bin", "lib/inner", "src", ".git", "config"):
+        (application / name).mkdir(parents=True)
+    (application / ".env").write_text("SECRET=1")
+    if mark is not None:
+        (application / mark).mkdir(parents=True)
+    places = readable_places(f"{application}/bin", str(tmp_path / "home"), network=False)
+    readable = [one for one in places if one.startswith(str(tmp_path))]
+    assert f"{application}/bin" in readable
+    assert (readable == [f"{application}/bin"]) == (mark is None)
+    hidden = (application, application / ".env", application / ".git", application / "config")
+    assert not {str(one) for one in hidden} & set(readable)
+
+
+def test_an_interpreter_in_an_application_is_readable_without_its_files(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / ".env").touch()
+    for name in ("prefix", "exec_prefix"):
+        monkeypatch.setattr(sys, name, str(tmp_path))
+    places = readable_places("", "/nonexistent", network=False)
+    assert [one for one in places if one.startswith(str(tmp_path))] == [str(tmp_path / "bin")]
+
+
 def test_homes_are_no_place_for_programs(tmp_path: pathlib.Path) -> None:
     home, system = tmp_path / "home", tmp_path / "system"
     for one in (home / "bin", system / "bin", system / "scripts"):
         one.mkdir(parents=True)
     path = os.pathsep.join((str(home / "bin"), str(system / "bin"), "relative", str(tmp_path / "missing"), "/usr/bin"))
     places = readable_places(path, str(home), network=False)
-    assert str(system) in places
+    assert str(system / "bin") in places
     assert not any(place.startswith(str(home)) for place in places)
     assert "/" not in places
     assert str(tmp_path) not in places

@@ -1,5 +1,6 @@
 """The paths that programs need to read, and the paths of a workspace that tools may never write."""
 
+import glob
 import os
 import stat
 import sys
@@ -11,6 +12,17 @@ _MACHINE = ("/sys/devices/system/cpu",)
 #: Settings for resolving host names; often a link.
 _RESOLVER = "/etc/resolv.conf"
 
+#: What only virtual environments and toolchains (Python, conda, Node, Ruby, Perl, Rust, Go, Java, gcc, clang, R) have.
+_MARKS = (
+    *("pyvenv.cfg", "conda-meta", "lib/python3*", "lib/node_modules", "include/node", "lib/ruby", "lib/perl5"),
+    *("lib/rustlib", "pkg/tool", "lib/modules", "lib/gcc", "lib/clang", "lib/R"),
+)
+#: The parts of such an installation.
+_PARTS = (
+    *("bin", "sbin", "lib", "lib32", "lib64", "libexec", "include", "share", "pyvenv.cfg", "conda-meta"),
+    *("pkg", "src", "VERSION", "go.env", "conf", "jmods", "release"),
+)
+
 #: The paths of a workspace that control git and ripieno; a folder ends in a slash.
 CONTROLS = (
     *(".git/config", ".git/config.worktree", ".git/hooks/", ".git/info/"),
@@ -21,14 +33,15 @@ CONTROLS = (
 def readable_places(path: str, home: str, *, network: bool) -> tuple[str, ...]:
     """The folders and files, resolved, that system programs need: never a home or a path in one.
 
-    ``path`` is the PATH to search. The interpreter's own folders count anywhere, and so do those of programs outside of
-    homes. /etc may contain files that only root may read: see ``secrets_of``.
+    ``path`` is the PATH to search. Its folders count outside of homes, those of the interpreter anywhere. Of the folder
+    above them, which may be an application's with its secrets, only the parts of a known layout count. /etc may contain
+    files that only root may read: see ``secrets_of``.
     """
     interpreters = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     homes = {home, os.path.expanduser("~"), "/root", "/home"}
     found = [one for one in _SYSTEM + _MACHINE if os.path.exists(one)]
-    found += [one for one in _prefixes(path) if not _within(one, homes)]
-    found += [one for one in interpreters if one not in homes and not _holds(one, homes)]
+    found += [one for folder in _folders(path) if not _within(folder, homes) for one in (folder, *_layout(folder))]
+    found += [one for prefix in interpreters if prefix not in homes for one in _parts(prefix) if not _holds(one, homes)]
     if network and os.path.exists(_RESOLVER):
         found.append(_RESOLVER)
     return tuple(outermost(os.path.realpath(one) for one in found))
@@ -78,13 +91,23 @@ def is_beneath(path: str, folders: Sequence[str]) -> bool:
     return any(_beneath(path, one) for one in folders)
 
 
-def _prefixes(path: str) -> Iterator[str]:
-    """The folders of a PATH; for a ``bin``, its parent."""
+def _folders(path: str) -> Iterator[str]:
+    """The folders of a PATH, resolved."""
     for folder in path.split(os.pathsep):
         if os.path.isabs(folder) and os.path.isdir(folder):
-            real = os.path.realpath(folder)
-            above, name = os.path.split(real)
-            yield above if name in ("bin", "sbin") and above != "/" else real
+            yield os.path.realpath(folder)
+
+
+def _layout(folder: str) -> Iterator[str]:
+    """The parts of a virtual environment or toolchain beside its ``bin``; nothing for any other folder."""
+    above, name = os.path.split(folder)
+    known = name in ("bin", "sbin") and any(next(glob.iglob(f"{glob.escape(above)}/{one}"), None) for one in _MARKS)
+    return _parts(above) if known else iter(())
+
+
+def _parts(prefix: str) -> Iterator[str]:
+    """The folders and files of an installation that its programs read."""
+    return (place for name in _PARTS if os.path.exists(place := os.path.join(prefix, name)))
 
 
 def _within(place: str, homes: Iterable[str]) -> bool:
