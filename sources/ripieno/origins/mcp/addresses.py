@@ -1,4 +1,4 @@
-"""Addresses in descriptors, and the addresses named by a server that are followed."""
+"""URLs in descriptors, and the pages that a browser may open."""
 
 import ipaddress
 import urllib.parse
@@ -42,31 +42,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def is_internal(host: str) -> bool:
-    """Whether a host is this machine, or an address that is not public."""
-    if is_loopback(host):
-        return True
-    try:
-        return not ipaddress.ip_address(host).is_global
-    except ValueError:
-        return False
-
-
-def refuse_address(url: str, server: str) -> str | None:
-    """The reason why nothing is sent to an address of a sign-in, or None.
-
-    Allowed is https, and http if the server itself is there: on this machine, or at the same origin. A public server
-    may not name an internal address.
-    """
-    named, known = urllib.parse.urlsplit(url), urllib.parse.urlsplit(server)
-    host, home = named.hostname or "", known.hostname or ""
-    if (named.scheme, named.netloc) == (known.scheme, known.netloc):
-        return None
-    if named.scheme != "https" and not (named.scheme == "http" and is_loopback(host) and is_loopback(home)):
-        return "it is not https"
-    return "it is an internal address, and the server's is not" if is_internal(host) and not is_internal(home) else None
 
 
 def refuse_page(url: str) -> str | None:

@@ -19,11 +19,11 @@ from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Surroundings
 from ripieno.ensembles.origin import check_origin
-from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError
+from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, PermissionFault, ToolFault
 from ripieno.jsonvalues import is_list
 from ripieno.origins.mcp import ORIGIN, connect
-from ripieno.origins.mcp.addresses import refuse_address
 from ripieno.origins.mcp.oauth.callback import Loopback, listening_back
+from ripieno.origins.mcp.oauth.named_addresses import fetch_named
 from ripieno.origins.mcp.oauth.person import SignInRefused
 from ripieno.origins.mcp.oauth.provider import Memory
 from ripieno.origins.mcp.oauth.tokens import SignIn, TokenStore, resource_of
@@ -42,9 +42,6 @@ async def revoke(record: SignIn, url: str, secret: str, patience: float) -> str 
     if metadata is None or metadata.revocation_endpoint is None:
         return f"{where} the authorization server does not support it."
     endpoint = str(metadata.revocation_endpoint)
-    why = None if _same_origin(endpoint, record.issuer) else refuse_address(endpoint, url)
-    if why is not None:
-        return f"{where} {endpoint} was not contacted: {why}."
     if secret:
         client = client.model_copy(update={"client_secret": secret})
     context = OAuthContext(url, OAuthClientMetadata(redirect_uris=[AnyUrl(url)]), Memory(lambda *_: None), None, None)
@@ -54,15 +51,16 @@ async def revoke(record: SignIn, url: str, secret: str, patience: float) -> str 
     form = {"token": str(record.tokens[kind]), "token_type_hint": kind, "client_id": client.client_id}
     form, headers = context.prepare_token_auth(form, {})
     try:
-        async with asyncio.timeout(patience), httpx2.AsyncClient(follow_redirects=False) as http:
-            status = (
-                await http.send(http.build_request("POST", endpoint, data=form, headers=headers), stream=True)
-            ).status_code
-    except TimeoutError:
-        return f"{where} the authorization server did not answer within {patience:g} s."
-    except httpx2.HTTPError as error:
-        return f"{where} {type(error).__name__}."
-    return None if status == 200 else f"{where} the authorization server answered {status}."
+        # The issuer may be where the operator said, the server's own addresses only where it may lead.
+        server = record.issuer if _same_origin(endpoint, record.issuer) else url
+        sent = (*headers.items(), ("Content-Type", "application/x-www-form-urlencoded"))
+        body = urllib.parse.urlencode(form).encode()
+        fetched = await fetch_named("POST", endpoint, sent, body, server=server, seconds=patience)
+    except PermissionFault as fault:
+        return f"{where} {endpoint} was not contacted: {fault.message}"
+    except ToolFault as fault:
+        return f"{where} {fault.message}"
+    return None if fetched.status == 200 else f"{where} the authorization server answered {fetched.status}."
 
 
 def _same_origin(one: str, other: str) -> bool:

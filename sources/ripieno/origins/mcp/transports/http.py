@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx2
 
-from ripieno.exceptions import PermissionFault
+from ripieno.exceptions import PermissionFault, ToolFault
 from ripieno.jsonvalues import is_table
-from ripieno.origins.mcp.addresses import refuse_address
+from ripieno.origins.mcp.oauth.named_addresses import fetch_named
 from ripieno.origins.mcp.oauth.person import Person, SignInNeeded, SignInUnwanted
 from ripieno.origins.mcp.oauth.tokens import TokenStore
 from ripieno.origins.mcp.peers import Loss, Peer
@@ -39,6 +39,10 @@ _MARK = f"ripieno-{secrets.token_hex(8)}"
 _SIGN_IN = "sign in"
 #: Characters shown of the reason for a missing token.
 _SHOWN = 500
+#: Headers of one connection.
+_HOP = frozenset(
+    {"host", "connection", "content-length", "transfer-encoding", "content-encoding", "accept-encoding", "keep-alive"}
+)
 _UNAVAILABLE = frozenset({502, 503, 504})
 _SESSION = "mcp-session-id"
 #: The loggers of the libraries that carry the requests.
@@ -152,12 +156,26 @@ class Remote(Peer):
         """Whether a URL is the server's, and not another authorization server's."""
         return _origin(httpx2.URL(self._url)) == _origin(url)
 
-    def refuse(self, url: httpx2.URL) -> str | None:
-        """The reason to refuse an address named by the server, or None. The configured issuer is allowed."""
+    def is_issuer(self, url: httpx2.URL) -> bool:
+        """Whether a URL is that of the configured authorization server, which may be anywhere."""
         issuer = None if self._credentials is None else self._credentials.issuer
-        if issuer is not None and _origin(httpx2.URL(issuer)) == _origin(url):
-            return None
-        return refuse_address(str(url), self._url)
+        return issuer is not None and _origin(httpx2.URL(issuer)) == _origin(url)
+
+    async def fetch(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer from an address that the server names. Errors: ``AuthorizationFailure``."""
+        place = request.url.copy_with(query=None)
+        headers = tuple((name, value) for name, value in request.headers.items() if name not in _HOP)
+        body = await request.aread()
+        try:
+            fetched = await fetch_named(
+                request.method, str(request.url), headers, body, server=self._url, seconds=SEND_TIMEOUT
+            )
+        except PermissionFault as fault:
+            raise AuthorizationFailure(f"no token was requested from {place}: {fault.message}") from None
+        except ToolFault as fault:
+            raise AuthorizationFailure(f"{place} cannot be reached ({self.hide(fault.message)})") from None
+        kept = {name: value for name, value in fetched.headers.items() if name not in _HOP}
+        return httpx2.Response(fetched.status, headers=kept, content=fetched.body, request=request)
 
     def begin(self) -> None:
         """Counts a request that has an answer."""
@@ -214,9 +232,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def _elsewhere(self, request: httpx2.Request) -> httpx2.Response:
         """The answer of an authorization server, which does not affect the remote's state."""
-        why = self._remote.refuse(request.url)
-        if why is not None:
-            raise AuthorizationFailure(f"no token was requested from {request.url.copy_with(query=None)}: {why}.")
+        if not self._remote.is_issuer(request.url):
+            return await self._remote.fetch(request)
         try:
             async with asyncio.timeout(SEND_TIMEOUT):
                 response = await self._inner.handle_async_request(request)
