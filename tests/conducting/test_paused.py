@@ -78,7 +78,7 @@ async def test_what_was_approved_elsewhere_runs_once(tmp_path: pathlib.Path) -> 
     waiting = kept(store, await paused(book, "one", "two"))
     assert [one.why for one in waiting.conversation.waiting] == ["approval", "behind"]
     first = waiting.unanswered[0].invocation
-    approved = PausedStore(tmp_path).answer(waiting.identifier[:6], {first: Approve()})
+    approved = PausedStore(tmp_path).answer(waiting.identifier, {first: Approve()})
     assert book.words == []
     conversation = await go_on(store, book, approved, "one", "two")
     # The second one was behind it, and is asked about now.

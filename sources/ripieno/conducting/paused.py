@@ -95,9 +95,9 @@ class PausedStore:
         return self._read(self._file(identifier))
 
     def find(self, identifier: str) -> Paused:
-        """The conversation with this identifier or this unique prefix of it; for an empty text, the only one.
+        """The conversation that a person means: by its identifier or a unique prefix; for an empty text, the only one.
 
-        Errors: ``NameAbsence``; ``InputError`` if several match.
+        Programs use ``load``. Errors: ``NameAbsence``; ``InputError`` if several match.
         """
         ones = self.all()
         fitting = [one for one in ones if one.identifier == identifier]
@@ -114,12 +114,14 @@ class PausedStore:
         return fitting[0]
 
     def answer(self, identifier: str, answers: Mapping[str, Answer]) -> Paused:
-        """Stores a person's answers. An answer to a call is final.
+        """Stores a person's answers to the conversation with exactly this identifier. An answer to a call is final.
 
-        Errors: ``InputError`` for a call that waits for no answer, or already has one.
+        Errors: ``NameAbsence``; ``InputError`` for a call that waits for no answer, or already has one.
         """
         with self.claimed(identifier):
-            paused = self.find(identifier)
+            paused = self.load(identifier)
+            if paused is None:
+                raise NameAbsence("paused conversation", identifier, (one.identifier for one in self.all()))
             waiting = {one.invocation: one for one in paused.unanswered}
             for invocation in answers:
                 if invocation not in waiting:

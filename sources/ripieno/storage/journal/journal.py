@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from ripieno.canisters import Conversation
-from ripieno.exceptions import NameAbsence
 from ripieno.storage.journal.database import connect, fingerprints, translated_errors
 from ripieno.storage.journal.lines import (
     DELETED,
@@ -24,7 +23,7 @@ from ripieno.storage.journal.lines import (
 )
 from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
 from ripieno.storage.journal.statistics import Statistics, compute
-from ripieno.storage.journal.summaries import Summary, identify, summarize
+from ripieno.storage.journal.summaries import Summary, identify, require, summarize
 from ripieno.storage.journal.verification import COLUMNS, find_break
 from ripieno.storage.records import Record
 
@@ -159,8 +158,9 @@ class Journal:
             yield summary
 
     def find(self, beginning: str) -> Summary:
-        """The conversation whose identifier equals or begins with a text.
+        """The conversation that a person means: its identifier equals a text, or is the only one that begins with it.
 
+        Programs name a conversation exactly, as in all other methods: a prefix may be another user's conversation.
         Errors: ``NameAbsence`` for none, ``InputError`` for several.
         """
         with self._using("read") as connection:
@@ -171,7 +171,9 @@ class Journal:
 
         Errors: ``NameAbsence``; ``InputError`` when it was deleted or cannot be cut there.
         """
-        name = self.find(conversation).identifier
+        name = self._redactor.text(conversation)
+        with self._using("read") as connection:
+            require(connection, name)
         return restore(name, self.lines(name), until=until)
 
     def fork(self, conversation: str, *, until: int | None = None) -> Conversation:
@@ -202,10 +204,7 @@ class Journal:
         """
         name = self._redactor.text(conversation)
         with self._writing("changed") as connection:
-            known = connection.execute("SELECT 1 FROM lines WHERE conversation = ? LIMIT 1", (name,)).fetchone()
-            if known is None:
-                names = (one for (one,) in connection.execute("SELECT DISTINCT conversation FROM lines"))
-                raise NameAbsence("conversation", conversation, names)
+            require(connection, name)
             update = "UPDATE lines SET body = NULL, salt = NULL WHERE conversation = ? AND stage != ? AND body NOT NULL"
             bodies = connection.execute(update, (name, DELETED)).rowcount
             if bodies:

@@ -68,9 +68,19 @@ def identify(connection: sqlite3.Connection, beginning: str) -> str:
     if len(near) == 1 and beginning:
         return near[0]
     if not near:
-        names = (name for (name,) in connection.execute("SELECT DISTINCT conversation FROM lines"))
-        raise NameAbsence("conversation", beginning, names, hint="List them: ripieno journal list")
+        raise _absence(connection, beginning)
     raise InputError(f"Several conversations begin with {beginning!r}: {', '.join(near)}. Give more of the identifier.")
+
+
+def require(connection: sqlite3.Connection, name: str) -> None:
+    """Errors: ``NameAbsence`` if no conversation has exactly this identifier."""
+    if connection.execute("SELECT 1 FROM lines WHERE conversation = ? LIMIT 1", (name,)).fetchone() is None:
+        raise _absence(connection, name)
+
+
+def _absence(connection: sqlite3.Connection, name: str) -> NameAbsence:
+    names = (known for (known,) in connection.execute("SELECT DISTINCT conversation FROM lines"))
+    return NameAbsence("conversation", name, names, hint="List them: ripieno journal list")
 
 
 def _detail(connection: sqlite3.Connection, number: int | None, name: str) -> str | None:
