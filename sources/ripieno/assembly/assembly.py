@@ -97,6 +97,7 @@ class Assembly:
             journal=loaded.journal,
             sandbox=self._sandbox,
             protected=beneath(loaded.workspace, protected_by(loaded)),
+            named=loaded.named,
             allow=self.configuration.environment,
             search_over=self.configuration.search_over,
             outputs=None if loaded.state is None else Outputs(loaded.state, loaded.workspace),

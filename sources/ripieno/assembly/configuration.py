@@ -32,6 +32,7 @@ from ripieno.descriptors.loading.layers import (
     CHANGED,
     UNTRUSTED,
     ConfigurationPart,
+    FoundFile,
     LeftOut,
     Shadowed,
     read_configuration_part,
@@ -43,6 +44,7 @@ from ripieno.descriptors.loading.unknown_names import (
     find_strange_models,
     find_strange_providers,
 )
+from ripieno.descriptors.named_files import NamedFiles
 from ripieno.descriptors.providers import lay_over
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
 from ripieno.jsonvalues import is_table
@@ -50,7 +52,7 @@ from ripieno.models.transport.clouds import CLOUDS, HOMES
 from ripieno.storage.pins import PinRecord, Pins, PinStore, read_pins
 from ripieno.storage.undo import UndoLog
 
-_USER, _CALLER, _PROJECT = "user", "caller", "project"
+_PACKAGE, _USER, _CALLER, _PROJECT = "package", "user", "caller", "project"
 #: The hint about a missing configuration file.
 _HOW = (
     'A configuration is a TOML file, for example with the two lines [ensembles] and enabled = ["io"], or empty. '
@@ -90,7 +92,10 @@ class LoadedConfiguration:
     providers: Mapping[str, ProviderDescriptor]
     profiles: Mapping[str, ProfileDescriptor]
     workspace: pathlib.Path
+    #: All files that were read.
     files: tuple[str, ...] = ()
+    #: The code that the enabled ensembles name.
+    named: NamedFiles = dataclasses.field(default_factory=NamedFiles)
     #: The folder of trust, pins and the journal.
     state: pathlib.Path | None = None
     #: The named profile, if it selects the ensembles.
@@ -160,7 +165,10 @@ def load_configuration(
     if project is not None and not trusted and store.knows(project):
         left_out = [dataclasses.replace(one, reason=CHANGED) if one.reason == UNTRUSTED else one for one in left_out]
     place = pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute()
-    warnings = [one for found in (ensembles, providers, profiles) for one in found.problems if one.severity != "error"]
+    everything: tuple[FoundFile, ...] = (ensembles, providers, profiles)
+    warnings = [problem for one in everything for problem in one.problems if problem.severity != "error"]
+    named = NamedFiles(place, project.files if project is not None and trusted else {})
+    _keep_code(named, chosen, failures)
     return LoadedConfiguration(
         configuration=whole,
         registry=registry,
@@ -170,7 +178,8 @@ def load_configuration(
         providers=known_providers,
         profiles=profiles.profiles,
         workspace=place,
-        files=tuple(part.file for part in parts),
+        files=(*(part.file for part in parts), *(path for one in everything for path in one.files)),
+        named=named,
         state=own.state,
         profile=named_profile(whole, profiles.profiles),
         narrowed=narrowed,
@@ -182,6 +191,16 @@ def load_configuration(
         journal=UndoLog(own.state, place),
         failures=tuple(failures),
     )
+
+
+def _keep_code(named: NamedFiles, ensembles: Sequence[EnsembleDescriptor], failures: list[RipienoError]) -> None:
+    """Keeps the code that ensembles name, except the package's own, whose files are not in the workspace."""
+    for descriptor in ensembles:
+        if descriptor.layer != _PACKAGE:
+            try:
+                named.add(descriptor)
+            except InputError as error:
+                failures.append(error)
 
 
 def _configured(known: Catalogue, whole: ConfigurationDescriptor, failures: list[RipienoError]) -> Catalogue:
@@ -230,7 +249,7 @@ def _layers(
     places: Places, registry: Registry, parts: Sequence[ConfigurationPart], project: Project | None, *, trusted: bool
 ) -> tuple[Layer, ...]:
     built_in = [folder for name, folders in registry.data if name == BUILT_IN for folder in folders]
-    layers = [Layer(name="package", folders=tuple(built_in), lazy=True)]
+    layers = [Layer(name=_PACKAGE, folders=tuple(built_in), lazy=True)]
     layers += [Layer(name=f"plugin {name}", folders=folders) for name, folders in registry.data if name != BUILT_IN]
     # The user's folder is a layer with and without a configuration file in it.
     own = [_paths(part) for part in parts if part.layer == _USER] or [()]
@@ -327,6 +346,7 @@ def provision(
     )
     failures = list(loaded.failures)
     chosen = choose(loaded.known, configuration, loaded.profiles, loaded.narrowed, failures, parts=loaded.parts)
+    _keep_code(loaded.named, chosen, failures)
     return dataclasses.replace(
         loaded,
         configuration=configuration,

@@ -3,7 +3,9 @@
 import dataclasses
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import PathFinder
 
 from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.descriptors.templates import Placeholder
@@ -17,13 +19,32 @@ def sandbox_of(loaded: LoadedConfiguration) -> Sandbox:
 
 
 def protected_by(loaded: LoadedConfiguration) -> tuple[str, ...]:
-    """The files and folders of the configuration, trust and pins, which neither programs nor file tools may write.
+    """What neither programs nor file tools may write: configuration, named and importable code, trust and pins.
 
     This matters if the workspace contains them. Folders end with a slash.
     """
-    folders = [f"{path}/" for layer in loaded.layers for path in (*layer.folders, *layer.paths)]
-    folders += [] if loaded.state is None else [f"{loaded.state}/"]
-    return (*loaded.files, *folders)
+    places: list[os.PathLike[str]] = [path for layer in loaded.layers for path in (*layer.folders, *layer.paths)]
+    places += [] if loaded.state is None else [loaded.state]
+    folders = [os.fspath(path) if os.path.isfile(path) else f"{path}/" for path in places]
+    return (*loaded.files, *loaded.named.files, *folders, *_importable(loaded))
+
+
+def _importable(loaded: LoadedConfiguration) -> Iterator[str]:
+    """What this process may still import from the workspace: folders of its import path, and modules of ensembles."""
+    base = os.path.realpath(loaded.workspace)
+    for folder in dict.fromkeys(map(os.path.realpath, filter(None, (*sys.path, sys.prefix, sys.exec_prefix)))):
+        if folder.startswith(f"{base}/"):
+            yield f"{folder}/"
+    for descriptor in loaded.ensembles:
+        settings = [one.invocable.settings for one in descriptor.invokers]
+        settings += [] if descriptor.connection is None else [descriptor.connection.settings]
+        named = (one.get(key) for one in settings for key in ("function", "preview", "factory"))
+        for name in {str(one).partition(":")[0].partition(".")[0] for one in (descriptor.module, *named) if one}:
+            found = PathFinder.find_spec(name) if name else None
+            if found is not None and found.origin is not None:
+                yield found.origin
+                yield f"{os.path.dirname(found.origin)}/__pycache__/"
+            yield from () if found is None else (f"{one}/" for one in found.submodule_search_locations or ())
 
 
 def beneath(workspace: os.PathLike[str], paths: Sequence[str]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from frozendict import frozendict
 from ripieno.canisters.controls import Limits
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.loading.layers import UNTRUSTED, ConfigurationPart, LeftOut, read_configuration_part
+from ripieno.descriptors.named_files import code_named, digest_file
 from ripieno.descriptors.sandbox import tighten
 from ripieno.exceptions import InputError
 from ripieno.storage.files import replace_private
@@ -60,15 +61,22 @@ def find_project(folder: pathlib.Path) -> Project | None:
     paths = [] if part is None else list(paths_of(part))
     if has_ensembles:
         paths.insert(0, ensembles)
-    files.update(load_ensembles([Layer(name="project", paths=tuple(paths), trusted=False)]).files)
+    found = load_ensembles([Layer(name="project", paths=tuple(paths), trusted=False)])
+    files.update(found.files)
     beside, complete = _beside([folder, *paths], home)
     # A folder that is a link out of the project cannot be covered by the digest.
     complete = complete and (not has_ensembles or ensembles.resolve().is_relative_to(home))
     files.update(beside)
+    inline = () if part is None else part.parts.get("ensembles", {}).get("inline", ())
+    root = folder if part is None else part.parts.get("workspace", {}).get("root", folder)
+    for descriptor in (*found.descriptors, *inline):
+        for path in {**dict.fromkeys(code_named(descriptor, root)), **dict.fromkeys(code_named(descriptor, folder))}:
+            if os.path.isfile(path) and path.startswith((f"{folder}/", f"{home}/")):
+                files[path] = _fingerprint(pathlib.Path(path), home)
     pins = folder / PINS_NAME
     has_pins = pins.is_file() and pins.resolve().is_relative_to(home)
     if has_pins:
-        files[str(pins)] = _digest(pins)
+        files[str(pins)] = digest_file(pins)
     listing = json.dumps(sorted(files.items()), ensure_ascii=False).encode("utf-8", "surrogateescape")
     return Project(
         folder=folder,
@@ -96,8 +104,7 @@ def _is_inside(path: str, part: ConfigurationPart) -> bool:
 def _beside(places: list[pathlib.Path], home: pathlib.Path) -> tuple[dict[str, str], bool]:
     """The files that descriptors may name as ``./…``, with their hashes; and whether those are all.
 
-    Beside ``ripieno.toml`` these are Python files; beneath folders of ensembles, all files, including scripts. Of a
-    link out of the project, the hash is that of its target's path.
+    Beside ``ripieno.toml`` these are Python files; beneath folders of ensembles, all files, including scripts.
     """
     found: dict[str, str] = {}
     seen = 0
@@ -111,19 +118,17 @@ def _beside(places: list[pathlib.Path], home: pathlib.Path) -> tuple[dict[str, s
                 path = pathlib.Path(directory, name)
                 if not (number or name.endswith(".py")) or not path.is_file():
                     continue
-                if path.resolve().is_relative_to(home):
-                    found[str(path)] = _digest(path)
-                else:
-                    found[str(path)] = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()
+                found[str(path)] = _fingerprint(path, home)
             if number == 0 or root == home:
                 break
             folders[:] = [name for name in folders if name != "__pycache__"]
     return found, True
 
 
-def _digest(path: pathlib.Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _fingerprint(path: pathlib.Path, home: pathlib.Path) -> str:
+    """The digest of a file; of a link out of the project, that of its target's path."""
+    target = path.resolve()
+    return digest_file(path) if target.is_relative_to(home) else hashlib.sha256(os.fsencode(target)).hexdigest()
 
 
 class TrustStore:

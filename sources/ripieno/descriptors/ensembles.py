@@ -98,6 +98,11 @@ class EnsembleDescriptor:
             file=self.file,
         )
 
+    @property
+    def own(self) -> bool:
+        """Whether it is the user's own, a plugin's or the package's: not a project's, nor a program's."""
+        return self.layer not in ("project", "caller")
+
     def located(self) -> Iterator[tuple[InvokerDescriptor, Path]]:
         """Each invoker with the path of its tables in its file: ``("invokers", 0)``; ``()`` in a file of its own."""
         for index, invoker in enumerate(self.invokers):

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from frozendict import frozendict
 
 from ripieno.canisters.events import Alert
+from ripieno.descriptors.named_files import NamedFiles
 from ripieno.sandbox import Sandbox, Spawner
 from ripieno.storage.outputs import Outputs
 from ripieno.storage.pins import Pins
@@ -22,13 +23,14 @@ Tap: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 class Surroundings:
     """The services of the application for origins and invocables.
 
-    ``workspace`` is absolute; ``secrets`` are the variables that descriptors may name; ``alert`` sends an alert to the
-    application, from any thread. ``pins`` has the approved definitions of foreign tools, ``journal`` logs changes of
-    files for undo, ``sandbox`` confines programs. ``allow`` has the patterns of the allowed variables, which explain a
-    missing one; None allows all. ``protected`` has real paths beneath the workspace that tools may not change, besides
-    those protected by name. ``absent`` has the reason of each ensemble that is not enabled, and None for the others.
-    ``search_over`` is the number of tools above which their definitions are not sent; ``outputs`` stores results that
-    are too long to be shown. ``tap`` gets each message to and from an MCP server, as JSON.
+    ``workspace`` is absolute; ``secrets`` are the variables that descriptors may name; ``alert`` sends an alert to
+    the application, from any thread. ``pins`` has the approved definitions of foreign tools, ``journal`` logs
+    changes of files for undo, ``sandbox`` confines programs. ``allow`` has the patterns of the allowed variables,
+    which explain a missing one; None allows all. ``protected`` has real paths beneath the workspace that tools may
+    not change, besides those protected by name. ``named`` has the code that ensembles name, as it was at start-up.
+    ``absent`` has the reason of each ensemble that is not enabled, and None for the others. ``search_over`` is the
+    number of tools above which their definitions are not sent; ``outputs`` stores results that are too long to be
+    shown. ``tap`` gets each message to and from an MCP server, as JSON.
     """
 
     workspace: pathlib.Path
@@ -40,6 +42,7 @@ class Surroundings:
     sandbox: Sandbox | None = None
     allow: tuple[str, ...] | None = None
     protected: tuple[str, ...] = ()
+    named: NamedFiles = dataclasses.field(default_factory=NamedFiles)
     absent: frozendict[str, str | None] = frozendict()  # noqa: RUF009
     search_over: int | None = None
     outputs: Outputs | None = None

@@ -13,14 +13,17 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import pathlib
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from types import MappingProxyType, ModuleType
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.named_files import NamedFiles
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import INVALID, Text
 from ripieno.descriptors.reader.positions import Path
@@ -70,19 +73,25 @@ FACTORY = Table(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A name in a module, or in a file beneath a folder."""
+    """A name in a module, or in a file beneath a folder. ``source`` has the bytes of the file, once they are read."""
 
     place: str
     name: str
     folder: str | None = None
+    source: bytes | None = None
+
+    def read(self, files: NamedFiles) -> "Reference":
+        """The reference with the bytes of its file, if it has one. Errors: ``InputError``."""
+        if not self.place.startswith("./"):
+            return self
+        return dataclasses.replace(self, source=files.read(str(_path(self.place, self.folder))))
 
     def load(self) -> Callable[..., Any]:
         """Imports the module and returns the named function.
 
         Errors: ``InputError`` when there is no such module, file or function; any error of the module itself.
         """
-        module = _import_file(self.place, self.folder) if self.place.startswith("./") else _import(self.place)
-        value: Any = module
+        value: Any = _import_file(self) if self.place.startswith("./") else _import(self.place)
         for part in self.name.split("."):
             if not hasattr(value, part):
                 near = nearest(part, (name for name in dir(value) if not name.startswith("__")))
@@ -108,23 +117,40 @@ def _import(name: str) -> ModuleType:
 _IMPORTING = threading.RLock()
 
 
-def _import_file(place: str, folder: str | None) -> ModuleType:
+class _Loader(SourceFileLoader):
+    """Compiles a module from given bytes. No cache of compiled code is read or written: it could be anyone's."""
+
+    def __init__(self, name: str, path: str, source: bytes) -> None:
+        super().__init__(name, path)
+        self._source = source
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
+        code: CodeType = self.source_to_code(self._source, self.path)
+        return code
+
+
+def _path(place: str, folder: str | None) -> pathlib.Path:
     root = pathlib.Path(folder or "").resolve()
     path = (root / place).resolve()
     if folder is None or not path.is_relative_to(root):
         raise InputError(f"{place} is outside of the folder of its descriptor.")
-    name = f"ripieno_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    return path
+
+
+def _import_file(reference: Reference) -> ModuleType:
+    path = _path(reference.place, reference.folder)
+    source = NamedFiles().read(str(path)) if reference.source is None else reference.source
+    name = f"ripieno_file_{path.stem}_{hashlib.sha256(os.fsencode(path) + source).hexdigest()[:12]}"
     with _IMPORTING:
         if name in sys.modules:
             return sys.modules[name]
-        specification = importlib.util.spec_from_file_location(name, path)
-        if specification is None or specification.loader is None or not path.is_file():
-            raise InputError(f"There is no Python file {path}.")
-        module = importlib.util.module_from_spec(specification)
+        loader = _Loader(name, str(path), source)
+        module = importlib.util.module_from_spec(ModuleSpec(name, loader, origin=str(path)))
+        module.__file__ = str(path)
         # Dataclasses and pickles look their module up while it is being imported.
         sys.modules[name] = module
         try:
-            specification.loader.exec_module(module)
+            loader.exec_module(module)
         except BaseException:
             del sys.modules[name]
             raise
@@ -171,16 +197,33 @@ def _refer_preview(
     return _refer(place, descriptor, (*path, "preview"), problems)
 
 
-def _foresight(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor) -> Foresight | None:
+def _read(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, surroundings: Surroundings) -> Reference:
+    return _load(read_invocable(descriptor, invoker, read_function), descriptor, invoker, surroundings)
+
+
+def _load(
+    reference: Reference, descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, surroundings: Surroundings
+) -> Reference:
+    """The reference with the bytes of its file. Errors: ``ConnectionFailure``."""
+    try:
+        return reference.read(surroundings.named)
+    except InputError as error:
+        raise ConnectionFailure(descriptor.name, f"the function of {invoker.name!r} cannot be used: {error}") from None
+
+
+def _foresight(
+    descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, surroundings: Surroundings
+) -> Foresight | None:
     """The preview of an invoker, if any. Its module is imported at the first use, in that thread."""
     problems = Problems(Source(file=descriptor.file))
     settings = FUNCTION.read(invoker.invocable.settings, ("invocable",), problems)
     reference = None if settings is INVALID else _refer_preview(settings, descriptor, ("invocable",), problems)
     if reference is None:
         return None
+    loaded = _load(reference, descriptor, invoker, surroundings)
 
     def foresee(context: Context, arguments: Mapping[str, Any]) -> str | None:
-        preview: str | None = reference.load()(context, arguments)
+        preview: str | None = loaded.load()(context, arguments)
         return preview
 
     return foresee
@@ -231,8 +274,8 @@ class PythonOrigin(Origin):
                 connection = await stack.enter_async_context(_make_connection(descriptor, surroundings))
             yield Connected(
                 connection=connection,
-                bind=lambda invoker: make_invocable(read_invocable(descriptor, invoker, read_function)),
-                foresee=lambda invoker: _foresight(descriptor, invoker),
+                bind=lambda invoker: make_invocable(_read(descriptor, invoker, surroundings)),
+                foresee=lambda invoker: _foresight(descriptor, invoker, surroundings),
             )
 
 
@@ -243,6 +286,7 @@ async def _make_connection(descriptor: EnsembleDescriptor, surroundings: Surroun
     if reference is None:
         raise ConfigurationInvalidity(problems.finished())
     try:
+        reference = reference.read(surroundings.named)
         factory = await run_in_thread(reference.load, patient=False, name=f"import of {reference.place}")
     except InputError as error:
         raise ConnectionFailure(descriptor.name, f"[connection] factory: {error}") from error

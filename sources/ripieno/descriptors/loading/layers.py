@@ -116,9 +116,10 @@ class FoundFile:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded(FoundFile):
-    """The ensembles by name, enabled or not."""
+    """The ensembles by name, enabled or not. ``descriptors`` are all that were read, also those that are left out."""
 
     ensembles: Catalogue
+    descriptors: tuple[EnsembleDescriptor, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +146,7 @@ _Restrict: TypeAlias = Callable[[D, D], D | None] | None
 def load_ensembles(layers: Sequence[Layer]) -> Loaded:
     """Reads the ensembles of all layers, the outermost last. Problems of the files are collected, not raised."""
     documents: dict[str, Document] = {}
+    descriptors: list[EnsembleDescriptor] = []
 
     def read(
         document: Document, layer: Layer, files: dict[str, str]
@@ -158,8 +160,10 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
             layer=layer.name,
             outline=layer.lazy,
         )
-        if layer.lazy and descriptor is not None and descriptor.file is not None:
-            documents[descriptor.file] = document
+        if descriptor is not None:
+            descriptors.append(descriptor)
+            if layer.lazy and descriptor.file is not None:
+                documents[descriptor.file] = document
         return descriptor, problems
 
     def complete(outline: EnsembleDescriptor) -> EnsembleDescriptor:
@@ -177,7 +181,8 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
         return None if later.enabled else dataclasses.replace(earlier, enabled=False)
 
     collector = _Collector[EnsembleDescriptor]("ensemble", read, restrict, layers)
-    return Loaded(ensembles=Catalogue(collector.named, complete), **collector.found())
+    catalogue = Catalogue(collector.named, complete)
+    return Loaded(ensembles=catalogue, descriptors=tuple(descriptors), **collector.found())
 
 
 def load_providers(layers: Sequence[Layer]) -> LoadedProviders:

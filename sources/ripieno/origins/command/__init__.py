@@ -29,7 +29,7 @@ from ripieno.ensembles.requirements import find_own_program, own_path
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import is_table
 from ripieno.origins.command.outcomes import failure, report
-from ripieno.origins.command.programs import GRACE, limits_of, run, true_path
+from ripieno.origins.command.programs import GRACE, check_code, limits_of, run, true_path
 from ripieno.origins.settings import (
     ENVIRONMENT,
     FOLDER,
@@ -125,7 +125,7 @@ def _read(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path
     settings = PROGRAM.read(invoker.invocable.settings, path, problems)
     if settings is INVALID:
         return None
-    program = Program(**settings, folder=descriptor.folder)
+    program = Program(**{"confined": not descriptor.own, **settings}, folder=descriptor.folder)
     schema, given = invoker.arguments, invoker.policy.presets
     add_complaints(program.argv.check(schema, given), (*path, "argv"), problems)
     for name, template in program.environment.items():
@@ -167,7 +167,7 @@ class CommandOrigin(Origin):
         def bind(invoker: InvokerDescriptor) -> Runner:
             program = read_invocable(descriptor, invoker, _read)
             require_variables(descriptor.name, program.environment.values(), surroundings)
-            return Runner(program, surroundings.secrets, invoker.policy)
+            return Runner(program, surroundings.secrets, invoker.policy, descriptor.name)
 
         yield Connected(bind=bind)
 
@@ -175,8 +175,9 @@ class CommandOrigin(Origin):
 class Runner:
     """The invocable of one program. ``policy`` sets the output limit and whether it may write."""
 
-    def __init__(self, program: Program, secrets: Mapping[str, str], policy: Policy) -> None:
+    def __init__(self, program: Program, secrets: Mapping[str, str], policy: Policy, ensemble: str) -> None:
         self._program = program
+        self._ensemble = ensemble
         self._secrets = secrets
         self._write = not policy.harmless
         self._output = policy.output
@@ -184,6 +185,7 @@ class Runner:
 
     async def __call__(self, context: Context, arguments: dict[str, Any]) -> Outcome:
         program = self._program
+        check_code(context, self._ensemble)
         roots = program.roots(context)
         environment = {"PATH": own_path(roots)} if roots else {}
         environment |= {name: one.text(arguments, self._secrets) for name, one in program.environment.items()}

@@ -10,7 +10,7 @@ import os
 from collections.abc import Generator, Mapping, Sequence
 
 from ripieno.ensembles import Context, Surroundings
-from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
+from ripieno.exceptions import InputError, PermissionFault, ResourceFault, ValidationFault
 from ripieno.origins.command.outcomes import MARK, late
 from ripieno.sandbox import Process, ProcessLimits
 from ripieno.sandbox.capture import Capture
@@ -125,6 +125,14 @@ def surroundings_of(context: Context) -> Surroundings:
     if context.surroundings is None:
         raise ResourceFault("No program can be run, because there is no workspace.", code="workspace")
     return context.surroundings
+
+
+def check_code(context: Context, ensemble: str) -> None:
+    """Errors: ``PermissionFault`` if code that the ensemble names is not as it was at start-up."""
+    try:
+        surroundings_of(context).named.check(ensemble)
+    except InputError as error:
+        raise PermissionFault(f"It was not started: {error}", code="code_changed") from None
 
 
 def workspace_of(surroundings: Surroundings) -> str:

@@ -20,7 +20,7 @@ from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Connected, Origin, Surroundings
 from ripieno.ensembles.origin import NeededProgram, check_origin, while_connected
 from ripieno.ensembles.owner import reason
-from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem, ToolFault
+from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem, ToolFault
 from ripieno.origins.mcp.oauth.person import Person
 from ripieno.origins.mcp.oauth.tokens import TokenStore
 from ripieno.origins.mcp.peers import Peer
@@ -117,6 +117,10 @@ async def _start(
     surroundings: Surroundings,
 ) -> AsyncGenerator[Server, None]:
     environment = clean_environment(variables)
+    try:
+        surroundings.named.check(descriptor.name)
+    except InputError as error:
+        raise ConnectionFailure(descriptor.name, f"the MCP server was not started: {error}") from None
     program, *arguments = command
     if program == "python" and shutil.which(program, path=environment["PATH"]) is None:
         program = sys.executable
