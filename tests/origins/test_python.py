@@ -144,9 +144,13 @@ async def test_a_function_that_is_not_there(
     (outside / "evil.py").write_text("def later(context, arguments): ...\n")
     (folder / "link").symlink_to(outside)
     # A file is read when the ensemble opens, a module in the first call.
-    with pytest.raises((ConnectionFailure, InputError)) as raised:
-        async with make_ensemble(ensemble_text(f"one={function}"), surroundings, folder) as ensemble:
-            assert not function.startswith("./")
+    ensemble = make_ensemble(ensemble_text(f"one={function}"), surroundings, folder)
+    if function.startswith("./"):
+        with pytest.raises(ConnectionFailure, match=message):
+            await ensemble.connect()
+        return
+    async with ensemble:
+        with pytest.raises(InputError) as raised:
             await call(ensemble, "one")
     assert message in str(raised.value)
 
