@@ -130,7 +130,7 @@ def test_trust_lists_what_it_covers_and_can_be_taken_back(call: Call, user: User
     assert call("trust").code == exit_codes.INPUT
     (user.workspace / "ripieno.toml").write_text('[model]\ndefault = "ollama/x"\n[plugins]\nallow = []\n')
     assert json.loads(call("doctor", "--format", "json").out)["project"]["trust"] == "not trusted"
-    done = call("trust", ".")
+    done = call("trust", ".", "--yes")
     assert done.code == 0
     assert str(user.workspace / "ripieno.toml") in done.out
     seen = json.loads(call("doctor", "--format", "json").out)
@@ -145,7 +145,7 @@ def test_trust_lists_what_it_covers_and_can_be_taken_back(call: Call, user: User
     (user.workspace / "ensembles" / "good.toml").write_text('invokers = []\n[ensemble]\nname = "good"\n')
     (row,) = [line.split() for line in call("ensembles").out.splitlines() if line.startswith("good ")]
     assert row[:5] == ["good", "no", "project", "Not", "loaded:"]
-    slipped = call("trust")
+    slipped = call("trust", "--yes")
     assert "Trusted 3 files of" in slipped.out
     assert "slip.toml:2: error: " in slipped.err
     assert "no longer trusted" in call("trust", "--remove").out

@@ -303,7 +303,7 @@ def test_the_tools_work(call: Call, written: User) -> None:
 def test_the_project_folder_needs_trust(call: Call, user: User) -> None:
     user.ensemble("words", next(typed("toml")), folder=user.workspace / "ensembles")
     assert "ripieno trust" in call("tools").err
-    assert call("trust").code == 0
+    assert call("trust", "--yes").code == 0
     assert "measure_text" in call("tools").out
 
 

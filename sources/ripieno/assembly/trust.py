@@ -17,6 +17,7 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.canisters.controls import Limits
+from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.loading.layers import UNTRUSTED, ConfigurationPart, LeftOut, read_configuration_part
 from ripieno.descriptors.named_files import code_named, digest_file
@@ -38,7 +39,7 @@ _FILES = 5_000
 class Project:
     """The configuration files of a folder. ``digest`` covers everything they reach; empty if that is too much.
 
-    ``pins`` is its file of pins, beside its configuration, if it has one.
+    ``pins`` is its file of pins, beside its configuration, if it has one; ``descriptors`` are all its ensembles.
     """
 
     folder: pathlib.Path
@@ -47,6 +48,7 @@ class Project:
     files: Mapping[str, str]
     digest: str
     pins: pathlib.Path | None = None
+    descriptors: tuple[EnsembleDescriptor, ...] = ()
 
 
 def find_project(folder: pathlib.Path) -> Project | None:
@@ -69,7 +71,8 @@ def find_project(folder: pathlib.Path) -> Project | None:
     files.update(beside)
     inline = () if part is None else part.parts.get("ensembles", {}).get("inline", ())
     root = folder if part is None else part.parts.get("workspace", {}).get("root", folder)
-    for descriptor in (*found.descriptors, *inline):
+    descriptors = (*found.descriptors, *inline)
+    for descriptor in descriptors:
         for path in {**dict.fromkeys(code_named(descriptor, root)), **dict.fromkeys(code_named(descriptor, folder))}:
             if os.path.isfile(path) and path.startswith((f"{folder}/", f"{home}/")):
                 files[path] = _fingerprint(pathlib.Path(path), home)
@@ -85,6 +88,7 @@ def find_project(folder: pathlib.Path) -> Project | None:
         files=files,
         digest=hashlib.sha256(listing).hexdigest() if complete else "",
         pins=pins if has_pins else None,
+        descriptors=descriptors,
     )
 
 
@@ -146,13 +150,17 @@ class TrustStore:
         known = self._read().get(str(project.folder.resolve()))
         return known is not None and known != project.digest
 
-    def add(self, project: Project) -> None:
-        """Trusts these files as they are. Errors: ``InputError`` if they cannot all be read."""
+    def check(self, project: Project) -> None:
+        """Errors: ``InputError`` if its files cannot all be read, so that it cannot be trusted."""
         if not project.digest:
             raise InputError(
                 f"{project.folder} cannot be trusted: it has more than {_FILES} files beside its ensembles, too many "
                 f"to check, or its {ENSEMBLES_NAME} folder is a link that leads out of it."
             )
+
+    def add(self, project: Project) -> None:
+        """Trusts these files as they are. Errors: those of ``check``."""
+        self.check(project)
         self._write({**self._read(), str(project.folder.resolve()): project.digest})
 
     def remove(self, folder: pathlib.Path) -> bool:

@@ -205,7 +205,7 @@ def test_what_is_exported_counts_under_trust_only(user: User, call: Call, tools:
         return [one["name"] for one in json.loads(call("tools", "--format", "json").out)["tools"]]
 
     assert offered() == []
-    done = call("trust")
+    done = call("trust", "--yes")
     assert str(shared) in done.out
     assert offered() == ["it__keep", "it__tell"]
     # A continuous integration has no record of its own.
@@ -223,7 +223,7 @@ def test_what_is_exported_counts_under_trust_only(user: User, call: Call, tools:
     assert offered() == []
     # Trusted again, but broken: nobody knows what it would forbid.
     shared.write_text("nonsense")
-    call("trust")
+    call("trust", "--yes")
     done = call("tools")
     assert (done.code, "ripieno.lock.toml cannot be read" in done.err) == (2, True)
 

@@ -246,19 +246,19 @@ def test_the_watcher_sees_what_is_trusted_act(user: User, folder: pathlib.Path, 
     (folder / "ripieno.toml").unlink()
     (folder / "ensembles" / "call.toml").unlink()
     (folder / "ensembles" / "io.toml").unlink()
-    assert user.call("trust").returncode == 0
+    assert user.call("trust", "--yes").returncode == 0
     done = user.run("tools", **watched)
     assert done.returncode == exit_codes.INPUT, "touch is no MCP server"
     assert [act for act in acts(watched) if act.startswith("ripieno.start") and "touch" in act]
     (folder / "ensembles" / "serve.toml").unlink()
-    assert user.call("trust").returncode == 0
+    assert user.call("trust", "--yes").returncode == 0
     done = user.run("check", **watched)
     assert [act for act in acts(watched) if act.startswith("exec") and act.endswith("evil.py")], done.stdout
     assert (folder / "ensembles" / "pwned").exists()
 
 
 def test_trust_ends_when_a_file_changes(user: User, folder: pathlib.Path, watched: dict[str, str]) -> None:
-    assert user.call("trust").returncode == 0
+    assert user.call("trust", "--yes").returncode == 0
     (folder / "ensembles" / "evil.py").write_text(EVIL + "# changed\n")
     done = user.run("tools", **watched)
     assert (done.returncode, acts(watched)) == (0, [])

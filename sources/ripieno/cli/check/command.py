@@ -1,14 +1,17 @@
 """``ripieno check``: all problems in descriptors and configuration, with file and line."""
 
 import dataclasses
+import os
 import pathlib
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import click
 
-from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.assembly.plugins import Registry
+from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.cli.check.checks import OF_CONFIGURATIONS, OF_ENSEMBLES
 from ripieno.cli.check.coverage import check_environment, split_words
 from ripieno.cli.check.functions import check_functions
@@ -20,6 +23,7 @@ from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import count, print_json
 from ripieno.conducting.observers.console import clean
+from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.invokers import INVOCABLE
 from ripieno.descriptors.json_schema import FILES
 from ripieno.descriptors.loading import Document, Layer, load_ensembles, locate, read_toml
@@ -31,15 +35,19 @@ from ripieno.ensembles.origin import check_invocable
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.testing.scores import Score
 
+#: Whether the functions of an ensemble are imported.
+_Imports: TypeAlias = Callable[[EnsembleDescriptor], bool]
 _KINDS = ("ensemble", "invoker", "provider", "profile", "score")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Findings:
     """The problems, and the number of ensembles that were checked."""
 
     problems: tuple[Problem, ...]
     ensembles: int = 0
+    #: The files whose functions were not imported, since they are not trusted.
+    unread: tuple[str, ...] = ()
     left_out: LoadedConfiguration | None = None
 
 
@@ -49,9 +57,8 @@ class Findings:
 @click.option(
     "--import/--no-import",
     "importing",
-    default=True,
-    show_default=True,
-    help="Import the Python functions of trusted files and of PATH.",
+    default=None,
+    help="Import the Python functions of all files, also untrusted ones; or of none. Default: of trusted files.",
 )
 @click.option(
     "--for",
@@ -68,14 +75,15 @@ def check(
     paths: tuple[pathlib.Path, ...],
     *,
     strict: bool,
-    importing: bool,
+    importing: bool | None,
     wanted: tuple[str, ...],
     output: Format,
 ) -> None:
     """Check descriptors and configuration.
 
     Without PATH, checks all layers as they are loaded together; with PATH, only those files and folders. Connects
-    nothing and starts no process.
+    nothing and starts no process. Imports the Python functions of files that you trust: your own configuration,
+    plugins, and folders that "ripieno trust" has stored.
 
     With --profile or --for, validates the environment instead: which tools of the manifest are available, which are
     missing and why, and what can replace them. Connects nothing, but tries the sandbox. With --for alone, the
@@ -93,6 +101,7 @@ def check(
     Example:
       ripieno check
       ripieno check ensembles/mine.toml --strict
+      ripieno check ensembles/mine.toml --import
       ripieno check --profile full --format json
       ripieno check --profile standard --for python,web
     """
@@ -106,45 +115,88 @@ def check(
             )
         check_environment(settings, words, output, strict=strict)
         return
-    findings = _check_paths(settings, paths, importing=importing) if paths else _check_layers(settings, importing)
+    imports = _trusted(settings) if importing is None else lambda _: importing
+    findings = (
+        _check_paths(settings, paths, imports) if paths else _check_layers(settings, lambda _: importing is not False)
+    )
     errors = sum(problem.severity == "error" for problem in findings.problems)
     warnings = len(findings.problems) - errors
     if output == "json":
         left_out = [] if findings.left_out is None else left_out_mappings(findings.left_out)
         problems = [dataclasses.asdict(problem) for problem in findings.problems]
-        print_json({"ensembles": findings.ensembles, "problems": problems, "left_out": left_out})
+        print_json(
+            {
+                "ensembles": findings.ensembles,
+                "problems": problems,
+                "left_out": left_out,
+                "not_imported": findings.unread,
+            }
+        )
     else:
         for problem in findings.problems:
             click.echo(clean(str(problem)))
         for line in () if findings.left_out is None else left_out_lines(findings.left_out):
             say(line)
+        for file in findings.unread:
+            say(f"Not imported: the functions of {file}, which is not trusted. To import them: --import")
         ensembles = count(findings.ensembles, "ensemble")
         click.echo(f"Checked {ensembles}: {count(errors, 'error')}, {count(warnings, 'warning')}.")
     if errors or (strict and warnings):
         raise click.exceptions.Exit(exit_codes.INPUT)
 
 
-def _check_layers(settings: Settings, importing: bool) -> Findings:
+def _trusted(settings: Settings) -> _Imports:
+    """Whether the file of an ensemble is trusted: of a trusted layer, or in such a folder if it was only named here."""
+    own = Places.of_user()
+    store = TrustStore(own.state)
+
+    def trusts(descriptor: EnsembleDescriptor) -> bool:
+        if descriptor.layer != "caller" or descriptor.file is None:
+            return True
+        path = pathlib.Path(descriptor.file).resolve()
+        if path.is_relative_to(own.configuration.resolve()):
+            return True
+        projects = (find_project(folder) for folder in dict.fromkeys((settings.folder.resolve(), *path.parents[:2])))
+        return any(
+            store.trusts(project) and str(path) in {os.path.realpath(one) for one in project.files}
+            for project in projects
+            if project is not None
+        )
+
+    return trusts
+
+
+def _check_layers(settings: Settings, imports: _Imports) -> Findings:
     loaded = load_layers(settings, quiet=True)
-    findings = _check_configuration(loaded, importing)
+    findings = _check_configuration(loaded, imports)
     # Problems in untrusted files are warnings.
     found = (*findings.problems, *project_warnings(project_of(settings)))
     return dataclasses.replace(findings, problems=_sorted(found), left_out=loaded)
 
 
-def _check_configuration(loaded: LoadedConfiguration, importing: bool) -> Findings:
-    subject = Subject(loaded=loaded, descriptors=tuple(loaded.known.values()))
-    return Findings(problems=_find(OF_CONFIGURATIONS, subject, importing), ensembles=len(subject.descriptors))
+def _check_configuration(loaded: LoadedConfiguration, imports: _Imports) -> Findings:
+    return _find(OF_CONFIGURATIONS, Subject(loaded=loaded, descriptors=tuple(loaded.known.values())), imports)
 
 
-def _find(checks: Iterable[Check], subject: Subject, importing: bool) -> tuple[Problem, ...]:
-    return find_problems((one for one in checks if importing or one is not check_functions), subject)
+def _find(checks: Iterable[Check], subject: Subject, imports: _Imports) -> Findings:
+    imported = tuple(one for one in subject.descriptors if imports(one))
+    functions = dataclasses.replace(subject, descriptors=imported)
+    problems = [
+        problem for one in checks for problem in find_problems([one], functions if one is check_functions else subject)
+    ]
+    unread = [
+        one.file
+        for one in subject.descriptors
+        if one not in imported and one.file and any(tool.invocable.origin == "python" for tool in one.invokers)
+    ]
+    return Findings(tuple(problems), ensembles=len(subject.descriptors), unread=tuple(dict.fromkeys(unread)))
 
 
-def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing: bool) -> Findings:
+def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], imports: _Imports) -> Findings:
     """Checks each file by its kind, also those in folders; configurations with all layers beneath them."""
     found: list[Problem] = []
     ensembles: list[pathlib.Path] = []
+    unread: list[str] = []
     number = 0
     base = load_configuration(settings.config)
     for path in _files(paths, found):
@@ -157,15 +209,19 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing
         if kind == "ensemble":
             ensembles.append(path)
         elif kind == "config":
-            findings = _check_configuration(load_configuration(path, workspace=settings.workspace), importing)
+            loaded = load_configuration(path, workspace=settings.workspace)
+            findings = _check_configuration(loaded, imports)
             found.extend(findings.problems)
+            unread += findings.unread
             number += findings.ensembles
         else:
             found.extend(_check_document(kind, document, base.registry))
     read = load_ensembles([Layer(name="caller", paths=tuple(ensembles))])
     subject = Subject(loaded=base, descriptors=tuple(read.ensembles.values()))
-    found += (*read.problems, *_find(OF_ENSEMBLES, subject, importing))
-    return Findings(problems=_sorted(found), ensembles=len(subject.descriptors) + number)
+    findings = _find(OF_ENSEMBLES, subject, imports)
+    found += (*read.problems, *findings.problems)
+    unread += findings.unread
+    return Findings(problems=_sorted(found), ensembles=len(subject.descriptors) + number, unread=tuple(unread))
 
 
 def _explain_absence(path: pathlib.Path, loaded: LoadedConfiguration, problems: Sequence[Problem]) -> Iterator[Problem]:

@@ -1,0 +1,112 @@
+"""``ripieno trust`` shows what it is about to trust before it asks, and ``check`` imports no code before that."""
+
+import json
+import pathlib
+
+import click
+import pytest
+
+from ripieno.cli.common import exit_codes
+from tests.support.command_line import User
+from tests.support.users import Call
+
+TOML = """
+[[ensembles]]
+name = "t"
+description = "Tests."
+[[ensembles.invokers]]
+name = "say_hello"
+description = "Says hello."
+effect = "none"
+invocable = { function = "./lib/tool.py:say_hello" }
+[[ensembles.invokers]]
+name = "run_it"
+description = "Runs it."
+effect = "none"
+invocable = { origin = "command", argv = ["./run.sh", "{x}"], confined = false }
+arguments = { type = "object", properties = { x = { type = "string", description = "It." } }, required = ["x"] }
+"""
+CODE = "import pathlib\npathlib.Path(__file__).with_name('imported').touch()\ndef say_hello(context, arguments): ...\n"
+
+
+@pytest.fixture
+def folder(user: User) -> pathlib.Path:
+    (user.workspace / "ripieno.toml").write_text(TOML)
+    (user.workspace / "lib").mkdir()
+    (user.workspace / "lib" / "tool.py").write_text(CODE)
+    (user.workspace / "run.sh").write_text("#!/bin/sh\necho $1\n")
+    (user.workspace / "run.sh").chmod(0o755)
+    return user.workspace
+
+
+def state(call: Call) -> str:
+    trust: str = json.loads(call("doctor", "--format", "json").out)["project"]["trust"]
+    return trust
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_what_is_about_to_be_trusted_is_shown_before_the_question(
+    answer: bool, call: Call, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[str] = []
+
+    def confirm(text: str, **_: object) -> bool:
+        shown.append(capsys.readouterr().out)
+        if not answer:
+            raise click.Abort
+        return True
+
+    monkeypatch.setattr("click.confirm", confirm)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    done = call("trust")
+    for line in (
+        *(str(folder / name) for name in ("ripieno.toml", "lib/tool.py", "run.sh")),
+        "t.say_hello: runs ./lib/tool.py:say_hello in this program",
+        "t.run_it: runs ./run.sh '{x}', with all your rights",
+    ):
+        assert line in shown[0]
+    assert ("Trusted 3 files" in done.out) is answer
+    assert state(call) == ("trusted" if answer else "not trusted")
+
+
+def test_without_a_terminal_trust_needs_an_option(call: Call, folder: pathlib.Path) -> None:
+    done = call("trust")
+    assert (done.code, "ripieno trust --yes" in done.err) == (exit_codes.INPUT, True)
+    assert str(folder / "run.sh") in done.out
+    assert state(call) == "not trusted"
+
+
+def test_what_changes_during_the_question_is_not_trusted(
+    call: Call, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("click.confirm", lambda *_, **__: (folder / "run.sh").write_text("#!/bin/sh\necho evil\n"))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    done = call("trust")
+    assert (done.code, "have changed since they were listed" in done.err) == (exit_codes.INPUT, True)
+    assert state(call) == "not trusted"
+
+
+def test_a_check_imports_only_what_is_trusted(call: Call, folder: pathlib.Path) -> None:
+    imported = folder / "lib" / "imported"
+    for named in ("ripieno.toml", "."):
+        done = call("check", named)
+        assert f"Not imported: the functions of {folder / 'ripieno.toml'}, which is not trusted." in done.err
+        assert json.loads(call("check", named, "--format", "json").out)["not_imported"] == [
+            str(folder / "ripieno.toml")
+        ]
+    assert not imported.exists()
+    assert call("check", "ripieno.toml", "--import").err == ""
+    assert imported.exists()
+    imported.unlink()
+    assert call("trust", "--yes").code == 0
+    assert call("check", "ripieno.toml").err == ""
+    assert call("check", "ripieno.toml", "--no-import").err != ""
+
+
+def test_the_users_own_files_are_imported(call: Call, user: User, folder: pathlib.Path) -> None:
+    file = user.ensemble("t", TOML.replace("[[ensembles]]", "[ensemble]").replace("ensembles.invokers", "invokers"))
+    (file.parent / "lib").mkdir()
+    (file.parent / "lib" / "tool.py").write_text(CODE)
+    call("check", str(file))
+    assert (file.parent / "lib" / "imported").exists()
+    assert not (folder / "lib" / "imported").exists()
