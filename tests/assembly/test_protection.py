@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ripieno.assembly import Assembly, assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import AssemblyFailure, ExecutionFault
@@ -17,7 +18,7 @@ from tests.support.command_line import User
 from tests.support.sandbox_tiers import SHELTERS, shelter
 from tests.support.scripted_models import ensemble, invoke, tool
 
-OWN = ("configuration/config.toml", "configuration/new.toml", "configuration/ensembles/mine.toml", "state/trust.json")
+OWN = ("configuration/config.toml", "configuration/new.toml", "configuration/ensembles/mine.toml")
 DIFF = "--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+evil\n"
 WRITING: list[tuple[str, Mapping[str, Any]]] = [
     ("write_file", {"path": "{path}", "content": "evil"}),
@@ -47,7 +48,7 @@ def opened(user: User, workspace: pathlib.Path) -> Assembly:
         "sandbox": {"level": "off"},
         "confirmation": {"approve": [f"{name}.{tool}" for name in names for tool in tools]},
     }
-    return assemble(tables, workspace=workspace, places=user.places)
+    return assemble(tables, workspace=workspace, places=apart(user))
 
 
 async def call(assembly: Assembly, tool: str, arguments: Mapping[str, Any]) -> ResultCanister:
@@ -65,20 +66,54 @@ def filled(arguments: Mapping[str, Any], **names: str) -> dict[str, Any]:
 
 @pytest.fixture
 def wide(user: User) -> pathlib.Path:
-    """The folder that all of it lies in, as a workspace."""
-    root = user.places.state.parent
+    """The folder that the configuration lies in, as a workspace."""
+    root = user.configuration.parent
     user.configure("")
     user.ensemble("mine", 'invokers = []\n[ensemble]\nname = "mine"\n')
-    user.places.state.mkdir()
-    (user.places.state / "trust.json").write_text("own")
     (root / "plain").write_text("plain")
     (root / "outer" / "other").mkdir(parents=True)
     return root
 
 
 def snapshot(user: User) -> dict[str, bytes]:
-    folders = (user.places.configuration, user.places.state)
-    return {str(path): path.read_bytes() for one in folders for path in one.rglob("*") if path.is_file()}
+    return {str(path): path.read_bytes() for path in user.configuration.rglob("*") if path.is_file()}
+
+
+def apart(user: User) -> Places:
+    """The user's places, with the state outside of the folder that the configuration lies in."""
+    above = user.configuration.parent
+    return Places(configuration=user.configuration, state=above.with_name(f"{above.name}-state"))
+
+
+@pytest.mark.parametrize(
+    ("state", "configuration"),
+    [
+        ("workspace/state", {}),
+        ("workspace", {}),
+        ("workspace/a/../b/state", {}),
+        ("link/state", {}),
+        ("outside/state", {"sandbox": {"readable": ["{root}/outside"]}}),
+        ("outside/state", {"sandbox": {"writable": ["{root}/outside/state"]}}),
+        ("outside/state", {"sandbox": {"readable": ["{root}/away"]}}),
+    ],
+)
+async def test_state_where_tools_may_read_ends_the_start(
+    state: str, configuration: Mapping[str, Any], tmp_path: pathlib.Path
+) -> None:
+    """Conversations that wait, pins and sign-ins of all callers are there."""
+    for name in ("workspace", "outside"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("workspace")
+    (tmp_path / "away").symlink_to("outside")
+    tables = {
+        table: {key: [one.format(root=tmp_path) for one in paths] for key, paths in keys.items()}
+        for table, keys in configuration.items()
+    }
+    places = Places(configuration=tmp_path / "configuration", state=tmp_path / state)
+    with pytest.raises(AssemblyFailure) as caught:
+        async with assemble(tables, workspace=tmp_path / "workspace", places=places):
+            pass
+    assert "RIPIENO_STATE_HOME" in str(caught.value.exceptions[0])
 
 
 async def test_what_is_the_users_own_is_not_changed(user: User, wide: pathlib.Path) -> None:
@@ -98,10 +133,9 @@ async def test_nothing_above_it_is_removed_or_replaced(user: User, wide: pathlib
     before = snapshot(user)
     async with opened(user, wide) as assembly:
         for tool, arguments in ABOVE:
-            for folder in ("configuration", "state"):
-                result = await call(assembly, tool, filled(arguments, folder=folder))
-                assert result.error is not None, (tool, folder)
-                assert result.error.code == "control_file", result.error
+            result = await call(assembly, tool, filled(arguments, folder="configuration"))
+            assert result.error is not None, tool
+            assert result.error.code == "control_file", result.error
     assert {name: data for name, data in snapshot(user).items() if name in before} == before
 
 
@@ -109,7 +143,7 @@ async def test_links_and_other_names_lead_no_nearer(user: User, wide: pathlib.Pa
     (wide / "link").symlink_to("configuration")
     os.symlink("../configuration/config.toml", wide / "outer" / "file")
     async with opened(user, wide) as assembly:
-        for path in ("link/config.toml", "./outer/../configuration/config.toml", str(user.places.state / "trust.json")):
+        for path in ("link/config.toml", "./outer/../configuration/config.toml", str(user.configuration / "x.toml")):
             result = await call(assembly, "write_file", {"path": path, "content": "evil"})
             assert result.error is not None
             assert result.error.code == "control_file", result.error
@@ -145,10 +179,10 @@ async def test_what_was_read_for_it_is_not_the_programs_to_write(user: User, gre
     user.ensemble("greeting", greeting)
     above = user.places.configuration.parent
     user.configure("")
-    async with assemble(configured(level="auto"), workspace=above, places=user.places) as assembly:
+    async with assemble(configured(level="auto"), workspace=above, places=apart(user)) as assembly:
         assert assembly.surroundings.sandbox is not None
         protected = assembly.surroundings.sandbox.confinement(writable=[above]).protected
-    own = {str(user.places.configuration / "config.toml"), f"{user.places.configuration}/", f"{user.places.state}/"}
+    own = {str(user.places.configuration / "config.toml"), f"{user.places.configuration}/"}
     assert own <= set(protected)
 
 

@@ -12,7 +12,9 @@ _RUNPY = "import runpy, sys; print(*{name.partition('.')[0] for name in sys.modu
 
 
 @pytest.mark.parametrize("flags", [(), ("-P",)])
-def test_files_of_the_current_folder_are_not_imported(flags: tuple[str, ...], tmp_path: pathlib.Path) -> None:
+def test_files_of_the_current_folder_are_not_imported(
+    flags: tuple[str, ...], tmp_path: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     before = set() if flags else set(subprocess.check_output([sys.executable, "-I", "-c", _RUNPY], text=True).split())
     names = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions(), "sitecustomize"} - before
     for name in names - {"ripieno"}:
@@ -20,7 +22,7 @@ def test_files_of_the_current_folder_are_not_imported(flags: tuple[str, ...], tm
         if name.isidentifier():
             planted.write_text(f"open('PLANTED-{name}', 'w').close(); raise ImportError('planted')")
     command = [sys.executable, *flags, "-m", "ripieno", "tools"]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")}
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path_factory.mktemp("home"))}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert [path.name for path in tmp_path.glob("PLANTED-*")] == []
     assert (done.returncode, done.stderr) == (0, "")

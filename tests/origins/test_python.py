@@ -146,7 +146,7 @@ async def test_a_function_that_is_not_there(
     # A file is read when the ensemble opens, a module in the first call.
     ensemble = make_ensemble(ensemble_text(f"one={function}"), surroundings, folder)
     if function.startswith("./"):
-        with pytest.raises(ConnectionFailure, match=message):
+        with pytest.raises(ConfigurationInvalidity, match=message):
             await ensemble.connect()
         return
     async with ensemble:

@@ -46,6 +46,7 @@ from ripieno.descriptors.loading.unknown_names import (
 )
 from ripieno.descriptors.named_files import NamedFiles
 from ripieno.descriptors.providers import lay_over
+from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
 from ripieno.jsonvalues import is_table
 from ripieno.models.transport.clouds import CLOUDS, HOMES
@@ -167,6 +168,7 @@ def load_configuration(
     place = pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute()
     everything: tuple[FoundFile, ...] = (ensembles, providers, profiles)
     warnings = [problem for one in everything for problem in one.problems if problem.severity != "error"]
+    _keep_apart(own.state, place, whole.sandbox, failures)
     named = NamedFiles(place, project.files if project is not None and trusted else {})
     _keep_code(named, chosen, failures)
     return LoadedConfiguration(
@@ -191,6 +193,26 @@ def load_configuration(
         journal=UndoLog(own.state, place),
         failures=tuple(failures),
     )
+
+
+def _keep_apart(
+    state: pathlib.Path, workspace: pathlib.Path, sandbox: SandboxDescriptor, failures: list[RipienoError]
+) -> None:
+    """The folder of trust, pins, journal and waiting conversations must not be where tools may read."""
+    real = state.resolve()
+    for name, folder in (
+        ("the workspace", workspace),
+        *(("a readable folder of [sandbox]", pathlib.Path(one)) for one in sandbox.readable),
+        *(("a writable folder of [sandbox]", pathlib.Path(one)) for one in sandbox.writable),
+    ):
+        if real.is_relative_to(folder.expanduser().resolve()):
+            failures.append(
+                InputError(
+                    f"Your state, {state}, is inside {name}, {folder}, where tools could read it: conversations, pins "
+                    "and sign-ins. Start in another folder, name one with --workspace, or set RIPIENO_STATE_HOME to a "
+                    "folder that is not inside."
+                )
+            )
 
 
 def _keep_code(named: NamedFiles, ensembles: Sequence[EnsembleDescriptor], failures: list[RipienoError]) -> None:

@@ -23,6 +23,7 @@ from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.loading import locate
 from ripieno.descriptors.named_files import NamedFiles
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import INVALID, Text
@@ -204,11 +205,15 @@ def _read(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, surroundin
 def _load(
     reference: Reference, descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, surroundings: Surroundings
 ) -> Reference:
-    """The reference with the bytes of its file. Errors: ``ConnectionFailure``."""
+    """The reference with the bytes of its file. Errors: ``ConfigurationInvalidity``."""
     try:
         return reference.read(surroundings.named)
     except InputError as error:
-        raise ConnectionFailure(descriptor.name, f"the function of {invoker.name!r} cannot be used: {error}") from None
+        place = next((path for one, path in descriptor.located() if one is invoker), ())
+        where = (*place, "invocable") if "function" in invoker.invocable.settings else place or ("invoker",)
+        problems = Problems(Source(file=invoker.file))
+        problems.add(where, f"the function of {invoker.name!r} cannot be used: {error}")
+        raise ConfigurationInvalidity(locate(problems.finished())) from None
 
 
 def _foresight(

@@ -97,7 +97,7 @@ def test_a_module_that_cannot_be_imported_is_a_bug_with_its_line(call: Call, min
 
 def test_a_function_that_is_not_there_is_a_mistake_of_the_descriptor(call: Call, mine: pathlib.Path) -> None:
     descriptor = mine.parent / "mine.toml"
-    assert call("tools").code == 0
+    assert call("tools").code == exit_codes.INPUT
     for text, words in (
         (None, ["no Python file", str(mine)]),
         ("def greet_al(context, arguments): ...\n", ["has no 'greet_all'", "'greet_al'", str(mine)]),

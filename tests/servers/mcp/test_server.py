@@ -60,7 +60,8 @@ class Growing:
 @contextlib.asynccontextmanager
 async def entered(folder: pathlib.Path, configuration: Any = None, **settings: Any) -> AsyncIterator[Assembly]:
     places = Places(configuration=folder / "configuration", state=folder / "state")
-    async with assemble(configuration, workspace=folder, places=places, **settings) as assembly:
+    (workspace := folder / "workspace").mkdir(exist_ok=True)
+    async with assemble(configuration, workspace=workspace, places=places, **settings) as assembly:
         yield assembly
 
 
