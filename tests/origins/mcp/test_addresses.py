@@ -64,6 +64,9 @@ async def test_where_a_named_address_may_lead(server: str, hosts: str, *, refuse
         ("http://127.0.0.1:9/token", PUBLIC, "url_not_allowed"),
         ("http://login.example.org/token", OURS, "url_not_allowed"),
         ("http://127.0.0.1:9/token", OURS, "unreachable"),
+        ("http://10.1.2.4:9/token", "http://10.1.2.3/mcp", "url_not_allowed"),
+        ("http://127.0.0.2:9/token", "http://127.0.0.2:8/mcp", "unreachable"),
+        ("http://tools.example.org:9/token", PUBLIC, "url_not_allowed"),
         ("http://localhost:9/token", OURS, "unreachable"),
     ],
 )

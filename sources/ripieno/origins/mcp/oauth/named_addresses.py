@@ -20,15 +20,17 @@ async def fetch_named(
 ) -> Fetched:
     """The answer from an address that a server names for a sign-in. Redirects are not followed.
 
-    Allowed is https; also http if address and server are both on this machine. An address leads to this machine or a
-    private network only if the server is there itself, whatever the spelling of the host and whatever its name
-    resolves to; the checked address is the one that is connected to. Errors: ``ToolFault``.
+    Allowed is https; also http if both are on this machine, or on one host that is asked over http anyway. An
+    address leads to this machine or a private network only if the server is there itself, whatever the spelling of
+    the host and whatever its name resolves to; the checked address is the one that is connected to. Errors:
+    ``ToolFault``.
     """
     try:
         there, home = parse_url(url), parse_url(server)
     except InputError as error:
         raise PermissionFault(f"{error}.", code="url_not_allowed") from None
-    if there.scheme != "https" and not (is_loopback(there.host.name) and is_loopback(home.host.name)):
+    plain = there.host.name == home.host.name and home.scheme == "http"
+    if there.scheme != "https" and not (plain or (is_loopback(there.host.name) and is_loopback(home.host.name))):
         raise PermissionFault("it is not https.", code="url_not_allowed")
     limits = Limits(first_byte=seconds, whole=seconds, size=_LARGEST)
     reach = Reach(hosts=_ANYWHERE, local=await _is_local(home, resolver))
