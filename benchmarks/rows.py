@@ -13,7 +13,19 @@ from collections.abc import Awaitable, Callable
 
 import httpx2
 
-from benchmarks import connections, file_search, floor, gateway, histories, journals, open_pipes, ours, peers, sandbox
+from benchmarks import (
+    connections,
+    file_search,
+    floor,
+    gateway,
+    gateway_lag,
+    histories,
+    journals,
+    open_pipes,
+    ours,
+    peers,
+    sandbox,
+)
 from benchmarks.measurement import Row, cpu, pairs, per_call, server, wall
 from benchmarks.tools import SCHEMA
 from ripieno.canisters import Controls
@@ -265,4 +277,5 @@ ROWS: tuple[Measure, ...] = (
     gateway.gateway_workers,
     gateway.gateway_streams,
     gateway.gateway_disconnects,
+    gateway_lag.gateway_lag,
 )

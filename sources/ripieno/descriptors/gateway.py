@@ -55,6 +55,11 @@ class GatewayDescriptor:
     header_seconds: float = 5.0
     body_bytes: int = 10 * 2**20
     body_seconds: float = 30.0
+    messages: int = 5000
+    parts: int = 20_000
+    tools: int = 1000
+    containers: int = 200_000
+    memory_bytes: int = 512 * 2**20
     connections: int = 1000
     concurrency: int = 200
     seconds: float = 600.0
@@ -185,6 +190,11 @@ _BOUNDS = Key.rows(
     ("header_seconds", _SECONDS, "Seconds until they have arrived.", 10),
     ("body_bytes", Size(), "Bytes of a request's body.", "4 MiB"),
     ("body_seconds", _SECONDS, "Seconds until it has arrived.", 60),
+    ("messages", Number(whole=True, minimum=1, maximum=1_000_000), "Messages of a request.", 1000),
+    ("parts", Number(whole=True, minimum=1, maximum=1_000_000), "Parts of all messages of a request.", 5000),
+    ("tools", Number(whole=True, minimum=1, maximum=100_000), "Tools of a request.", 200),
+    ("containers", Number(whole=True, minimum=1, maximum=10_000_000), "Objects and lists of a request.", 50_000),
+    ("memory_bytes", Size(), "Memory of all open requests together, for each worker, estimated.", "256 MiB"),
     ("connections", Number(whole=True, minimum=1, maximum=100_000), "Connections at once, for each worker.", 200),
     ("concurrency", Number(whole=True, minimum=1, maximum=100_000), "Requests at once, for each worker.", 50),
     ("seconds", _SECONDS, "Seconds that a request may take.", 120),

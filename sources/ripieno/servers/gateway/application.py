@@ -25,7 +25,8 @@ from ripieno.servers.gateway.gateway import Gateway, protocols_of
 from ripieno.servers.gateway.middleware import Guard, Identifier, path_in
 from ripieno.servers.gateway.request_log import RequestLog, RequestObserver
 from ripieno.servers.gateway.responses import Streaming, send_body, send_refusal, while_present
-from ripieno.servers.http.bodies import Gone, Refused, json_response, read_asked, receive_body, routes_of
+from ripieno.servers.http.bodies import Gone, json_response, read_asked, receive_body, routes_of
+from ripieno.servers.http.limits import MemoryBudget, Refused, RequestLimits, Reservation
 
 _MODELS = "/v1/models"
 _METRICS = "/metrics"
@@ -42,6 +43,7 @@ def create_application(
     chosen = assembly.configuration.gateway if settings is None else settings
     gateway = Gateway(assembly, chosen, _secret(assembly, chosen), watchers)
     observer = RequestObserver(metrics=chosen.metrics, openings=lambda: assembly.openings)
+    budget = MemoryBudget(chosen.memory_bytes)
     routes = routes_of(protocols_of(assembly))
 
     async def models(_: Request) -> Response:
@@ -94,7 +96,10 @@ def create_application(
             # Before the wire that has POST routes with the model in the path.
             Route(_MODELS, models, methods=["GET"]),
             Route(_MODELS + "/{name:path}", model, methods=["GET"]),
-            *(Route(route, Endpoint(protocol, gateway, chosen, observer)) for route, protocol in routes.items()),
+            *(
+                Route(route, Endpoint(protocol, gateway, chosen, observer, budget))
+                for route, protocol in routes.items()
+            ),
             Route("/healthz", health, methods=["GET"]),
             Route(_METRICS, metrics, methods=["GET"]),
         ],
@@ -121,26 +126,43 @@ class Endpoint:
     """An ASGI application for the requests of one wire."""
 
     def __init__(
-        self, protocol: Protocol, gateway: Gateway, settings: GatewayDescriptor, observer: RequestObserver
+        self,
+        protocol: Protocol,
+        gateway: Gateway,
+        settings: GatewayDescriptor,
+        observer: RequestObserver,
+        budget: MemoryBudget,
     ) -> None:
         self._protocol = protocol
         self._gateway = gateway
         self._settings = settings
         self._observer = observer
+        self._budget = budget
+        self._limits = RequestLimits(
+            messages=settings.messages, parts=settings.parts, tools=settings.tools, containers=settings.containers
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._observer.observe(self._protocol.name, scope) as log:
-            await self._handle(scope, receive, send, log)
+            reservation = self._budget.reserve()
+            try:
+                await self._handle(scope, receive, send, log, reservation)
+            finally:
+                reservation.release()
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send, log: RequestLog) -> None:
+    async def _handle(
+        self, scope: Scope, receive: Receive, send: Send, log: RequestLog, reservation: Reservation
+    ) -> None:
         protocol, settings = self._protocol, self._settings
         if scope["method"] != "POST":
             message = f"{scope['path']} accepts POST, not {scope['method']}."
             await self._refuse(send, Refusal(status=405, message=message), log)
             return
         try:
-            body = await receive_body(receive, most=settings.body_bytes, seconds=settings.body_seconds)
-            asked = read_asked(body, protocol, scope.get("path_params") or {}, most=settings.body_bytes)
+            most, parameters = settings.body_bytes, scope.get("path_params") or {}
+            body = await receive_body(receive, most=most, seconds=settings.body_seconds, reservation=reservation)
+            asked = await read_asked(body, protocol, parameters, most=most, limits=self._limits)
+            del body
         except Refused as refused:
             await self._refuse(send, refused.refusal, log)
         except Gone:

@@ -184,6 +184,8 @@ def _patterns(chosen: Collection[Invoker], ensembles: Iterable[Ensemble]) -> Ite
 
 #: The maximum number of cached offers.
 _MOST = 64
+#: Characters of tools that are cached.
+_LONGEST = 256 * 1024
 
 _Tools = tuple[Definition, ...]
 
@@ -203,7 +205,9 @@ class Offers:
             self._kept.move_to_end(key)
             return found[1]
         offer = Offer(Ensemble.of_request(tools).invokers.values())
-        self._kept[key] = (tools, offer)
-        if len(self._kept) > _MOST:
-            self._kept.popitem(last=False)
+        # Long ones are not cached by protocols either: they would be kept here for nothing.
+        if sum(len(one.schema.encoded) + len(one.description) for one in tools) <= _LONGEST:
+            self._kept[key] = (tools, offer)
+            if len(self._kept) > _MOST:
+                self._kept.popitem(last=False)
         return offer

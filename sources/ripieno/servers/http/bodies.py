@@ -7,29 +7,28 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive
 
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, JsonInvalidity
 from ripieno.jsonvalues import is_table, parse
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
+from ripieno.servers.http.limits import Refused, RequestLimits, Reservation
 
 #: The maximum nesting of a request, which contains schemas of tools.
 DEPTH = 128
-
-
-class Refused(Exception):
-    """The request is answered with an error."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.refusal = refusal
+#: Bytes of a body that takes less than a few milliseconds to read.
+_LONG = 32 * 1024
 
 
 class Gone(Exception):
     """The client left before its request was complete."""
 
 
-async def receive_body(receive: Receive, *, most: int, seconds: float) -> bytes:
-    """The body, of at most ``most`` bytes, within ``seconds``. Errors: ``Refused``, ``Gone``."""
+async def receive_body(receive: Receive, *, most: int, seconds: float, reservation: Reservation | None = None) -> bytes:
+    """The body, of at most ``most`` bytes, within ``seconds``; its memory is reserved.
+
+    Errors: ``Refused``, ``Gone``.
+    """
     parts: list[bytes] = []
     size = 0
     try:
@@ -44,6 +43,8 @@ async def receive_body(receive: Receive, *, most: int, seconds: float) -> bytes:
                 if size > most:
                     words = f"The request is larger than {most} bytes: send a smaller one."
                     raise Refused(Refusal(status=413, message=words))
+                if reservation is not None:
+                    reservation.add(len(parts[-1]))
                 more = message.get("more_body", False)
     except TimeoutError:
         words = f"The request did not arrive within {seconds:g} s."
@@ -51,8 +52,23 @@ async def receive_body(receive: Receive, *, most: int, seconds: float) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def read_asked(body: bytes, protocol: Protocol, parameters: Mapping[str, Any], *, most: int) -> Asked:
-    """The request of a client: its body, and the parameters in its path. Errors: ``Refused``, ``InputError``."""
+async def read_asked(
+    body: bytes, protocol: Protocol, parameters: Mapping[str, Any], *, most: int, limits: RequestLimits | None = None
+) -> Asked:
+    """The request of a client: its body, and the parameters in its path. Errors: ``Refused``, ``InputError``.
+
+    A long body is read in a thread, so that other requests go on.
+    """
+    if len(body) > _LONG:
+        return await run_in_thread(_read, body, protocol, parameters, most, limits, patient=False, name="request")
+    return _read(body, protocol, parameters, most, limits)
+
+
+def _read(
+    body: bytes, protocol: Protocol, parameters: Mapping[str, Any], most: int, limits: RequestLimits | None
+) -> Asked:
+    if limits is not None:
+        limits.check_body(body)
     try:
         native = parse(body, max_bytes=most, max_depth=DEPTH)
     except JsonInvalidity as error:
@@ -61,6 +77,8 @@ def read_asked(body: bytes, protocol: Protocol, parameters: Mapping[str, Any], *
         ) from error
     if not is_table(native):
         raise InputError("The request is not a JSON object.")
+    if limits is not None:
+        limits.check(native)
     return protocol.parse({**native, **parameters} if parameters else native)
 
 

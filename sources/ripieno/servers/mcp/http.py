@@ -9,7 +9,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ripieno.ensembles.owner import Owner
-from ripieno.servers.http import bodies
+from ripieno.servers.http import bodies, limits
 from ripieno.servers.http.keys import BEARER, Keys, digest_of
 from ripieno.servers.http.listeners import LOOPBACK, check_exposure
 from ripieno.servers.http.server import serve
@@ -37,7 +37,7 @@ class StrictBodies:
             read(body, limit=BODY_BYTES)
         except bodies.Gone:
             return
-        except bodies.Refused as refused:
+        except limits.Refused as refused:
             refusal = refused.refusal
             await PlainTextResponse(f"{refusal.message}\n", refusal.status)(scope, receive, send)
             return

@@ -22,7 +22,7 @@ from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.prompted.reader import ended, in_words, recover
 from ripieno.models.tokens import EstimatingTokenizer
-from ripieno.servers.http import bodies
+from ripieno.servers.http import bodies, limits
 from ripieno.testing.scores import Score
 from ripieno.testing.scores.player import Answer, callable_names, events_of, perform
 
@@ -98,8 +98,8 @@ def _endpoint(score: Score, protocol: Protocol, warnings: _Warnings) -> Callable
     async def answer(request: Request) -> Response:
         try:
             body = await bodies.receive_body(request.receive, most=BODY_BYTES, seconds=BODY_SECONDS)
-            asked = bodies.read_asked(body, protocol, request.path_params, most=BODY_BYTES)
-        except bodies.Refused as refused:
+            asked = await bodies.read_asked(body, protocol, request.path_params, most=BODY_BYTES)
+        except limits.Refused as refused:
             return bodies.json_response(protocol.refuse(refused.refusal), refused.refusal.status)
         except (InputError, ProviderFailure) as error:
             return bodies.json_response(protocol.refuse(Refusal(status=400, message=str(error))), 400)

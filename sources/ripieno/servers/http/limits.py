@@ -1,0 +1,120 @@
+"""Limits of requests, beside their size: messages, parts and tools, and the memory of all requests together."""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ripieno.jsonvalues import is_list, is_table
+from ripieno.models.protocol import Refusal
+
+#: Where the wires have their messages, and where a message has its parts.
+_MESSAGES = ("messages", "input", "contents")
+_PARTS = ("content", "parts", "output", "tool_calls", "summary")
+#: Where a tool of the Gemini wire has its functions.
+_FUNCTIONS = ("functionDeclarations", "function_declarations")
+#: Memory that a request needs for each byte of its body: as received, parsed, translated, and encoded (measured).
+_COPIES = 12
+_RETRY = 1.0
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
+
+class Refused(Exception):
+    """The request is answered with an error."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """The most messages, parts of all messages, tools, and objects and lists of a request.
+
+    ``table`` has the settings, for errors.
+    """
+
+    messages: int
+    parts: int
+    tools: int
+    containers: int
+    table: str = "[gateway]"
+
+    def check_body(self, body: bytes) -> None:
+        """Errors: ``Refused`` for JSON with more objects and lists, which would need much memory and time to read."""
+        if body.count(b"{") + body.count(b"[") > self.containers:
+            # Most of them may be in strings. Each step is short, so that other threads go on.
+            count = position = 0
+            for match in _STRING.finditer(body):
+                count += _opened(body, position, match.start())
+                position = match.end()
+                if count > self.containers:
+                    break
+            self._allow("containers", count + _opened(body, position, len(body)), "objects and lists")
+
+    def check(self, native: Mapping[str, Any]) -> None:
+        """Errors: ``Refused`` for a request with more of them."""
+        for name, count in _counts(native):
+            self._allow(name, count, name)
+
+    def _allow(self, name: str, count: int, words: str) -> None:
+        most = getattr(self, name)
+        if count > most:
+            message = f"The request has {count} {words} or more; at most {most} are read ({name} under {self.table})."
+            raise Refused(Refusal(status=413, message=message, code=f"too_many_{name}", parameter=name))
+
+
+def _opened(body: bytes, begin: int, end: int) -> int:
+    return body.count(b"{", begin, end) + body.count(b"[", begin, end)
+
+
+def _counts(native: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    messages = [one for key in _MESSAGES if is_list(native.get(key)) for one in native[key]]
+    yield "messages", len(messages)
+    system = [native[key] for key in ("system", "instructions") if is_list(native.get(key))]
+    nested = (one.get(key) for one in messages if is_table(one) for key in _PARTS)
+    yield "parts", sum(len(one) for one in (*system, *nested) if is_list(one))
+    tools = native.get("tools")
+    tools = tools if is_list(tools) else ()
+    functions = [one[key] for one in tools if is_table(one) for key in _FUNCTIONS if is_list(one.get(key))]
+    yield "tools", len(tools) - len(functions) + sum(map(len, functions))
+
+
+class MemoryBudget:
+    """The memory of all requests of a worker together, estimated by the sizes of their bodies."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def reserve(self) -> "Reservation":
+        """What one request takes; it must be released."""
+        return Reservation(self)
+
+    def take(self, count: int) -> None:
+        """Errors: ``Refused`` if the other requests leave too little."""
+        if count > self._left:
+            message = "The server has too little memory for this request beside the others. Try again later."
+            raise Refused(Refusal(status=503, message=message, code="overloaded", seconds=_RETRY))
+        self._left -= count
+
+    def give(self, count: int) -> None:
+        """Returns what a request took."""
+        self._left += count
+
+
+class Reservation:
+    """A request's part of a budget: grows with its body, and ends with ``release``."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+        self._taken = 0
+
+    def add(self, size: int) -> None:
+        """Takes the memory for further bytes of the body. Errors: ``Refused``."""
+        self._budget.take(size * _COPIES)
+        self._taken += size * _COPIES
+
+    def release(self) -> None:
+        """Returns all of it."""
+        self._budget.give(self._taken)
+        self._taken = 0
