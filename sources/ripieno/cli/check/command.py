@@ -115,9 +115,9 @@ def check(
             )
         check_environment(settings, words, output, strict=strict)
         return
-    imports = _trusted(settings) if importing is None else lambda _: importing
+    imports = _trusted(settings) if importing is None else _all(importing)
     findings = (
-        _check_paths(settings, paths, imports) if paths else _check_layers(settings, lambda _: importing is not False)
+        _check_paths(settings, paths, imports) if paths else _check_layers(settings, _all(importing is not False))
     )
     errors = sum(problem.severity == "error" for problem in findings.problems)
     warnings = len(findings.problems) - errors
@@ -143,6 +143,13 @@ def check(
         click.echo(f"Checked {ensembles}: {count(errors, 'error')}, {count(warnings, 'warning')}.")
     if errors or (strict and warnings):
         raise click.exceptions.Exit(exit_codes.INPUT)
+
+
+def _all(importing: bool) -> _Imports:
+    def imports(_: EnsembleDescriptor) -> bool:
+        return importing
+
+    return imports
 
 
 def _trusted(settings: Settings) -> _Imports:

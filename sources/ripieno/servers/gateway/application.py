@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Sequence
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -159,7 +160,8 @@ class Endpoint:
             await self._refuse(send, Refusal(status=405, message=message), log)
             return
         try:
-            most, parameters = settings.body_bytes, scope.get("path_params") or {}
+            most = settings.body_bytes
+            parameters: dict[str, Any] = scope.get("path_params") or {}
             body = await receive_body(receive, most=most, seconds=settings.body_seconds, reservation=reservation)
             asked = await read_asked(body, protocol, parameters, most=most, limits=self._limits)
             del body
