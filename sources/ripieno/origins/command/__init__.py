@@ -125,9 +125,9 @@ def _read(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path
     settings = PROGRAM.read(invoker.invocable.settings, path, problems)
     if settings is INVALID:
         return None
-    given: dict[str, Any] = dict(settings)
-    given.setdefault("confined", not descriptor.own)
-    program = Program(**given, folder=descriptor.folder)
+    keys: dict[str, Any] = dict(settings)
+    keys.setdefault("confined", not descriptor.own)
+    program = Program(**keys, folder=descriptor.folder)
     schema, given = invoker.arguments, invoker.policy.presets
     add_complaints(program.argv.check(schema, given), (*path, "argv"), problems)
     for name, template in program.environment.items():
