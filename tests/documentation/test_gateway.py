@@ -413,7 +413,7 @@ def test_the_limits_and_the_metrics_are_those_that_there_are() -> None:
     for key, value in shown:
         number, _, unit = value.partition(" ")
         assert getattr(GatewayDescriptor(), key) == int(number) * units.get(unit, 1), key
-    assert len(shown) == 10
+    assert len(shown) == 15
     named = re.findall(r"``((?:ripieno_gateway|gen_ai)_\w+)``", page)
     known = {conventions.spelled(value) for name, value in vars(conventions).items() if name.endswith("_METRIC")}
     assert {re.sub("_(total|seconds)$", "", name) for name in named} <= known
