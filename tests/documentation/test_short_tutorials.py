@@ -141,8 +141,9 @@ def test_testing_a_tool(pytester: pytest.Pytester) -> None:
     reading = function.replace("[count_words])", '[count_words], policy=Policy(effect="read"))')
     reading = reading.replace("import asyncio", "import asyncio\nfrom ripieno.descriptors import Policy")
     (pytester.path / "test_functions.py").write_text(reading)
-    places = "places=Places(configuration=tmp_path, state=tmp_path)"
+    places = 'places=Places(configuration=(user := tmp_path_factory.mktemp("user")), state=user)'
     alone = descriptor.replace("workspace=tmp_path", f"workspace=tmp_path, {places}")
+    alone = alone.replace("(tmp_path)", "(tmp_path, tmp_path_factory)", 1)
     alone = alone.replace("import asyncio", "import asyncio\nfrom ripieno.assembly.configuration import Places")
     (pytester.path / "test_words.py").write_text(alone)
     broken = conversation.replace("len(text.split())", "len(text)")
@@ -174,7 +175,8 @@ async def test_searchable_tools_are_found_and_called_as_shown(tmp_path: pathlib.
     said: list[tuple[str, Any]] = [(name, parse(arguments)) for name, arguments in lines]
     calls = [call(name, f"r{at}", **arguments) for at, (name, arguments) in enumerate(said)]
     model = model_of([*(turn("", calls=[one]) for one in calls), turn("{r1}")])
-    async with assemble(tables, workspace=tmp_path, places=places, confirmer=Person(Approve())) as assembly:
+    (workspace := tmp_path / "workspace").mkdir()
+    async with assemble(tables, workspace=workspace, places=places, confirmer=Person(Approve())) as assembly:
         assert Offer.of(assembly.ensembles).names == ("balance", "read_output", "search_tools", "call_tool")
         conversation = await assembly.conduct("Book it", model=model)
     assert [one.name for one in conversation.canisters if isinstance(one, InvocationCanister)] == [
