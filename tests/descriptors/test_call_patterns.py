@@ -75,7 +75,8 @@ def test_a_glob_fits_a_text(glob: str, approved: list[str], others: list[str]) -
 @pytest.mark.parametrize(
     ("glob", "value"),
     [("a/**/b", "a/b"), ("**/.env", ".env"), ("**/.env", "x/.ENV"), ("/etc/**", "etc/passwd"), ("a//b", "a/./b"),
-     ("straße/*", "STRASSE/x"), ("docs/.*", "DOCS/.x"), ("a/**/*.env", "a/.env"), ("a/*", "a/\ud800\udcff")],
+     ("straße/*", "STRASSE/x"), ("docs/.*", "DOCS/.x"), ("a/**/*.env", "a/.env"), ("a/*", "a/\ud800\udcff"),
+     ("a", "a/"), ("a/b", "A/b//"), ("a/*", "a/b/."), ("a/b", "/x/a/b/")],
 )  # fmt: skip
 def test_another_way_to_write_it_is_covered(glob: str, value: str) -> None:
     assert covers(f"io.write_file(path={glob})", path=value)

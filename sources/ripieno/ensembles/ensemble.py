@@ -50,11 +50,12 @@ class Context:
     """The context of the call that an invocable serves.
 
     ``turn`` is the number of the answer in the conversation that requested it, from 1. ``namespace`` belongs to one
-    conversation and one ensemble, for data that a tool keeps between calls. ``deadline`` is in the event loop's time.
+    conversation and one ensemble, for data kept between calls. ``deadline`` is in the event loop's time.
     ``progress(done, total, message)`` may be called from any thread. ``inquire(text, schema)`` asks the person behind
-    the call for an object of values; None if there is no valid answer. Code that runs a program for the call sets
-    ``sandbox`` to the name of its sandbox, which goes into every report. ``kept`` is the number of bytes of a long text
-    that are stored for the model to read later; 0 if it cannot.
+    the call for an object of values; None without a valid answer. Code that runs a program sets ``sandbox`` to the name
+    of its sandbox for the reports. ``kept`` are the bytes of a long text that are stored for the model to read later,
+    if it can. ``barred(path="a/b")`` is the rule that keeps the tool from a path that it found beneath its argument
+    ``path``; None if none does, or ``barred`` if none can.
     """
 
     invoker: "Invoker"
@@ -71,6 +72,7 @@ class Context:
     inquire: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]] = _no_answer
     sandbox: str | None = None
     kept: int = 0
+    barred: Callable[..., str | None] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +145,7 @@ class Invoker:
         Errors: ``ValidationFault`` for invalid arguments; those of the invocable.
         """
         complete = self.schema.complete(arguments)
-        problems = self.schema.validate(complete)
-        if problems:
+        if problems := self.schema.validate(complete):
             raise ValidationFault(" ".join(problem.message for problem in problems), code=problems[0].code)
         return await self.perform(context, dict(complete))
 
@@ -153,8 +154,7 @@ class Invoker:
         invocable = self.invocable
         if invocable is None:
             raise ConnectionFailure(self.ensemble.name, f"{self.identity} is run by the {self.hosted}, not here.")
-        if self.presets:
-            arguments = {**arguments, **self.presets}
+        arguments = {**arguments, **self.presets} if self.presets else arguments
         if self.threaded:
             result = await run_in_thread(invocable, context, arguments, name=self.identity)
         else:

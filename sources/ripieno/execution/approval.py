@@ -7,8 +7,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import os
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from frozendict import frozendict
@@ -27,40 +26,10 @@ from ripieno.ensembles import Invoker
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from ripieno.execution.context import Circumstances, Deferred, Prepared, complete, context_of
+from ripieno.execution.found_paths import bar_found, resolve_links
 from ripieno.execution.records import UNRECORDED, Reporter, denied, record_of, unfit
-from ripieno.jsonvalues import digest, freeze, is_list, thaw
+from ripieno.jsonvalues import digest, freeze, thaw
 from ripieno.storage.records import Stage
-
-#: Characters of the longest text that is tried as a path.
-_LONGEST_PATH = 1024
-
-
-def _resolve_links(arguments: Mapping[str, Any], workspace: str) -> dict[str, Any] | None:
-    """The arguments with symbolic links beneath the workspace resolved; None if there is no link.
-
-    A path that leads out of the workspace becomes absolute. Texts that are not paths of files stay unchanged. Hard
-    links are not detected.
-    """
-    root = os.path.realpath(workspace)
-    resolved = {name: _resolve_link(value, root) for name, value in arguments.items()}
-    return resolved if any(resolved[name] is not value for name, value in arguments.items()) else None
-
-
-def _resolve_link(value: Any, root: str) -> Any:
-    if is_list(value):
-        items = [_resolve_link(item, root) for item in value]
-        return items if any(one is not other for one, other in zip(items, value, strict=True)) else value
-    if not isinstance(value, str) or not value or len(value) > _LONGEST_PATH or "\n" in value or "\0" in value:
-        return value
-    path = os.path.join(root, value)
-    try:
-        true = os.path.realpath(path)
-    except (OSError, ValueError):
-        return value
-    if true == os.path.normpath(path):
-        return value
-    return os.path.relpath(true, root) if true == root or true.startswith(f"{root}{os.sep}") else true
-
 
 _STRICTNESS = ("run", "ask", "deny")
 
@@ -88,7 +57,7 @@ class Judge:
         surroundings = invoker.ensemble.surroundings
         if not self._conditional or verdict.action == "deny" or surroundings is None:
             return verdict
-        resolved = _resolve_links(arguments, str(surroundings.workspace))
+        resolved = resolve_links(arguments, str(surroundings.workspace))
         if resolved is None:
             return verdict
         other = self._judge(invoker, resolved, scope)
@@ -98,6 +67,14 @@ class Judge:
         identity, policy = invoker.identity, invoker.policy
         allows = functools.partial(self.allowances.allows, scope, identity, policy.effect, arguments)
         return judge(identity, policy, self._rules, arguments, allows)
+
+    def bar(self, prepared: Prepared) -> Callable[..., str | None] | None:
+        """``Context.barred`` of a call that may run."""
+        surroundings = prepared.invoker.ensemble.surroundings
+        if not self._conditional or surroundings is None:
+            return None
+        workspace = str(surroundings.workspace)
+        return bar_found(self._rules, prepared.invoker.identity, prepared.all_arguments, workspace)
 
     def bind(self, prepared: Prepared, scope: Circumstances, *, now: bool = False) -> Binding:
         """The call that an approval is valid for; with ``now``, with the ensemble's current definition of the tool.

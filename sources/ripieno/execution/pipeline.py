@@ -180,6 +180,7 @@ class Execution:
                 progress=progress,
                 inquire=inquirer,
                 kept=0 if keep is None else self.limits.spill,
+                barred=self._judge.bar(prepared),
             ),
             arguments=prepared.arguments,
             timeout=timeout,

@@ -186,7 +186,7 @@ class Glob:
         return exact(value) or any(
             (loose if _ROOT.match(one) is None else below)(form)
             for one in {plain, decoded}
-            for form in (one, f"/{one}", f"{one}/")
+            for form in (one, f"/{one}", f"{one}/", one.rstrip("/"))
         )
 
 

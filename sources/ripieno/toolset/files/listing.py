@@ -13,7 +13,7 @@ from typing import Any
 from ripieno.ensembles import Context
 from ripieno.toolset.arguments import matcher, several
 from ripieno.toolset.files.session import described, open_workspace, printable
-from ripieno.toolset.workspace.tree import MAX_DEPTH, Visit, visit
+from ripieno.toolset.workspace.tree import MAX_DEPTH, Shown, Visit, left_out_by_rules, visit
 
 #: Entries listed.
 LIST_CAP = 10_000
@@ -36,8 +36,8 @@ def list_files(context: Context, arguments: dict[str, Any]) -> str:
     fits = None if pattern is None else matcher(pattern, names=True)
     seen = itertools.count()
     lines: list[str] = []
-    with open_workspace(context) as workspace, workspace.open_directory(path) as directory:
-        lister = functools.partial(_list, hidden=hidden, seen=seen)
+    with open_workspace(context) as workspace, workspace.open_tree(path) as (directory, shown):
+        lister = functools.partial(_list, hidden=hidden, seen=seen, shown=shown)
         left_out = visited = 0
         for one in visit(directory, lister=lister, depth=depth, cut=True):
             if one.leaving:
@@ -56,6 +56,7 @@ def list_files(context: Context, arguments: dict[str, Any]) -> str:
         lines.append(
             f"[... {several(unseen, 'entry', 'entries')} not examined: use find_files, or a smaller directory ...]"
         )
+    lines += left_out_by_rules(shown.left_out)
     if lines:
         return "\n".join([f"{printable(path)}/".replace("//", "/"), *lines] if drawn else lines)
     if pattern is not None:
@@ -63,13 +64,13 @@ def list_files(context: Context, arguments: dict[str, Any]) -> str:
     return f"{path} is empty." if hidden else f"{path} is empty or has only hidden entries."
 
 
-def _list(directory: int, *, hidden: bool, seen: Iterator[int]) -> list[tuple[str, bool]]:
+def _list(directory: int, base: str, *, hidden: bool, seen: Iterator[int], shown: Shown) -> list[tuple[str, bool]]:
     """The first of a directory's entries by name, in bounded memory."""
     with os.scandir(directory) as entries:
         wanted = (
             (entry.name, entry.is_dir(follow_symlinks=False))
             for entry in entries
-            if hidden or not entry.name.startswith(".")
+            if (hidden or not entry.name.startswith(".")) and shown(f"{base}{entry.name}")
         )
         counted = (pair for pair, _ in zip(wanted, itertools.takewhile(_LOOKED_AT.__gt__, seen), strict=False))
         return heapq.nsmallest(LIST_CAP, counted)

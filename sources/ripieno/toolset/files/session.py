@@ -24,7 +24,13 @@ def open_workspace(context: Context) -> Workspace:
     if context.surroundings is None:
         raise ResourceFault("There is no workspace here.", code="workspace")
     given = context.surroundings
-    return Workspace(given.workspace, journal=given.journal, cause=cause_of(context), protected=given.protected)
+    return Workspace(
+        given.workspace,
+        journal=given.journal,
+        cause=cause_of(context),
+        protected=given.protected,
+        barred=context.barred,
+    )
 
 
 def readings(context: Context) -> MutableMapping[str, str]:

@@ -12,7 +12,7 @@ from ripieno.toolset.files.session import described, open_workspace, printable
 from ripieno.toolset.search.gitignore import Filter, Globs
 from ripieno.toolset.search.python import walk
 from ripieno.toolset.search.query import find, names_hidden, rules_above
-from ripieno.toolset.workspace.tree import MAX_DEPTH, Visit
+from ripieno.toolset.workspace.tree import MAX_DEPTH, Visit, left_out_by_rules
 
 #: Entries listed.
 _CAP = 10_000
@@ -38,8 +38,8 @@ def find_files(context: Context, arguments: dict[str, Any]) -> str:
             return f"{base}/{file} is a file.".removeprefix("./")
         above = () if ignored else rules_above(workspace, base)
         chosen = Filter(globs=Globs(None, None), hidden=hidden, ignored=ignored, above=above)
-        with workspace.open_directory(base) as directory:
-            for one in walk(directory, chosen, depth=depth):
+        with workspace.open_tree(base) as (directory, shown):
+            for one in walk(directory, chosen, shown, depth=depth):
                 if fits is None or fits(one.path):
                     line = _line(one, base, wanted)
                     if line is not None:
@@ -47,7 +47,8 @@ def find_files(context: Context, arguments: dict[str, Any]) -> str:
     lines = [line for _, line in sorted(found)[:_CAP]]
     if len(found) > _CAP:
         lines.append(f"[... {len(found) - _CAP} more left out: give a narrower pattern or path ...]")
-    return "\n".join(lines) or _nothing(base, pattern, hidden=hidden, ignored=ignored)
+    lines = lines or [_nothing(base, pattern, hidden=hidden, ignored=ignored)]
+    return "\n".join([*lines, *left_out_by_rules(shown.left_out)])
 
 
 def _line(one: Visit, base: str, wanted: str) -> str | None:

@@ -31,7 +31,7 @@ from ripieno.toolset.search.query import (
     rules_above,
 )
 from ripieno.toolset.workspace.entries import SAFELY
-from ripieno.toolset.workspace.tree import MAX_DEPTH, Visit, everything, visit
+from ripieno.toolset.workspace.tree import MAX_DEPTH, Shown, Visit, everything, visit
 from ripieno.toolset.workspace.workspace import Workspace
 
 #: Bytes read at a time, and bytes of the longest line that is searched as a whole.
@@ -90,8 +90,8 @@ def _count(context: Context, query: Query, stop: threading.Event) -> Tally:
     counts: dict[str, int] = {}
     searched = binary = 0
     partial = ended = False
-    with open_workspace(context) as workspace, workspace.open_directory(query.directory) as directory:
-        for path, parent, name in _files(workspace, query, directory):
+    with open_workspace(context) as workspace, workspace.open_tree(query.directory) as (directory, shown):
+        for path, parent, name in _files(workspace, query, directory, shown):
             if ended := stop.is_set():
                 break
             try:
@@ -116,7 +116,7 @@ def _count(context: Context, query: Query, stop: threading.Event) -> Tally:
                 counts[path] = count
             if ended:
                 break
-    return Tally(counts=counts, searched=searched, binary=binary, partial=partial, late=ended)
+    return Tally(counts=counts, searched=searched, binary=binary, partial=partial, late=ended, barred=shown.left_out)
 
 
 def _count_spots(expression: Expression, reading: "Reading") -> tuple[int, bool]:
@@ -136,7 +136,7 @@ def _locate(context: Context, query: Query, paths: Sequence[str], most: int, sto
     with open_workspace(context) as workspace:
         for path, spots in found.items():
             try:
-                with workspace.open_file(f"{query.directory}/{path}") as file:
+                with workspace.open_found(f"{query.directory}/{path}") as file:
                     for spot in itertools.islice(_spots(expression, Reading(file.fileno(), stop)), most):
                         spots.append(spot)
             except Stopped:
@@ -193,7 +193,7 @@ class Reading:
             begin, rest = begin + end, data[end:]
 
 
-def _files(workspace: Workspace, query: Query, directory: int) -> Iterator[tuple[str, int, str]]:
+def _files(workspace: Workspace, query: Query, directory: int, shown: Shown) -> Iterator[tuple[str, int, str]]:
     """The files to search: path, directory and name of each."""
     if query.file is not None:
         yield query.file, directory, query.file
@@ -204,23 +204,23 @@ def _files(workspace: Workspace, query: Query, directory: int) -> Iterator[tuple
         ignored=query.ignored,
         above=() if query.ignored else rules_above(workspace, query.directory),
     )
-    for one in walk(directory, chosen):
+    for one in walk(directory, chosen, shown):
         if not one.is_directory:
             yield one.path, one.directory, one.name
 
 
-def walk(directory: int, chosen: Filter, *, depth: int = MAX_DEPTH) -> Iterator[Visit]:
-    """The entries beneath an open directory that pass the filter, sorted by name in each folder, without links."""
-    folder = ""
+def walk(directory: int, chosen: Filter, shown: Shown, *, depth: int = MAX_DEPTH) -> Iterator[Visit]:
+    """The entries beneath an open directory that rules and filter let pass, sorted by name in each folder.
 
-    def lister(opened: int) -> list[tuple[str, bool]]:
+    Links are not followed. What rules leave out is counted whatever the filter is, so that it tells nothing of names.
+    """
+
+    def lister(opened: int, folder: str) -> list[tuple[str, bool]]:
         chosen.enter(folder, opened)
-        wanted = (one for one in everything(opened) if chosen.wants(folder, one[0], is_directory=one[1]))
+        allowed = (one for one in everything(opened) if shown(folder + one[0]))
+        wanted = (one for one in allowed if chosen.wants(folder, one[0], is_directory=one[1]))
         return sorted(wanted, key=lambda one: os.fsencode(one[0]))
 
     for one in visit(directory, lister=lister, depth=depth, cut=True):
-        if one.leaving:
-            continue
-        if one.is_directory:
-            folder = f"{one.path}/"
-        yield one
+        if not one.leaving:
+            yield one

@@ -37,7 +37,8 @@ class Tally:
     """The files with matching lines, and their numbers. Paths are relative to the query's directory.
 
     ``searched`` counts files, including ``binary`` ones, which are left out, as far as those were counted. ``partial``:
-    some files could not be read. ``late``: time was up; these are the results until then.
+    some files could not be read. ``late``: time was up; these are the results until then. ``barred`` counts entries
+    that rules about paths leave out.
     """
 
     counts: Mapping[str, int]
@@ -45,6 +46,7 @@ class Tally:
     binary: int | None = None
     partial: bool = False
     late: bool = False
+    barred: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def find(context: Context, workspace: Workspace, path: str) -> tuple[str, str | 
             raise
         file, true = workspace.find_file(path)
         file.close()
+        workspace.check_found(path, path=true)
         directory, _, name = true.rpartition("/")
         return directory or ".", name
     return os.path.relpath(true_path(context, path), true_path(context, ".")), None

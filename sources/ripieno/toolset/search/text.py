@@ -28,6 +28,7 @@ from ripieno.toolset.search.query import (
     names_hidden,
 )
 from ripieno.toolset.search.ripgrep import Ripgrep, program
+from ripieno.toolset.workspace.tree import left_out_by_rules
 from ripieno.toolset.workspace.workspace import Workspace
 
 #: Signs that a literal was intended as an expression.
@@ -49,7 +50,8 @@ async def search(context: Context, arguments: Mapping[str, Any]) -> str:
     """
     deadlines = SearchDeadlines.of(context)
     query = await run_in_thread(_query, context, arguments, name="search")
-    path = program(context)
+    # ripgrep knows no rules, and what it counts would tell of what they leave out.
+    path = program(context) if context.barred is None else None
     engine = Fallback(context) if path is None else Ripgrep(context, path)
     most: int = arguments.get("max_results", 50)
     tally = await engine.count(query, deadlines)
@@ -154,7 +156,7 @@ def _show(context: Context, query: Query, spots: Mapping[str, Sequence[Spot]], m
             most -= len(shown)
             full = path if query.directory == "." else f"{query.directory}/{path}"
             try:
-                with workspace.open_file(full) as file:
+                with workspace.open_found(full) as file:
                     part = list(_excerpt(file.fileno(), full, shown, around))
             except (ToolFault, OSError):
                 part = []
@@ -174,6 +176,7 @@ def _about(query: Query, tally: Tally, engine: Fallback | Ripgrep, lines: Sequen
         rows.append(f"[... {total - most} more: raise max_results, or search less ...]")
     if tally.binary:
         rows.append(f"[{several(tally.binary, 'binary file')} left out]")
+    rows += left_out_by_rules(tally.barred)
     if tally.partial:
         rows.append("[Some files could not be read.]")
     if not total and query.literal and any(one in query.pattern for one in _EXPRESSION_SIGNS):

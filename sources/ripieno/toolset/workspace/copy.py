@@ -11,7 +11,7 @@ from ripieno.toolset.workspace.guard import changed, controls, guarded
 from ripieno.toolset.workspace.move import check_kind, check_target
 from ripieno.toolset.workspace.syscalls import rename_new
 from ripieno.toolset.workspace.transaction import Operation, Site
-from ripieno.toolset.workspace.tree import Visit, empty, visit
+from ripieno.toolset.workspace.tree import Visit, beneath, empty, visit
 from ripieno.toolset.workspace.walk import Walk
 
 #: Limits of one copy: bytes of a single file, which is held in memory; entries and bytes of a tree.
@@ -52,10 +52,10 @@ class CopyTree(Operation):
         self._built = os.open(self._temporary, entries.DIRECTORY, dir_fd=target.directory)
         self.note_directories()
         self.steps.append(Step(path=target.true_path, before=None, after=State(kind="directory", mode=mode)))
-        self._copy_all(target)
+        self._copy_all(site, source_path, target)
         os.fchmod(self._built, mode)
 
-    def _copy_all(self, target: Walk) -> None:
+    def _copy_all(self, site: Site, source_path: str, target: Walk) -> None:
         """Copies the tree, with one open directory on each level of both."""
         assert self._from is not None
         assert self._built is not None
@@ -71,10 +71,14 @@ class CopyTree(Operation):
                     os.fchmod(stack[-1], modes.pop())
                     os.close(stack.pop())
                     continue
+                destination = beneath(target.true_path, one.path)
+                site.check_found(
+                    f"{self.path}/{one.path}", source=beneath(source_path, one.path), destination=destination
+                )
                 state = self._copy_one(one, stack)
                 if one.is_directory:
                     modes.append(state.mode)
-                self.steps.append(Step(path=f"{target.true_path}/{one.path}", before=None, after=state))
+                self.steps.append(Step(path=destination, before=None, after=state))
         finally:
             for descriptor in stack[1:]:
                 os.close(descriptor)

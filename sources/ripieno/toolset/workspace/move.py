@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 
 from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
 from ripieno.storage.undo import KEEP_BYTES, State, Step
@@ -9,7 +10,7 @@ from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed
 from ripieno.toolset.workspace.syscalls import exchange, rename_new
 from ripieno.toolset.workspace.transaction import Operation, Site
-from ripieno.toolset.workspace.tree import refuse_controls
+from ripieno.toolset.workspace.tree import beneath, refuse_controls
 from ripieno.toolset.workspace.walk import Walk
 
 
@@ -34,6 +35,7 @@ class Move(Operation):
         self._to: Walk | None = None
         self._held: int | None = None
         self._replaced: int | None = None
+        self._check_entry: Callable[[str], object] = str
 
     def prepare(self, site: Site) -> None:
         self._from = source = site.walk(self.path)
@@ -43,7 +45,6 @@ class Move(Operation):
         check_kind(found, source, self._kind)
         if stat.S_ISDIR(found.st_mode):
             self._held = os.open(source.name, entries.DIRECTORY, dir_fd=source.directory)
-            refuse_controls(self._held, self.path)
             state = State(kind="directory", mode=entries.mode_of(found))
         else:
             self._held = entries.open_single(source, os.O_RDONLY)
@@ -52,6 +53,12 @@ class Move(Operation):
         self._to = target = site.walk(self.destination, created=created, unless="create_directories = true")
         if f"{target.true_path}/".startswith(f"{source.true_path}/"):
             raise ValidationFault(f"{self.path!r} cannot be moved into itself.", code="into_itself")
+        if stat.S_ISDIR(found.st_mode):
+            source_path, target_path = source.true_path, target.true_path
+            self._check_entry = lambda path: site.check_found(
+                f"{self.path}/{path}", source=beneath(source_path, path), destination=beneath(target_path, path)
+            )
+            refuse_controls(self._held, self.path, self._check_entry)
         before, kept = self._prepare_target(site, target, is_directory=stat.S_ISDIR(found.st_mode))
         self.note_directories()
         self.steps.append(Step(path=target.true_path, before=before, after=state, source=source.true_path, kept=kept))
@@ -102,7 +109,7 @@ class Move(Operation):
         if not entries.is_same(entries.look(target.directory, target.name), found):
             raise changed(self.path)
         if stat.S_ISDIR(found.st_mode):
-            refuse_controls(held, self.path)
+            refuse_controls(held, self.path, self._check_entry)
         elif found.st_nlink > 1:
             raise changed(self.path)
         if exchanged and self._replaced is not None:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+from collections.abc import Callable
 
 from ripieno.exceptions import PermissionFault, ResourceFault
 from ripieno.storage.undo import KEEP_BYTES, Step
@@ -10,7 +11,7 @@ from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed, controls, guarded
 from ripieno.toolset.workspace.syscalls import rename_new
 from ripieno.toolset.workspace.transaction import ReversibleOperation, Site
-from ripieno.toolset.workspace.tree import Visit, empty, refuse_controls, visit
+from ripieno.toolset.workspace.tree import Visit, beneath, empty, refuse_controls, visit
 from ripieno.toolset.workspace.walk import Walk
 
 #: Entries and bytes of the largest tree whose deletion can be undone.
@@ -36,6 +37,7 @@ class Remove(ReversibleOperation):
         self._found: os.stat_result | None = None
         self._temporary = ""
         self._is_tree = False
+        self._check_entry: Callable[[str], object] = str
 
     def prepare(self, site: Site) -> None:
         self._walk = walk = site.walk(self.path)
@@ -87,6 +89,8 @@ class Remove(ReversibleOperation):
                 suggestion="Empty it first, or delete it with all that is in it: delete_directory, recursive = true.",
             )
         self._is_tree = not is_empty
+        true_path = walk.true_path
+        self._check_entry = lambda path: site.check_found(f"{self.path}/{path}", path=beneath(true_path, path))
         state = entries.state_of(walk.directory, walk.name, found, self.path)
         inner = self._inner(site, walk, held) if self._is_tree else []
         # The innermost first, so that an undo makes the outermost first.
@@ -99,6 +103,8 @@ class Remove(ReversibleOperation):
         for one in visit(held):
             if controls(one.name):
                 raise guarded(self.path, one.path)
+            if not one.leaving:
+                self._check_entry(one.path)
             if one.is_directory and not one.leaving:
                 continue
             self.count += 1
@@ -157,7 +163,7 @@ class Remove(ReversibleOperation):
             return
         if stat.S_ISDIR(found.st_mode):
             if self._is_tree:
-                refuse_controls(self._held, self.path)
+                refuse_controls(self._held, self.path, self._check_entry)
             else:
                 with os.scandir(self._held) as listed:
                     if next(listed, None) is not None:

@@ -12,10 +12,10 @@ import os
 import threading
 from collections.abc import Generator, Sequence
 
-from ripieno.exceptions import ResourceFault
+from ripieno.exceptions import PermissionFault, ResourceFault
 from ripieno.storage.undo import NOWHERE, Cause, State, Step, UndoLog
 from ripieno.toolset.workspace.entries import explaining
-from ripieno.toolset.workspace.walk import Walk
+from ripieno.toolset.workspace.walk import Barred, Walk
 
 #: Locks of workspaces that have no journal to lock, by device and inode.
 _LOCKS: dict[tuple[int, int], threading.Lock] = {}
@@ -25,7 +25,7 @@ _LOCKS: dict[tuple[int, int], threading.Lock] = {}
 class Site:
     """The workspace of operations: its root, and the names with which absolute paths may begin.
 
-    ``protected`` are folded names, from the root, of paths that are never changed.
+    ``protected`` are folded names, from the root, of paths that are never changed. ``barred`` is ``Context.barred``.
     """
 
     root: int
@@ -33,6 +33,7 @@ class Site:
     journal: UndoLog | None = None
     cause: Cause = NOWHERE
     protected: tuple[list[str], ...] = ()
+    barred: Barred | None = None
 
     def walk(
         self,
@@ -47,7 +48,7 @@ class Site:
 
         ``unless`` is the argument that would have made missing directories on the way.
         """
-        walk = Walk(path, self.root, self.bases, guarded=guarded, protected=self.protected)
+        walk = Walk(path, self.root, self.bases, guarded=guarded, protected=self.protected, barred=self.barred)
         try:
             walk.go(follow=follow, created=created)
         except BaseException as error:
@@ -56,6 +57,16 @@ class Site:
                 error.suggestion = f"{error.suggestion} {unless} makes the directories that are missing."
             raise
         return walk
+
+    def check_found(self, shown: str, **found: str) -> None:
+        """Refuses the call for ``shown`` if rules keep it from a path. Errors: ``PermissionFault`` with the rule."""
+        reason = None if self.barred is None else self.barred(**found)
+        if reason is not None:
+            raise PermissionFault(
+                f"{shown!r} is not allowed here ({reason}).",
+                code="rule",
+                suggestion="Name other paths, without what the rule is about.",
+            )
 
     def keep(self, data: bytes) -> None:
         """Stores a content in the journal, if there is one."""

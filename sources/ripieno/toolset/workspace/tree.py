@@ -5,15 +5,18 @@ import os
 from collections.abc import Callable, Generator
 
 from ripieno.exceptions import ResourceFault
+from ripieno.toolset.arguments import several
 from ripieno.toolset.workspace.entries import DIRECTORY
 from ripieno.toolset.workspace.guard import controls, guarded
+from ripieno.toolset.workspace.walk import Barred
 
 #: The depth to which a tree is followed, in folders, and the entries of it that are examined.
 MAX_DEPTH = 64
 MAX_ENTRIES = 1_000_000
 
-#: The entries of an open directory to visit, in order: names, and whether each was a directory when it was listed.
-Lister = Callable[[int], list[tuple[str, bool]]]
+#: The entries of an open directory to visit, in order: names, and whether each was a directory when it was listed. The
+#: text is its path from the tree's root, with a slash at its end, or empty.
+Lister = Callable[[int, str], list[tuple[str, bool]]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,7 +33,36 @@ class Visit:
     leaving: bool = False
 
 
-def everything(directory: int) -> list[tuple[str, bool]]:
+@dataclasses.dataclass(slots=True)
+class Shown:
+    """Whether entries of a tree may be shown by the rules about their paths. Counts the others.
+
+    ``base`` is the true path of the tree's root in the workspace.
+    """
+
+    barred: Barred | None
+    base: str
+    left_out: int = 0
+
+    def __call__(self, path: str) -> bool:
+        """Whether an entry may be shown, by its path from the tree's root."""
+        if self.barred is None or self.barred(path=beneath(self.base, path)) is None:
+            return True
+        self.left_out += 1
+        return False
+
+
+def left_out_by_rules(count: int) -> list[str]:
+    """The line about entries that rules keep from being shown, if there are any."""
+    return [f"[... {several(count, 'entry', 'entries')} left out by rules about paths ...]"] if count else []
+
+
+def beneath(base: str, path: str) -> str:
+    """A path from the workspace, of a path from a folder in it."""
+    return path if base == "." else f"{base}/{path}"
+
+
+def everything(directory: int, _: str = "") -> list[tuple[str, bool]]:
     """All entries of a directory. Errors: ``ResourceFault`` if there are too many."""
     with os.scandir(directory) as entries:
         found = [
@@ -54,7 +86,7 @@ def visit(
 
     Errors: ``ResourceFault`` for a deeper tree; ``OSError``.
     """
-    for name, is_directory in lister(directory):
+    for name, is_directory in lister(directory, base):
         path = f"{base}{name}"
         yield Visit(path, name, directory, is_directory)
         if not is_directory or (cut and depth <= 1):
@@ -74,11 +106,16 @@ def visit(
         yield Visit(path, name, directory, is_directory=True, leaving=True)
 
 
-def refuse_controls(directory: int, path: str) -> None:
-    """Refuses a tree that contains control files. Errors: ``PermissionFault``, ``ResourceFault``."""
+def refuse_controls(directory: int, path: str, check: Callable[[str], object]) -> None:
+    """Refuses a tree that contains control files, or an entry that ``check`` refuses by its path from the tree's root.
+
+    Errors: ``PermissionFault``, ``ResourceFault``.
+    """
     for count, one in enumerate(visit(directory)):
         if controls(one.name):
             raise guarded(path, one.path)
+        if not one.leaving:
+            check(one.path)
         if count > 2 * MAX_ENTRIES:
             raise too_many(repr(path))
 

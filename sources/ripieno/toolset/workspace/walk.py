@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault, nearest
 from ripieno.toolset.workspace.guard import changed, controls, fold, guarded, guards
@@ -22,6 +22,8 @@ MAX_PATH = 4096
 MAX_NAME = 255
 #: Directories opened for one path; links and ``..`` start again from the root.
 MAX_STEPS = 10_000
+#: ``Context.barred``.
+Barred = Callable[..., str | None]
 #: Entries searched for a name similar to a missing one.
 _LOOKED_THROUGH = 1000
 
@@ -61,7 +63,8 @@ class Walk:
     ``directory`` is a descriptor that the walk owns, with the true names ``parents``. ``name`` is ``.`` if the path
     ends in ``directory`` itself; it need not exist, and with ``follow`` it was not a link when examined. ``bases`` are
     the names of the root with which absolute paths may begin. A ``guarded`` walk reaches no control file, reaches
-    nothing at or beneath the ``protected`` paths, and does not end above one; their names are folded.
+    nothing at or beneath the ``protected`` paths, and does not end above one; their names are folded. A ``barred`` name
+    is not suggested.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Walk:
         *,
         guarded: bool = False,
         protected: Iterable[list[str]] = (),
+        barred: Barred | None = None,
     ) -> None:
         check_path(path)
         self.path = path
@@ -82,6 +86,7 @@ class Walk:
         self._bases = tuple(tuple(base) for base in bases)
         self._guarded = guarded
         self._protected = tuple(protected)
+        self._barred = barred
         self._steps = 0
 
     def close(self) -> None:
@@ -156,11 +161,16 @@ class Walk:
             if name == self.path
             else f"There is no {self.path!r}: {where} has no {name!r}."
         )
-        close = nearest(name, known)
+        close = [one for one in nearest(name, known) if not self._is_barred(one)]
         suggestion = f"Did you mean {' or '.join(repr(one) for one in close)}?" if close else None
         return ResourceFault(
             message, code="not_found", suggestion=suggestion or "List the directory to see what there is."
         )
+
+    def _is_barred(self, name: str) -> bool:
+        """Whether rules keep the call from a name in the walk's directory, as any of its paths."""
+        barred, path = self._barred, "/".join([*self.parents, name])
+        return barred is not None and any(barred(**{argument: path}) for argument in ("path", "source", "destination"))
 
     def _beneath(self, path: str, *, through: str | None = None) -> list[str]:
         """The names of a path from the root. Errors: ``PermissionFault`` for an absolute one outside of it."""

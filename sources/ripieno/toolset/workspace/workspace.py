@@ -23,7 +23,8 @@ from ripieno.toolset.workspace.remove import Remove
 from ripieno.toolset.workspace.replace import Content, Replace
 from ripieno.toolset.workspace.syscalls import find_beneath
 from ripieno.toolset.workspace.transaction import Operation, ReversibleOperation, Site, perform
-from ripieno.toolset.workspace.walk import Walk, check_path, split
+from ripieno.toolset.workspace.tree import Shown
+from ripieno.toolset.workspace.walk import Barred, Walk, check_path, split
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Workspace:
 
     Never changed are files with other names (hard links), pipes, devices, and the control files of git and ripieno,
     existing or not; ``protected`` are the true paths of others. Changes are written into the ``journal`` before they
-    are made, as those of ``cause``.
+    are made, as those of ``cause``. ``barred`` is ``Context.barred``.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Workspace:
         journal: UndoLog | None = None,
         cause: Cause = NOWHERE,
         protected: Sequence[str] = (),
+        barred: Barred | None = None,
     ) -> None:
         root = os.path.abspath(path)
         try:
@@ -65,7 +67,7 @@ class Workspace:
             ) from error
         journal = journal if journal is not None and journal.apart else None
         bases = (split(root), split(os.path.realpath(root)))
-        self._site = Site(self._root, bases, journal, cause, _within(bases[1], protected))
+        self._site = Site(self._root, bases, journal, cause, _within(bases[1], protected), barred)
 
     @property
     def journalled(self) -> bool:
@@ -117,20 +119,48 @@ class Workspace:
         finally:
             os.close(found)
 
+    def open_found(self, path: str) -> io.BufferedReader:
+        """As ``open_file``, for a path that a tool found. Errors: also ``PermissionFault`` if rules keep it from it."""
+        file, true_path = self.find_file(path)
+        try:
+            self.check_found(path, path=true_path)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def check_found(self, shown: str, **found: str) -> None:
+        """Errors: ``PermissionFault`` if rules keep the call from a path, given by the name of its argument."""
+        self._site.check_found(shown, **found)
+
+    @contextlib.contextmanager
+    def open_tree(self, path: str) -> Generator[tuple[int, Shown], None, None]:
+        """As ``open_directory``, for a tool that shows what is beneath it, with what of that may be shown."""
+        descriptor, true_path = self._enter(path)
+        try:
+            self.check_found(path, path=true_path)
+            yield descriptor, Shown(self._site.barred, true_path)
+        finally:
+            os.close(descriptor)
+
     @contextlib.contextmanager
     def open_directory(self, path: str) -> Generator[int, None, None]:
         """A descriptor of a directory, for ``os.scandir`` or ``dir_fd``. Closed at the end."""
+        descriptor, _ = self._enter(path)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _enter(self, path: str) -> tuple[int, str]:
+        """An open directory, and its true path."""
         with self._reach(path) as place:
             found = entries.status(place)
             if not stat.S_ISDIR(found.st_mode):
                 raise ResourceFault(
                     f"{path!r} is not a directory.", code="not_a_directory", suggestion="Read it as a file instead."
                 )
-            descriptor = os.open(place.name, entries.DIRECTORY, dir_fd=place.directory)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+            return os.open(place.name, entries.DIRECTORY, dir_fd=place.directory), place.true_path
 
     def state(self, path: str) -> State | None:
         """The present state of a path, not following a link, with the hash of a small file; None if it is free."""
@@ -223,7 +253,8 @@ class Workspace:
 
     @contextlib.contextmanager
     def _reach(self, path: str, *, guarded: bool = False, follow: bool = True) -> Generator[Walk, None, None]:
-        walk = Walk(path, self._root, self._site.bases, guarded=guarded, protected=self._site.protected)
+        site = self._site
+        walk = Walk(path, site.root, site.bases, guarded=guarded, protected=site.protected, barred=site.barred)
         try:
             with entries.explaining(path):
                 walk.go(follow=follow)
