@@ -7,7 +7,7 @@ conversation as calls.
 from typing import Any
 
 from ripieno.ensembles import Context
-from ripieno.exceptions import ResourceFault
+from ripieno.exceptions import ResourceFault, SchemaInvalidity, ValidationFault
 from ripieno.toolset.workspace.undo import mark
 
 
@@ -23,12 +23,20 @@ async def abort(_: Context, arguments: dict[str, Any]) -> str:
 
 
 async def ask_user(context: Context, arguments: dict[str, Any]) -> str:
-    """Asks the person behind the call. Without an answer, the model decides."""
+    """Asks the person behind the call. Without an answer, the model decides.
+
+    Errors: ``ValidationFault`` for options that are too long.
+    """
     answer: dict[str, Any] = {"type": "string", "description": "Your answer"}
     if options := arguments.get("options"):
         answer["enum"] = options
     schema = {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
-    values = await context.inquire(arguments["question"], schema)
+    try:
+        values = await context.inquire(arguments["question"], schema)
+    except SchemaInvalidity as error:
+        raise ValidationFault(
+            f"The options cannot be shown: {error}", suggestion="Give fewer and shorter ones."
+        ) from None
     if values is None:
         return (
             "There is no answer. Decide yourself what is most likely wanted, prefer actions that can be undone, and "

@@ -181,6 +181,10 @@ def resolve(workspace: str, path: str, named: str | None = None, *, start: str |
         os.fsencode(true)
     except ValueError as error:
         raise ValidationFault(f"{path!r} is not a valid path: {error}.", code="invalid_path") from error
+    except OSError as error:
+        # A link on the way was exchanged between two looks at it.
+        message = f"{path!r} was changed while it was being used."
+        raise ResourceFault(message, code="conflict", suggestion="Try again.") from error
     if true != workspace and not true.startswith(workspace.rstrip("/") + "/"):
         raise PermissionFault(
             f"{path!r} leads out of the workspace.",
@@ -192,15 +196,17 @@ def resolve(workspace: str, path: str, named: str | None = None, *, start: str |
 
 def _open_beneath(workspace: str, directory: str, named: str) -> int:
     true = resolve(workspace, directory, named)
-    descriptor = os.open(workspace, _PASS)
+    descriptor = None
     try:
+        descriptor = os.open(workspace, _PASS)
         for name in os.path.relpath(true, workspace).split("/"):
             # The path was resolved: a link in it now is new, and is not followed.
             inner = os.open(name, _PASS, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
     except BaseException as error:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
         if not isinstance(error, OSError):
             raise
         raise ResourceFault(

@@ -12,6 +12,7 @@ from ripieno.exceptions import ResourceFault, ValidationFault
 from ripieno.storage.undo import digest
 from ripieno.toolset.arguments import several
 from ripieno.toolset.files.session import BINARY_PROBE, READ_CAP, open_workspace, readings
+from ripieno.toolset.workspace.entries import explaining
 
 #: Characters whose line ends are counted at once.
 _BLOCK = 1 << 16
@@ -79,7 +80,7 @@ def _load(
     """
     with open_workspace(context) as workspace:
         file, true_path = workspace.find_file(path)
-    with file:
+    with explaining(path), file:
         size = os.fstat(file.fileno()).st_size
         _check_text(file.peek(BINARY_PROBE)[:BINARY_PROBE], encoding, path, size)
         if complete and size > READ_CAP:
@@ -125,10 +126,11 @@ def _decode(data: bytes, encoding: str, path: str, *, whole: bool) -> str:
     """``data`` as text; half a character at the end of an incomplete part is left out."""
     try:
         return codecs.getincrementaldecoder(_DECODERS[encoding])().decode(data, whole)
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         others = ", ".join(f'"{name}"' for name in _DECODERS if name != encoding)
+        reason = f"{error.reason} at byte {error.start}" if isinstance(error, UnicodeDecodeError) else str(error)
         raise ValidationFault(
-            f"{path!r} is not {encoding}: {error.reason} at byte {error.start}.",
+            f"{path!r} is not {encoding}: {reason}.",
             code="wrong_encoding",
             suggestion=f'Try another encoding: {others}. "latin-1" takes any bytes.',
         ) from None

@@ -211,8 +211,11 @@ async def git(
 
 
 def _is_own(directory: str, workspace: str) -> bool:
-    """Whether a directory beneath the workspace is in the workspace's own repository, not in one beneath it."""
-    place = os.path.realpath(os.path.join(workspace, directory))
+    """Whether a directory beneath the workspace is in the workspace's own repository, not in one beneath it.
+
+    Errors: ``ToolFault``.
+    """
+    place = resolve(workspace, directory)
     while place.startswith(f"{workspace}/") and not os.path.lexists(f"{place}/.git"):
         place = os.path.dirname(place)
     return place == workspace

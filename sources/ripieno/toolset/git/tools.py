@@ -303,7 +303,12 @@ def _inside(context: Context, arguments: dict[str, Any], top: str) -> str:
 
 
 def _is_taken(path: str) -> bool:
-    return os.path.lexists(path) and (not os.path.isdir(path) or bool(os.listdir(path)))
+    try:
+        return bool(os.listdir(path))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _paths(arguments: dict[str, Any]) -> list[str]:

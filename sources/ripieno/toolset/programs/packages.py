@@ -6,9 +6,9 @@ from typing import Any
 
 from ripieno.ensembles import Context, Outcome
 from ripieno.ensembles.requirements import find_own_program
-from ripieno.exceptions import ResourceFault
+from ripieno.exceptions import ResourceFault, ToolFault
 from ripieno.origins.command.outcomes import failure, report
-from ripieno.origins.command.programs import run, true_path
+from ripieno.origins.command.programs import resolve, run, true_path
 from ripieno.toolset.programs.projects import find_program, own_folders
 
 _NAMES = ("python3", "python")
@@ -70,5 +70,7 @@ def _is_environment(python: str, workspace: str) -> bool:
     Without its ``pyvenv.cfg`` it would be the interpreter that it links to.
     """
     folder = os.path.dirname(os.path.dirname(python))
-    beneath = os.path.realpath(folder).startswith(workspace.rstrip("/") + "/")
-    return beneath and os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
+    try:
+        return resolve(workspace, folder) != workspace and os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
+    except ToolFault:
+        return False

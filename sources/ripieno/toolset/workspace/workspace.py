@@ -60,13 +60,13 @@ class Workspace:
     ) -> None:
         root = os.path.abspath(path)
         try:
+            bases = (split(root), split(os.path.realpath(root)))
             self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise ResourceFault(
                 f"The workspace {root!r} cannot be opened: {error.strerror}.", code="workspace"
             ) from error
         journal = journal if journal is not None and journal.apart else None
-        bases = (split(root), split(os.path.realpath(root)))
         self._site = Site(self._root, bases, journal, cause, _within(bases[1], protected), barred)
 
     @property
@@ -81,8 +81,11 @@ class Workspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *details: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        """Closes the root. An error of the system in the block becomes a ``ToolFault``."""
         self.close()
+        if isinstance(error, OSError):
+            raise entries.fault(error, error.filename if isinstance(error.filename, str) else ".") from error
 
     def open_file(self, path: str) -> io.BufferedReader:
         """Opens a regular file for reading. The caller closes it."""
