@@ -104,6 +104,36 @@ attempt("mode: time")(lambda: os.utime(MINE, (1, 1)))
 attempt("mode: attribute")(lambda: os.setxattr(MINE, "user.x", b"1"))
 
 
+# A file that lends its owner's identity to whoever runs it.
+OWN = f"{INSIDE}/lends".encode()
+write(OWN, os.O_WRONLY | os.O_CREAT)
+FILE = os.open(OWN, os.O_RDONLY)
+SPECIAL = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+for mode in (0o4755, 0o6711, 0o104000):
+    attempt(f"identity: {mode:o} fchmod")(lambda mode=mode: os.fchmod(FILE, mode))
+    attempt(f"identity: {mode:o} fchmodat")(lambda mode=mode: os.chmod(OWN, mode))
+    attempt(f"identity: {mode:o} fchmodat2")(lambda mode=mode: call(452, 452, -100, OWN, mode, 0))
+    attempt(f"identity: {mode:o} by /proc")(lambda mode=mode: os.chmod(f"/proc/self/fd/{FILE}", mode))
+    if X86:
+        attempt(f"identity: {mode:o} chmod")(lambda mode=mode: call(90, 0, OWN, mode))
+        attempt(f"identity: {mode:o} creat")(lambda mode=mode: call(85, 0, OWN + b"c%o" % mode, mode))
+        attempt(f"identity: {mode:o} open")(lambda mode=mode: call(2, 0, OWN + b"o%o" % mode, SPECIAL, mode))
+        attempt(f"identity: {mode:o} mknod")(lambda mode=mode: call(133, 0, OWN + b"k%o" % mode, 0o100000 | mode, 0))
+for mode in (0o4755, 0o6711, 0o2755, 0o104000):
+    name = OWN + b"%o" % mode
+    attempt(f"identity: {mode:o} openat")(lambda mode=mode, name=name: call(257, 56, -100, name, SPECIAL, mode))
+    attempt(f"identity: {mode:o} unnamed")(
+        lambda mode=mode: call(257, 56, -100, INSIDE.encode(), os.O_TMPFILE | os.O_RDWR, mode)
+    )
+    attempt(f"identity: {mode:o} mknodat")(
+        lambda mode=mode, name=name: call(259, 33, -100, name + b"k", 0o100000 | mode, 0)
+    )
+    how = (ctypes.c_uint64 * 3)(SPECIAL, mode & 0o7777, 0)
+    attempt(f"identity: {mode:o} openat2")(
+        lambda mode=mode, name=name, how=how: call(437, 437, -100, name + b"2", ctypes.byref(how), 24)
+    )
+
+
 @attempt("environment: of everybody")
 def _():
     """Its own and that of its own children, which have nothing in it, may be read."""
@@ -223,6 +253,8 @@ def _():
     os.rename(f"{INSIDE}/a/b/c", f"{INSIDE}/a/d")
     os.link(f"{INSIDE}/a/d", f"{INSIDE}/a/e")
     os.chmod(f"{INSIDE}/a/d", 0o700)
+    # What directories share a group by; and the sticky bit.
+    os.chmod(f"{INSIDE}/a/b", 0o3775)
     os.mkfifo(f"{INSIDE}/fifo")
     os.unlink(f"{INSIDE}/a/e")
 

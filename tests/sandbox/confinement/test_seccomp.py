@@ -121,6 +121,29 @@ def test_where_there_is_less_of_ones_own_the_filter_refuses_more(machine: str) -
         assert decide(bare, openat, 0, 0, flags, machine=machine) == decision
 
 
+@MACHINES
+@given(mode=st.integers(0, 2**32 - 1), flags=st.integers(0, 2**32 - 1))
+def test_no_file_lends_an_identity(machine: str, mode: int, flags: int) -> None:
+    column = ["x86_64", "aarch64"].index(machine)
+    for more in ({}, {"own_ipc": False, "own_processes": False, "guards_truncation": False}):
+        program = seccomp.program(machine=machine, **more)
+        for numbers, at in (((90, None), 1), ((91, 52), 1), ((268, 53), 2), ((452, 452), 2)):
+            if (number := numbers[column]) is not None:
+                expected = errno.EPERM if mode & 0o4000 else ALLOW
+                assert decide(program, number, *(0,) * at, mode, machine=machine) == expected
+        for numbers, at in (((85, None), 1), ((133, None), 1), ((259, 33), 2)):
+            if (number := numbers[column]) is not None:
+                expected = errno.EPERM if mode & 0o6000 else ALLOW
+                assert decide(program, number, *(0,) * at, mode, machine=machine) == expected
+        creates = bool(flags & 0o20000100)
+        truncates = bool(more) and flags & 0o1003 == 0o1000
+        for numbers, at in (((2, None), 1), ((257, 56), 2)):
+            if (number := numbers[column]) is not None:
+                expected = errno.EPERM if truncates or (creates and mode & 0o6000) else ALLOW
+                assert decide(program, number, *(0,) * at, flags, mode, machine=machine) == expected
+        assert decide(program, 437, machine=machine) == errno.ENOSYS
+
+
 def test_a_machine_that_is_not_known_has_no_filter() -> None:
     with pytest.raises(OSError, match="no filter for riscv64"):
         seccomp.program(machine="riscv64")

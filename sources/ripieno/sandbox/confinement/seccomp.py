@@ -3,6 +3,9 @@
 It lists refused calls. Calls newer than this list fail with ENOSYS, so that a newer kernel allows nothing more. Flags
 are checked where they matter: new namespaces, kinds of sockets.
 
+No file gets the set-user-ID bit, and no new one the set-group-ID bit: programs outside would run with its owner's
+identity. Directories need the latter, and ``chmod`` does not show what it is for.
+
 A pair of datagram sockets is refused, too: one end of it can send to any socket that has a name.
 """
 
@@ -31,6 +34,8 @@ _TYPE = 0xF
 #: ioctls that insert characters into the terminal as if typed.
 _TYPING = (0x5412, 0x541C)
 _WRITE_ACCESS, _TRUNCATE = 0o3, 0o1000
+#: Flags of ``open`` with which it makes a file, O_CREAT and __O_TMPFILE; and the bits that lend an identity.
+_CREATES, _SET_USER, _SET_GROUP = 0o20000100, 0o4000, 0o2000
 
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 #: Number on x86-64, and on aarch64; None where there is no such call.
@@ -121,6 +126,9 @@ _TRUNCATE_PATH: _Numbers = (76, 45)
 _OPEN: _Numbers = (2, None)
 _OPENAT: _Numbers = (257, 56)
 _OPENAT2: _Numbers = (437, 437)
+#: Calls that set a mode, and calls that make a file with one; the place of the mode among the arguments.
+_SET_MODE: tuple[tuple[_Numbers, int], ...] = (((90, None), 1), ((91, 52), 1), ((268, 53), 2), ((452, 452), 2))
+_MAKE: tuple[tuple[_Numbers, int], ...] = (((85, None), 1), ((133, None), 1), ((259, 33), 2))
 
 Instruction = tuple[int, int, int, int]
 
@@ -157,8 +165,10 @@ def program(
         own = [_argument(0), (_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW), _refusal(errno.EPERM)]
         rules.append((_PRLIMIT, own))
     if not guards_truncation:
-        rules += [(_TRUNCATE_PATH, [_refusal(errno.EPERM)]), (_OPENAT2, [_refusal(errno.ENOSYS)])]
-        rules += [(_OPEN, _no_truncation(1)), (_OPENAT, _no_truncation(2))]
+        rules.append((_TRUNCATE_PATH, [_refusal(errno.EPERM)]))
+    for numbers, flags in ((_OPEN, 1), (_OPENAT, 2)):
+        truncation = [] if guards_truncation else _no_truncation(flags)
+        rules.append((numbers, [*truncation, *_no_identity(flags)]))
     for numbers, block in rules:
         number = numbers[number_of]
         if number is not None:
@@ -193,6 +203,10 @@ def _rules(*, network: bool) -> list[tuple[_Numbers, Sequence[Instruction]]]:
         (_UNSHARE, _without_bits(0, _NEW_NAMESPACES | _NEW_TIME)),
         (_IOCTL, [_argument(1), *_each(_TYPING, _refusal(errno.EPERM)), (_RETURN, 0, 0, _ALLOW)]),
         *((numbers, never) for numbers in _REFUSED.values()),
+        *((numbers, _without_bits(index, _SET_USER)) for numbers, index in _SET_MODE),
+        *((numbers, _without_bits(index, _SET_USER | _SET_GROUP)) for numbers, index in _MAKE),
+        # As of ``clone3``, its mode is in memory; programs fall back to ``openat``.
+        (_OPENAT2, [_refusal(errno.ENOSYS)]),
     ]
 
 
@@ -215,14 +229,16 @@ def _without_bits(index: int, bits: int) -> list[Instruction]:
 
 
 def _no_truncation(index: int) -> list[Instruction]:
-    """Refuses to open for reading and truncate at once, which older kernels do not count as a change."""
-    return [
-        _argument(index),
-        (_AND, 0, 0, _WRITE_ACCESS | _TRUNCATE),
-        (_EQUAL, 0, 1, _TRUNCATE),
-        _refusal(errno.EPERM),
-        (_RETURN, 0, 0, _ALLOW),
-    ]
+    """Refuses to open for reading and truncate at once, which older kernels do not count as a change; else goes on."""
+    truncating = (_EQUAL, 0, 1, _TRUNCATE)
+    return [_argument(index), (_AND, 0, 0, _WRITE_ACCESS | _TRUNCATE), truncating, _refusal(errno.EPERM)]
+
+
+def _no_identity(index: int) -> list[Instruction]:
+    """Refuses to make a file that lends an identity. ``index`` is that of the flags; the mode follows them."""
+    mode = _without_bits(index + 1, _SET_USER | _SET_GROUP)
+    # Without a file to make, the mode is whatever was in its place: jumps to the last step, which allows.
+    return [_argument(index), (_ANY_BIT, 0, len(mode) - 1, _CREATES), *mode]
 
 
 def _argument(index: int) -> Instruction:

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Callable
 
 from ripieno.exceptions import ResourceFault
@@ -124,6 +125,11 @@ class Replace(ReversibleOperation):
             return
         if self._append:
             assert isinstance(self._content, bytes)
+            found = os.fstat(former)
+            if stat.S_IMODE(found.st_mode) & (stat.S_ISUID | stat.S_ISGID):
+                # The system does this itself, but not for root. For another owner's file, it does.
+                with contextlib.suppress(PermissionError):
+                    os.fchmod(former, entries.mode_of(found))
             entries.write_all(former, self._content)
             os.fsync(former)
             if os.fstat(former).st_nlink == 0:
