@@ -45,14 +45,14 @@ def bar_found(
 
     Rules that apply to the call itself do not count: a person has answered for it.
     """
-    resolved = resolve_links(arguments, workspace)
-    calls = (arguments,) if resolved is None else (arguments, resolved)
-    patterns = [
+    about = [
         (action, pattern)
         for action, listed in (("deny", rules.deny), ("ask", rules.ask))
         for pattern in listed
-        if pattern.conditions and pattern.meets(identity) and not any(pattern.covers(identity, one) for one in calls)
+        if pattern.conditions and pattern.meets(identity) and not pattern.covers(identity, arguments)
     ]
+    resolved = resolve_links(arguments, workspace) if about else None
+    patterns = [one for one in about if resolved is None or not one[1].covers(identity, resolved)]
     if not patterns:
         return None
 
