@@ -148,7 +148,7 @@ def value(schema: Mapping[str, Any], name: str, chance: random.Random) -> Any:
 
 
 def arguments(invoker: Invoker, chance: random.Random) -> dict[str, Any]:
-    schema = invoker.schema.mapping
+    schema: Any = invoker.schema.mapping
     required = schema.get("required", ())
     chosen = {
         name: value(one, name, chance)
