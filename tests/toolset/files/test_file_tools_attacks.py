@@ -83,7 +83,7 @@ def shape_links(root: pathlib.Path, outside: pathlib.Path) -> list[str]:
 
 async def test_no_shape_of_a_link_is_a_door(outside: pathlib.Path, tmp_path: pathlib.Path) -> None:
     before = look(outside)
-    async with file_tools(tmp_path, tmp_path / "user") as connected:
+    async with file_tools(tmp_path, tmp_path.with_name(f"{tmp_path.name}-user")) as connected:
         for place, name in enumerate(ALL):
             root = tmp_path / name
             root.mkdir()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ripieno.exceptions import InputError, ToolFault
+from ripieno.storage.undo import UndoLog
 from ripieno.toolset.files.read import read_file
 from ripieno.toolset.files.write import edit_file
 from ripieno.toolset.workspace.undo import Undone, choose, mark, undo
@@ -195,12 +196,14 @@ async def test_what_was_moved_stays_where_a_change_beneath_is_passed_over(tools:
     assert (tools.workspace / "moved/one").read_text() == "mine"
 
 
-async def test_nothing_is_kept_in_the_workspace(tmp_path: pathlib.Path) -> None:
-    """A user whose state lies in the workspace has no journal, and tools work all the same."""
-    async with file_tools(tmp_path, tmp_path) as tools:
+async def test_nothing_is_kept_in_the_workspace(workspace: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """A program may give tools a log whose folder lies in the workspace: they work, and nothing is kept."""
+    async with file_tools(workspace, tmp_path) as tools:
+        inside = UndoLog(workspace / "state", workspace)
+        tools.surroundings = dataclasses.replace(tools.assembly.surroundings, journal=inside)
         await tools.call("write_file", path="file", content="1")
         assert mark(tools.context("write_file"), "here") is None
-    assert not (tmp_path / "state").exists()
+    assert not (workspace / "state").exists()
 
 
 async def test_any_sequence_is_taken_back(workspace: pathlib.Path, tmp_path: pathlib.Path) -> None:

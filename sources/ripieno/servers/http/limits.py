@@ -11,7 +11,7 @@ from ripieno.models.protocol import Refusal
 #: Where the wires have their messages, and where a message has its parts.
 _MESSAGES = ("messages", "input", "contents")
 _PARTS = ("content", "parts", "output", "tool_calls", "summary")
-#: Where a tool of the Gemini wire has its functions.
+#: Where a group of tools has its functions.
 _FUNCTIONS = ("functionDeclarations", "function_declarations")
 #: Memory that a request needs for each byte of its body: as received, parsed, translated, and encoded (measured).
 _COPIES = 12
