@@ -1,7 +1,4 @@
-"""The main concept: invocables become invokers, which an origin provides, and an ensemble groups them.
-
-This module starts no process, opens no file and depends on no wire.
-"""
+"""Invocables become invokers, which an origin provides, and an ensemble groups them. No process, no file, no wire."""
 
 import asyncio
 import dataclasses
@@ -55,7 +52,7 @@ class Context:
     the call for an object of values; None without a valid answer. Code that runs a program sets ``sandbox`` to the name
     of its sandbox for the reports. ``kept`` are the bytes of a long text that are stored for the model to read later,
     if it can. ``barred(path="a/b")`` is the rule that keeps the tool from a path that it found beneath its argument
-    ``path``; None if none does, or ``barred`` if none can.
+    ``path``; None if none does, or ``barred`` if none can. ``owner`` is the user for whom the call is made.
     """
 
     invoker: "Invoker"
@@ -73,6 +70,7 @@ class Context:
     sandbox: str | None = None
     kept: int = 0
     barred: Callable[..., str | None] | None = None
+    owner: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,6 +99,7 @@ def context_of(
         invoker=invoker,
         invocation=prepared.invocation.identifier,
         conversation=scope.conversation,
+        owner=scope.owner,
         turn=scope.turn,
         auxdata=scope.auxdata,
         namespace=scope.namespaces.setdefault(ensemble.name, {}),

@@ -251,6 +251,7 @@ async def execute_invoker(invoker: Invoker, arguments: Mapping[str, Any], contex
         identifier=context.invocation or "call_0", name=invoker.exposed, arguments=freeze(arguments)
     )
     scope = Circumstances(
+        owner=context.owner,
         conversation=context.conversation,
         turn=context.turn,
         auxdata=context.auxdata,

@@ -11,12 +11,12 @@ import os
 import pathlib
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 
 from ripieno.exceptions import RipienoError
 from ripieno.sandbox.paths import readable_places
+from ripieno.sandbox.private_folder import PrivateFolder
 from ripieno.sandbox.processes import LocalSpawner, ProcessLimits, collect
 from ripieno.sandbox.tiers import Confinement
 
@@ -121,8 +121,8 @@ _TRIALS = {1: _try_kernel, 2: _try_bubblewrap}
 
 def _fails(template: Confinement, path: str) -> tuple[str | None, int]:
     """The failure of a confinement or None, and the version of Landlock."""
-    with tempfile.TemporaryDirectory(prefix="ripieno-trial-") as folder:
-        place = os.path.realpath(folder)
+    with PrivateFolder() as folder:
+        place = folder.path
         inside, outside = f"{place}/inside", f"{place}/outside"
         os.mkdir(inside)
         pathlib.Path(outside).write_text("outside", encoding="utf-8")

@@ -28,8 +28,12 @@ def make_order(argv: Sequence[str], environment: Mapping[str, str], confinement:
     if b"/" not in words[0]:
         folders = variables.get(b"PATH", os.fsencode(os.defpath)).split(b":")
         programs = [os.path.join(folder, words[0]) for folder in folders]
-    settings = b"" if confinement is None else json.dumps(confinement.mapping()).encode()
-    return Order(programs, words, variables, b"", settings)
+    if confinement is None:
+        return Order(programs, words, variables, b"")
+    settings = confinement.mapping()
+    # Not among the settings: those of all conversations are the same, so that a prepared keeper is for any of them.
+    writable = settings.pop("writable", ())
+    return Order(programs, words, variables, b"", json.dumps(settings).encode(), writable=json.dumps(writable).encode())
 
 
 def precede(order: Order, confinement: Confinement) -> None:

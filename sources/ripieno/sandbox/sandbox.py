@@ -1,31 +1,34 @@
 """The sandbox of one application: its tier, and the confinement of each process."""
 
-import contextlib
+import asyncio
 import dataclasses
 import functools
 import os
 import pathlib
 import re
-import shutil
-import stat
 import sys
-import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 from ripieno.descriptors.sandbox import Level, SandboxDescriptor
 from ripieno.exceptions import PermissionFault
 from ripieno.sandbox.detection import DetectedTiers, try_tier
 from ripieno.sandbox.git_files import controls_beneath, withdraw
+from ripieno.sandbox.homes import Home, Homes, Resident
 from ripieno.sandbox.paths import CONTROLS, is_beneath, outermost, readable_places, secrets_of
+from ripieno.sandbox.private_folder import PrivateFolder, sweep
 from ripieno.sandbox.processes import Completed, clean_environment
 from ripieno.sandbox.refusals import explain, explain_lost, explain_unread, parts_of
+from ripieno.sandbox.removal import remove_empty
 from ripieno.sandbox.tiers import Confinement, Tier
 from ripieno.sandbox.toolchains import crates, toolchains
 
 _GIBIBYTE = 2**30
 _DEFAULTS = SandboxDescriptor()
 _SETTINGS = "/etc"
-_OWN = ("home", "temporary")
+#: The user and the conversation of programs that run for none.
+_NOBODY: Resident = ("", "")
 #: A file of git settings beside them that no program can write.
 _SETTINGS_OF_GIT = "gitconfig"
 
@@ -71,7 +74,9 @@ class Sandbox:
         #: Places where a file would lead git to other settings and hooks than the protected ones.
         self._leads: list[str] = []
         self._choice: Choice | None = None
-        self._folder: str | None = None
+        self._folder: PrivateFolder | None = None
+        self._homes: Homes | None = None
+        self._sweeper: threading.Thread | None = None
         self._made: dict[tuple[tuple[str, ...], tuple[str, ...], bool], Confinement] = {}
         self._readable: dict[bool, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
@@ -100,13 +105,26 @@ class Sandbox:
 
     @property
     def home(self) -> str:
-        """A private home for programs, initially empty, removed by ``close``."""
-        return f"{self._own()}/home"
+        """A private home for programs that run for no conversation, removed by ``close``."""
+        return self.homes.access(_NOBODY).home
 
     @property
     def temporary(self) -> str:
-        """A private folder for temporary files, removed by ``close``."""
-        return f"{self._own()}/temporary"
+        """A private folder for temporary files of such programs, removed by ``close``."""
+        return self.homes.access(_NOBODY).temporary
+
+    @property
+    def homes(self) -> Homes:
+        """The homes of programs, one for each conversation, removed by ``close``."""
+        if self._homes is None:
+            self._homes = Homes(self._own(), self._furnish)
+        return self._homes
+
+    async def house(self, user: str, conversation: str) -> AbstractContextManager[Home]:
+        """Access to the home of a conversation, which is kept meanwhile; removes others that are too many."""
+        if self.homes.has_excess():
+            await asyncio.to_thread(self.homes.reduce)
+        return self.homes.use((user, conversation))
 
     @property
     def choice(self) -> Choice:
@@ -115,10 +133,11 @@ class Sandbox:
             self._choice = self._choose()
         return self._choice
 
-    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    def environment(self, extra: Mapping[str, str] | None = None, *, home: Home | None = None) -> dict[str, str]:
         """Our PATH, LANG and TZ, a private HOME and TMPDIR, the variables of toolchains, then ``extra``."""
         variables, _ = self._toolchains
-        return clean_environment({**variables, "HOME": self.home, "TMPDIR": self.temporary, **(extra or {})})
+        home = home or self.homes.access(_NOBODY)
+        return clean_environment({**variables, "HOME": home.home, "TMPDIR": home.temporary, **(extra or {})})
 
     def confinement(
         self,
@@ -126,8 +145,11 @@ class Sandbox:
         writable: Sequence[str | os.PathLike[str]] = (),
         readable: Sequence[str | os.PathLike[str]] = (),
         network: bool = False,
+        home: Home | None = None,
     ) -> Confinement:
         """The access of one process: these paths, the system's programs, and its home and temporary folder.
+
+        Without ``home`` it is that of programs that run for no conversation.
 
         ``network`` grants sockets, unless the operator decides for all. Errors: ``PermissionFault`` where a required
         sandbox is unavailable, and for a writable path outside of the workspace; ``OSError`` for a missing one.
@@ -136,15 +158,14 @@ class Sandbox:
             raise PermissionFault(f"The program was not started: {self.missing}", code="no_sandbox")
         template, wishes = self.choice.template, self.wishes
         granted = network if wishes.network is None else wishes.network
-        own = self._own()
-        writes = [self._inside(path) for path in writable]
-        writes += _there(wishes.writable) + [f"{own}/{name}" for name in _OWN]
-        writes = outermost(writes)
+        home = home or self.homes.access(_NOBODY)
+        writes = outermost([*(self._inside(path) for path in writable), *_there(wishes.writable)])
         self.withdraw()
         known = (tuple(writes), tuple(_there((*wishes.readable, *readable))), granted)
         if known not in self._made:
             self._made[known] = self._make(template, *known)
-        return self._made[known]
+        made = self._made[known]
+        return dataclasses.replace(made, writable=tuple(outermost((*made.writable, home.home, home.temporary))))
 
     @functools.cached_property
     def ignored(self) -> str | None:
@@ -159,14 +180,10 @@ class Sandbox:
         self._protected()
         missing = [path for path in self._absent if is_beneath(path, (self.workspace,))]
         patterns = "".join(f"{path.removeprefix(self.workspace)}\n" for path in missing)
-        kept, settings = f"{self._own()}/ignored", f"{self._own()}/{_SETTINGS_OF_GIT}"
-        own = re.sub(r"([*?\[\\])", r"\\\1", os.path.realpath(f"{self.workspace}/.git"))
-        for path, text in {
-            kept: patterns,
-            settings: f"[core]\n\texcludesFile = {_quoted(kept)}\n",
-            f"{self.home}/.gitconfig": f"[includeIf {_quoted(f'gitdir:{own}')}]\n\tpath = {_quoted(settings)}\n",
-        }.items():
-            pathlib.Path(path).write_text(text)
+        own = self._own().path
+        kept, settings = f"{own}/ignored", f"{own}/{_SETTINGS_OF_GIT}"
+        pathlib.Path(kept).write_text(patterns)
+        pathlib.Path(settings).write_text(f"[core]\n\texcludesFile = {_quoted(kept)}\n")
         return kept
 
     def _make(
@@ -174,7 +191,7 @@ class Sandbox:
     ) -> Confinement:
         system, hidden = self._system(network=granted)
         if self.ignored is not None:
-            more = (*more, self.ignored, f"{self._own()}/{_SETTINGS_OF_GIT}")
+            more = (*more, self.ignored, f"{self._own().path}/{_SETTINGS_OF_GIT}")
         return dataclasses.replace(
             template,
             writable=writes,
@@ -214,6 +231,7 @@ class Sandbox:
         unread = ""
         if self.tier == 1:
             granted = {path for made in self._made.values() for path in (*made.readable, *made.writable)}
+            granted.add(self._own().path)
             unread = explain_unread(written, self.workspace, directory, tuple(granted))
         # If paths are named, the exit code is not interpreted.
         return " ".join(filter(None, (unread, explain(1 if unread else completed.exit_code, written))))
@@ -229,10 +247,12 @@ class Sandbox:
         """Removes its folders and the empty places that tier 2 leaves. Call it when no process runs any more."""
         self.withdraw()
         if self._folder is not None:
-            _remove(self._folder)
-            self._folder = None
+            self._folder.close()
+            self._folder = self._homes = None
+        if self._sweeper is not None:
+            self._sweeper.join()
         for path in self._absent if self._choice is not None and self._choice.tier == 2 else ():
-            _remove_empty(path, self.workspace)
+            remove_empty(path, self.workspace)
 
     def _protected(self) -> tuple[str, ...]:
         """The paths that programs must not write, as found before the first of them ran."""
@@ -284,7 +304,7 @@ class Sandbox:
         return _nothing(" ".join(reasons))
 
     def _inside(self, path: str | os.PathLike[str]) -> str:
-        real, own = os.path.realpath(path, strict=True), [] if self._folder is None else [self._folder]
+        real, own = os.path.realpath(path, strict=True), [] if self._folder is None else [self._folder.path]
         if not is_beneath(real, [self.workspace, *map(os.path.realpath, self.wishes.writable), *own]):
             raise PermissionFault(f"{os.fspath(path)!r} leads out of the workspace and is not writable.")
         return real
@@ -303,19 +323,28 @@ class Sandbox:
             self._readable[network] = places, tuple(hidden)
         return self._readable[network]
 
-    def _own(self) -> str:
-        """The folder of this application, created when first needed."""
+    def _own(self) -> PrivateFolder:
+        """The folder of this application, created when first needed. What killed ones have left is removed then."""
         if self._folder is None:
-            self._folder = os.path.realpath(tempfile.mkdtemp(prefix="ripieno-"))
-            for name in _OWN:
-                os.mkdir(f"{self._folder}/{name}", 0o700)
-            granted = _there((*self.wishes.readable, *self.wishes.writable))
-            for name, place in crates(os.environ, os.path.expanduser("~")):
-                if is_beneath(place, granted):
-                    link = f"{self.home}/{name}"
-                    os.makedirs(os.path.dirname(link), exist_ok=True)
-                    os.symlink(place, link)
+            self._folder = PrivateFolder()
+            self._sweeper = threading.Thread(target=sweep, name="ripieno sweep")
+            self._sweeper.start()
         return self._folder
+
+    def _furnish(self, home: Home) -> None:
+        """Gives a new home what its programs look for: fetched crates, and settings of git."""
+        granted = _there((*self.wishes.readable, *self.wishes.writable))
+        for name, place in crates(os.environ, os.path.expanduser("~")):
+            if is_beneath(place, granted):
+                link = f"{home.home}/{name}"
+                os.makedirs(os.path.dirname(link), exist_ok=True)
+                os.symlink(place, link)
+        if self.ignored is not None:
+            own = re.sub(r"([*?\[\\])", r"\\\1", os.path.realpath(f"{self.workspace}/.git"))
+            settings = f"{self._own().path}/{_SETTINGS_OF_GIT}"
+            pathlib.Path(f"{home.home}/.gitconfig").write_text(
+                f"[includeIf {_quoted(f'gitdir:{own}')}]\n\tpath = {_quoted(settings)}\n"
+            )
 
 
 def _resolved(path: str) -> str:
@@ -345,34 +374,3 @@ def _memory() -> int:
     except (ValueError, OSError):
         return 8 * _GIBIBYTE
     return min(8 * _GIBIBYTE, max(total // 2, _GIBIBYTE))
-
-
-def _remove(folder: str) -> None:
-    """Removes a folder of ours, in which programs may have revoked permissions."""
-
-    def retry(_: object, path: str, __: object) -> None:
-        with contextlib.suppress(OSError):
-            for one in (os.path.dirname(path), path):
-                if not os.path.islink(one) and os.path.commonpath((folder, one)) == folder:
-                    os.chmod(one, stat.S_IRWXU)
-        with contextlib.suppress(OSError):
-            os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
-
-    shutil.rmtree(folder, onerror=retry)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_empty(path: str, workspace: str) -> None:
-    """Removes an empty file or folder, and the empty folders above it in the workspace."""
-    place = pathlib.Path(path)
-    while place.is_relative_to(workspace) and place != pathlib.Path(workspace):
-        try:
-            if place.is_dir() and not place.is_symlink():
-                place.rmdir()
-            elif place.is_file() and not place.is_symlink() and place.stat().st_size == 0:
-                place.unlink()
-            elif place.exists():
-                return
-        except OSError:
-            return
-        place = place.parent

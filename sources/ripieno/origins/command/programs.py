@@ -14,6 +14,7 @@ from ripieno.exceptions import InputError, PermissionFault, ResourceFault, Valid
 from ripieno.origins.command.outcomes import MARK, late
 from ripieno.sandbox import Process, ProcessLimits
 from ripieno.sandbox.capture import Capture
+from ripieno.sandbox.homes import HousedProcess
 from ripieno.sandbox.processes import Completed, clean_environment, collect
 
 #: Seconds in which a program must end after its call. A call waits two seconds for its tool, and the output so far must
@@ -111,13 +112,22 @@ async def launch(
         if sandbox is None or not confined:
             variables = clean_environment(environment)
             return await surroundings.spawner.start(argv, variables, place, limits, pipe_stdin=pipe_stdin)
-        variables = sandbox.environment(environment)
-        confinement = sandbox.confinement(
-            writable=(workspace,) if write else (), readable=(workspace, *readable), network=network
-        )
-        return await surroundings.spawner.start(
-            argv, variables, place, limits, pipe_stdin=pipe_stdin, confinement=confinement
-        )
+        with contextlib.ExitStack() as stack:
+            home = stack.enter_context(await sandbox.house(context.owner, context.conversation))
+            process = await surroundings.spawner.start(
+                argv,
+                sandbox.environment(environment, home=home),
+                place,
+                limits,
+                pipe_stdin=pipe_stdin,
+                confinement=sandbox.confinement(
+                    writable=(workspace,) if write else (),
+                    readable=(workspace, *readable),
+                    network=network,
+                    home=home,
+                ),
+            )
+            return HousedProcess(process, stack.pop_all().close)
 
 
 def surroundings_of(context: Context) -> Surroundings:

@@ -17,12 +17,12 @@ _HARMLESS = tuple(
 )
 
 
-#: The steps that this process, or its parent before the fork, has done ahead: their settings, and the rules so far.
-_ready: tuple[Settings, int | None] | None = None
+#: Whether this process, or its parent before the fork, has done steps ahead, and the rules so far.
+_ready: tuple[int | None] | None = None
 
 
 def get_ready(settings: Mapping[str, Any]) -> None:
-    """Does the steps that do not depend on the workspace, in the process that has entered the namespaces.
+    """Does the steps that do not depend on writable paths, in the process that has entered the namespaces.
 
     The program then starts sooner: half of the steps are done (measured: 1 ms). Errors: those of ``apply``.
     """
@@ -39,7 +39,7 @@ def get_ready(settings: Mapping[str, Any]) -> None:
                 processes = ("/proc",)
         present = [path for path in processes if os.path.exists(path)]
         ruleset = landlock.make_rules((*wanted.readable, *present), network=wanted.network)
-    _ready = wanted, ruleset
+    _ready = (ruleset,)
 
 
 def apply(settings: Mapping[str, Any]) -> None:
@@ -50,7 +50,7 @@ def apply(settings: Mapping[str, Any]) -> None:
     if _ready is None:
         get_ready(settings)
     assert _ready is not None
-    wanted, ruleset = _ready
+    wanted, (ruleset,) = read(settings), _ready
     limit(wanted, own_users="user" in namespaces.entered)
     if ruleset is not None:
         _confine(wanted, ruleset)

@@ -38,7 +38,7 @@ def keep(channel: socket, proc: int | None) -> None:
         if not preparation.enter(order.settings):
             return
         bell = linux.Bell()
-        pid = leader.start(order, inbox.descriptors, preparation.settings, preparation.entered)
+        pid = leader.start(order, inbox.descriptors, preparation.complete(order), preparation.entered)
     except Failure as failure:
         _report(channel, f"failed {failure.pack()}")
         return
@@ -109,6 +109,14 @@ class _Preparation:
         except BaseException as error:
             raise Failure.of("confinement", error) from error
         return True
+
+    def complete(self, order: Order) -> dict[str, object] | None:
+        """The settings with those of the order alone; None for no confinement."""
+        if self.settings is None:
+            return None
+        import json
+
+        return {**self.settings, "writable": json.loads(order.writable)}
 
 
 def _become_first(channel: socket, descriptors: list[int]) -> bool:

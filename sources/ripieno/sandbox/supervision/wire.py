@@ -23,7 +23,8 @@ _CLOSE_ON_EXEC: int = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
 class Order:
     """A program to start. ``programs`` are the paths to try, ``directory`` is a path without links.
 
-    ``settings`` is the mapping of a confinement as JSON; empty for none. No text has NUL, and no name has "=". The
+    ``settings`` is the mapping of a confinement as JSON, without its ``writable`` paths, which are a list as JSON; both
+    are empty for no confinement. No text has NUL, and no name has "=". The
     descriptors that come with an order are those of the directory, standard output, standard error, and, if there is
     one, standard input.
     """
@@ -34,27 +35,32 @@ class Order:
         argv: list[bytes],
         environment: dict[bytes, bytes],
         directory: bytes,
-        settings: bytes,
+        settings: bytes = b"",
+        *,
+        writable: bytes = b"",
     ) -> None:
         self.programs = programs
         self.argv = argv
         self.environment = environment
         self.directory = directory
         self.settings = settings
+        self.writable = writable
 
     def pack(self) -> bytes:
         """The form on the wire."""
         counts = b"order %d %d" % (len(self.programs), len(self.argv))
         variables = [b"%s=%s" % pair for pair in self.environment.items()]
-        return _frame(counts, self.directory, self.settings, *self.programs, *self.argv, *variables)
+        places = (self.directory, self.settings, self.writable)
+        return _frame(counts, *places, *self.programs, *self.argv, *variables)
 
     @classmethod
-    def unpack(cls, counts: bytes, directory: bytes, settings: bytes, words: list[bytes]) -> "Order":
+    def unpack(cls, counts: bytes, places: list[bytes], words: list[bytes]) -> "Order":
         """The order from its form on the wire."""
         first, second = map(int, counts.split())
+        directory, settings, writable = places
         variables = [word.partition(b"=") for word in words[first + second :]]
         environment = {name: value for name, _, value in variables}
-        return cls(words[:first], words[first : first + second], environment, directory, settings)
+        return cls(words[:first], words[first : first + second], environment, directory, settings, writable=writable)
 
 
 class Prepare:
@@ -99,7 +105,7 @@ def _unpack(data: bytes) -> Request:
     request, *words = data.split(b"\0")
     name, _, value = request.partition(b" ")
     if name == b"order":
-        return Order.unpack(value, words[0], words[1], words[2:])
+        return Order.unpack(value, words[:3], words[3:])
     if name == b"prepare":
         return Prepare(words[0])
     return Terminate(float(value)) if name == b"terminate" else Signal(int(value))

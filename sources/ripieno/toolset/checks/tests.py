@@ -199,7 +199,11 @@ def _reporting(context: Context) -> Generator[tuple[str, Callable[[], bytes]], N
     """A path for a report that the program may write, and a function that reads it; removed at the end."""
     surroundings = surroundings_of(context)
     sandbox = surroundings.sandbox
-    folder = workspace_of(surroundings) if sandbox is None else os.path.realpath(sandbox.temporary)
+    stack = contextlib.ExitStack()
+    if sandbox is None:
+        folder = workspace_of(surroundings)
+    else:
+        folder = stack.enter_context(sandbox.homes.use((context.owner, context.conversation))).temporary
     name = f".ripieno-{secrets.token_hex(8)}.report"
     path = os.path.join(folder, name)
 
@@ -211,11 +215,12 @@ def _reporting(context: Context) -> Generator[tuple[str, Callable[[], bytes]], N
         except ToolFault:
             return b""
 
-    try:
-        yield path, read
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+    with stack:
+        try:
+            yield path, read
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
 
 def streams(stdout: Captured, stderr: Captured) -> dict[str, str]:
