@@ -266,7 +266,7 @@ class LocalProcess:
                 await asyncio.wait((channel.gone,), timeout=_KILL_DEADLINE)
             if not channel.gone.done():
                 # It is stuck in the kernel and dies when it returns, or its keeper was stopped.
-                channel.wake()
+                channel.give_up()
             elif by_itself:
                 self.stopped = channel.gone.result()
             channel.close()

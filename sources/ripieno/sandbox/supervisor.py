@@ -2,16 +2,15 @@
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
 from typing import TypeVar
 
 from ripieno.sandbox.supervision.wire import Failure, Order, Request, send_with
-from ripieno.sandbox.zygote import NO_SIGNAL, ZYGOTES
+from ripieno.sandbox.zygote import NO_SIGNAL, ZYGOTES, signal_keeper
 
-#: Seconds in which a keeper must accept an order. It takes milliseconds, unless the zygote was stopped.
-_PATIENCE = 20.0
+#: Seconds in which a keeper must accept an order, and then start it. It takes milliseconds, unless one was stopped.
+_PATIENCE = 10.0
 #: Seconds until the next attempt when the zygote's queue is full.
 _QUEUE = 0.005
 #: Attempts at a start whose keeper was lost before it had the order.
@@ -77,11 +76,15 @@ class Channel:
             self._socket.close()
         self._settle()
 
-    def wake(self) -> None:
-        """Continues a keeper that was stopped together with its zygote."""
+    def give_up(self) -> None:
+        """Ends a keeper that does not answer: one without an order by force, another one when it is continued.
+
+        Such a keeper was stopped, and its zygote was, too, or is gone. Only it ends a program that it has started.
+        """
         if self._keeper:
-            with contextlib.suppress(OSError):
-                os.kill(self._keeper, signal.SIGCONT)
+            kept = self._kept.done() and not self._kept.cancelled()
+            signal_keeper(self._keeper, self._socket, signal.SIGCONT if kept else signal.SIGKILL)
+        self.close()
 
     def _read(self) -> None:
         try:
@@ -96,11 +99,13 @@ class Channel:
             return
         *lines, self._text = (self._text + data).split(b"\n")
         for line in lines:
-            self._hear(*line.decode(errors="replace").split(" ", 1))
+            word, _, rest = line.decode(errors="replace").partition(" ")
+            self._hear(word, rest)
 
     def _hear(self, word: str, rest: str) -> None:
-        if word == "kept":
+        if word == "keeper":
             self._keeper = int(rest)
+        elif word == "kept":
             _set(self._kept, True)
         elif word == "started":
             _set(self.started, int(rest))
@@ -136,7 +141,13 @@ async def supervise(order: Order, descriptors: list[int]) -> tuple[Channel, int 
         channel = await _open(packed, descriptors, order.settings)
         if channel is not None:
             try:
-                answer = await channel.started
+                async with asyncio.timeout(_PATIENCE):
+                    answer = await asyncio.shield(channel.started)
+            except TimeoutError:
+                # It may have started the program, which must not run twice.
+                channel.give_up()
+                ZYGOTES.drop()
+                raise OSError("its supervisor does not answer") from None
             except BaseException:
                 channel.close()
                 raise
@@ -157,6 +168,8 @@ async def _open(order: bytes, descriptors: list[int], settings: bytes) -> Channe
     except _Lost:
         return None
     except TimeoutError:
+        if channel is not None:
+            channel.give_up()
         ZYGOTES.drop()
         return None
     finally:

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import select
 import signal
 import socket
 import subprocess
@@ -41,14 +42,7 @@ class _Zygote:
     @property
     def usable(self) -> bool:
         """Whether it lives, and has this program's present rights."""
-        if self.identity != _identity():
-            return False
-        try:
-            return self.socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        return self.identity == _identity() and _is_open(self.socket)
 
 
 class Zygotes:
@@ -84,7 +78,7 @@ class Zygotes:
                 self._spares[settings] = self._spares.pop(settings)
                 return
             while len(self._spares) >= _READY:
-                self._spares.pop(next(iter(self._spares))).close()
+                _discard(self._spares.pop(next(iter(self._spares))))
             self._spares[settings] = spare = self._hand_over()
             if settings:
                 spare.send(Prepare(settings).pack(), NO_SIGNAL)
@@ -126,7 +120,7 @@ class Zygotes:
 
     def _drop(self) -> None:
         while self._spares:
-            self._spares.popitem()[1].close()
+            _discard(self._spares.popitem()[1])
         if self._zygote is not None:
             self._zygote.socket.close()
         self._zygote = None
@@ -135,6 +129,36 @@ class Zygotes:
 def _identity() -> object:
     """This program's user and groups: a process must not have the rights of an earlier identity."""
     return os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
+
+
+def signal_keeper(keeper: int, channel: socket.socket, number: int) -> None:
+    """Signals the keeper of a channel, if it lives."""
+    with contextlib.suppress(OSError, ValueError):
+        if not hasattr(os, "pidfd_open"):
+            os.kill(keeper, number)
+            return
+        descriptor = os.pidfd_open(keeper)
+        try:
+            # If the channel is open now, the keeper lived when the descriptor was opened, and its number was its own.
+            if _is_open(channel):
+                signal.pidfd_send_signal(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+
+def _is_open(channel: socket.socket) -> bool:
+    """Whether the other side lives, also when it has sent what is not read yet."""
+    waiting = select.poll()
+    waiting.register(channel, 0)
+    return not waiting.poll(0)
+
+
+def _discard(spare: socket.socket) -> None:
+    """Ends a keeper without an order, even a stopped one."""
+    with contextlib.suppress(OSError, ValueError):
+        first, *_ = spare.recv(64, socket.MSG_DONTWAIT).split(b"\n")
+        signal_keeper(int(first.removeprefix(b"keeper ")), spare, signal.SIGKILL)
+    spare.close()
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:

@@ -3,8 +3,10 @@
 import asyncio
 import concurrent.futures
 import contextlib
+import itertools
 import os
 import pathlib
+import random
 import select
 import shutil
 import signal
@@ -20,11 +22,13 @@ from hypothesis import strategies as st
 from ripieno.exceptions import ResourceFault
 from ripieno.sandbox import Confinement, ProcessLimits, supervision, supervisor
 from ripieno.sandbox import zygote as zygote_module
+from ripieno.sandbox.orders import make_order
 from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
 from ripieno.sandbox.supervision.wire import Inbox, Order, Signal, Terminate, send_with
 from tests.counts import count
 from tests.skips import lacking
 from tests.support.live_processes import QUICK, Living, living, start_living
+from tests.support.sandbox_tiers import shelter
 
 HANG = 60
 #: Forks as fast as it can until there are so many, each of which forks again for every token that it finds.
@@ -370,6 +374,114 @@ async def test_a_zygote_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyP
     os.close(descriptor)
 
 
+def supervisors() -> list[list[int]]:
+    """The zygote, its keepers, and the first processes of their namespaces."""
+    zygote = zygote_module.ZYGOTES._zygote
+    assert zygote is not None
+    keepers = children(zygote.pid)
+    return [[zygote.pid], keepers, [one for keeper in keepers for one in children(keeper)]]
+
+
+def children(pid: int) -> list[int]:
+    """Those that it has; none when it has just ended."""
+    with contextlib.suppress(OSError):
+        return list(map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    return []
+
+
+def hold(pid: int) -> list[int]:
+    """A descriptor of a process; none when it has just ended."""
+    with contextlib.suppress(ProcessLookupError):
+        return [os.pidfd_open(pid)]
+    return []
+
+
+async def end_of(descriptors: list[int]) -> int:
+    """How many of these processes have not ended after a while."""
+    left = 0
+    for descriptor in descriptors:
+        gone = select.poll()
+        gone.register(descriptor, select.POLLIN)
+        left += not await asyncio.to_thread(gone.poll, 5000)
+        os.close(descriptor)
+    return left
+
+
+#: Nothing, or a signal, for the zygote, for its keepers, and for the first processes of namespaces.
+SIGNALS = (0, signal.SIGSTOP, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", ["tier 0", "tier 1"])
+async def test_the_next_program_starts_whatever_supervisors_are_stopped_or_killed(
+    name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_PATIENCE", 3.0)
+    sandbox = None if name == "tier 0" else shelter(name, tmp_path)
+    confinement = None if sandbox is None else sandbox.confinement()
+
+    async def start() -> int:
+        async with await LocalSpawner().start(
+            ["true"], clean_environment(), "/", ProcessLimits(), confinement=confinement
+        ) as process:
+            return await process.wait()
+
+    assert await start() == 0
+    failed: list[object] = []
+    left: list[object] = []
+    cases = random.Random(23).sample(list(itertools.product(SIGNALS, repeat=3)), count(27, 9))
+    for signals in cases:
+        zygote_module.ZYGOTES.prepare(b"" if confinement is None else make_order(["true"], {}, confinement).settings)
+        # A keeper that is prepared answers to a request.
+        assert await start() == 0
+        assert await start() == 0
+        # The zygote has reported its number, and the one that has done its work is about to end.
+        for spare in zygote_module.ZYGOTES._spares.values():
+            assert await asyncio.to_thread(select.select, [spare], [], [], HANG) != ([], [], [])
+        while len((found := supervisors())[1]) > len(zygote_module.ZYGOTES._spares):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        kept = [descriptor for group in found[1:] for one in group for descriptor in hold(one)]
+        for number, group in zip(signals, found, strict=True):
+            for one in group if number else ():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one, number)
+        killed = [group for group, number in zip(found, signals, strict=True) if number == signal.SIGKILL]
+        # Otherwise a keeper may take the order, and be killed with the program.
+        while any(os.path.exists(f"/proc/{one}/exe") for group in killed for one in group):  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.001)
+        try:
+            async with asyncio.timeout(20):
+                code = await start()
+                if code != 0:
+                    failed.append((signals, code))
+        except (TimeoutError, ResourceFault) as error:
+            failed.append((signals, error))
+        zygote_module.ZYGOTES.drop()
+        # A keeper without its zygote and without the processes beneath it is lost, and does nothing.
+        if await end_of(kept) and signals != (signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL):
+            left.append(signals)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(found[0][0], signal.SIGCONT)
+    assert (failed, left) == ([], []), f"of {len(cases)}"
+    if sandbox is not None:
+        sandbox.close()
+
+
+@pytest.mark.usefixtures("stand_in")
+async def test_a_start_ends_whose_keeper_is_stopped_meanwhile(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And it is not tried again: the program may have begun."""
+    monkeypatch.setattr(supervisor, "_PATIENCE", 3.0)
+    for signals in itertools.product(SIGNALS[1:], repeat=2):
+        async with asyncio.timeout(30):
+            script = f"echo once >> {tmp_path}/runs"
+            with contextlib.suppress(ResourceFault):
+                await confined(["sh", "-c", script], signals=[int(one) for one in signals])
+            assert (await confined(["sh", "-c", "exit 3"])).exit_code == 3
+    runs = tmp_path / "runs"
+    assert not runs.exists() or len(runs.read_text().splitlines()) <= 4
+
+
 async def test_a_start_that_is_cancelled_at_any_instant_leaves_nothing(alive: Living) -> None:
     environment = clean_environment({"ALIVE": str(alive.path)})
     argv = ["sh", "-c", 'exec 9>"$ALIVE"; setsid sleep 600 & sleep 600']
@@ -442,6 +554,12 @@ def get_ready(settings):
 def apply(settings):
     if "apply" in settings:
         raise OSError(1, settings["apply"])
+    if "signals" in settings:
+        # To the keeper, which has the order and has not reported its start, and to the zygote.
+        keeper = os.getppid()
+        zygote = int(open(f"/proc/{keeper}/stat").read().rpartition(")")[2].split()[1])
+        for number, process in zip(settings["signals"], (zygote, keeper)):
+            os.kill(process, number)
     os.environ["UNSEEN"] = "1"
     os.write(1, b"applied to %d\\n" % os.getpid())
 """

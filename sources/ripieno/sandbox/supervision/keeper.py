@@ -2,7 +2,7 @@
 
 Its lifeline is the channel to the application: when that closes, all are killed at once.
 
-It reports, one line each: ``kept PID``, its own number, when it has an order; ``started PID`` or ``failed WHAT ERRNO
+It reports, one line each: ``kept``, when it has an order; ``started PID`` or ``failed WHAT ERRNO
 TEXT``; ``ended CODE`` as soon as the process has ended; and ``gone COUNT`` when none is left. COUNT is the number of
 processes killed beside it.
 """
@@ -27,14 +27,13 @@ _PAUSES = (0.001, 0.25)
 def keep(channel: socket, proc: int | None) -> None:
     """Serves one process until none of its descendants is left. ``proc`` is a descriptor of /proc."""
     linux.adopt_orphans()
-    keeper = os.getpid()
     inbox = Inbox(channel)
     try:
         preparation = _Preparation(channel, inbox)
         order = preparation.wait()
         if order is None:
             return
-        _report(channel, f"kept {keeper}")
+        _report(channel, "kept")
         if not preparation.enter(order.settings):
             return
         bell = linux.Bell()
@@ -133,7 +132,8 @@ def _become_first(channel: socket, descriptors: list[int]) -> bool:
     channel.close()
     for descriptor in descriptors:
         os.close(descriptor)
-    os.waitpid(pid, 0)
+    while os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1]):
+        os.kill(pid, signal.SIGCONT)
     return False
 
 

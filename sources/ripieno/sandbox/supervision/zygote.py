@@ -103,6 +103,9 @@ class _Zygote:
             return
         if pid:
             self._keepers.add(pid)
+            # The keeper itself may be stopped before it can say so. It may also have ended already.
+            with contextlib.suppress(OSError):
+                channel.sendall(b"keeper %d\n" % pid)
             return
         try:
             if self._application is not None:
