@@ -49,7 +49,10 @@ _opening = threading.Lock()
 
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:
-    """Opens the journal in a file, which is created with mode 0600 when it is missing. Errors: ``InputError``."""
+    """Opens the journal in a file, which is created with mode 0600 when it is missing. Errors: ``InputError``.
+
+    The connection has read from the file, so that the files beside it exist.
+    """
     with translated_errors(path, "opened"), _opening:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
@@ -69,6 +72,37 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
                 raise InputError(f"{what} Move it away; a new one is then created.")
             stack.pop_all()
     return connection
+
+
+class Place:
+    """The files at a journal's path when it was opened: itself, its log, and the log's index.
+
+    SQLite keeps all three while a connection is open, so that any other file there is an accident or an attack.
+    """
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._files = self._identify()
+
+    def check(self) -> None:
+        """Errors: ``InputError`` when a file was deleted, moved or replaced since."""
+        if self._identify() != self._files:
+            raise InputError(
+                f"The journal {self._path} was deleted, moved or replaced while this program used it. Nothing more is "
+                "recorded. Put its files back, or move them all away for a new journal; then start again."
+            )
+
+    def _identify(self) -> tuple[tuple[int, int] | None, ...]:
+        return tuple(map(_identify, (name := os.fspath(self._path), f"{name}-wal", f"{name}-shm")))
+
+
+def _identify(name: str) -> tuple[int, int] | None:
+    """The device and inode of a file; None where there is none."""
+    try:
+        status = os.stat(name)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from ripieno.canisters import Conversation
-from ripieno.storage.journal.database import connect, fingerprints, translated_errors
+from ripieno.storage.journal.database import Place, connect, fingerprints, translated_errors
 from ripieno.storage.journal.lines import (
     DELETED,
     Anchor,
@@ -49,7 +49,8 @@ class Journal:
         self.path = path
         self._lock = threading.RLock()
         self._process = os.getpid()
-        self._connection: sqlite3.Connection | None = connect(path)
+        self._connection: sqlite3.Connection | None = None
+        self._open()
         try:
             self._redactor = fingerprints(secrets, path.with_name(path.name + ".key"))
         except BaseException:
@@ -73,7 +74,8 @@ class Journal:
     def record(self, records: Sequence[Record]) -> None:
         """Appends all records in one commit, or none. On return they are on the disk.
 
-        Errors: ``InputError``, for example for a full disk, and ``JsonInvalidity`` for names that are not Unicode.
+        Errors: ``InputError``, for example for a full disk or when the file was deleted, moved or replaced since it was
+        opened; ``JsonInvalidity`` for names that are not Unicode.
         """
         drafts = [self._draft(record) for record in records]
         if drafts:
@@ -223,9 +225,12 @@ class Journal:
     def _using(self, action: str) -> Generator[sqlite3.Connection, None, None]:
         with self._lock, translated_errors(self.path, action):
             self._leave_others()
-            if self._connection is None:
-                self._connection = connect(self.path)
-            yield self._connection
+            yield self._connection or self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        self._connection = connect(self.path)
+        self._place = Place(self.path)
+        return self._connection
 
     def _leave_others(self) -> None:
         """After a fork, abandons the parent's connection."""
@@ -237,7 +242,10 @@ class Journal:
 
     @contextlib.contextmanager
     def _writing(self, action: str) -> Generator[sqlite3.Connection, None, None]:
-        """One exclusive commit; rolled back when anything is raised."""
+        """One exclusive commit; rolled back when anything is raised.
+
+        Errors: ``InputError`` when the commit is in a file that is no longer at the path.
+        """
         with self._using(action) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -246,6 +254,7 @@ class Journal:
             except BaseException:
                 connection.rollback()
                 raise
+            self._place.check()
 
 
 def _append(connection: sqlite3.Connection, drafts: Sequence[Line]) -> None:
