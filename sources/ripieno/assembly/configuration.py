@@ -163,8 +163,8 @@ def load_configuration(
         reason = f"your own configuration is {file.name} in this folder. Rename it"
         left_out.append(LeftOut(name=misnamed.name, layer=_USER, file=str(misnamed), reason=reason))
     left_out += (*ensembles.left_out, *providers.left_out, *profiles.left_out)
-    if project is not None and not trusted and store.knows(project):
-        left_out = [dataclasses.replace(one, reason=CHANGED) if one.reason == UNTRUSTED else one for one in left_out]
+    if project is not None and not trusted and (reason := _obstacle(project, store)):
+        left_out = [dataclasses.replace(one, reason=reason) if one.reason == UNTRUSTED else one for one in left_out]
     place = pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute()
     everything: tuple[FoundFile, ...] = (ensembles, providers, profiles)
     warnings = [problem for one in everything for problem in one.problems if problem.severity != "error"]
@@ -193,6 +193,13 @@ def load_configuration(
         journal=UndoLog(own.state, place),
         failures=tuple(failures),
     )
+
+
+def _obstacle(project: Project, store: TrustStore) -> str:
+    """Why a project is not trusted, if it is not just new."""
+    if project.obstacle:
+        return f"its folder cannot be trusted: {project.obstacle}"
+    return CHANGED if store.knows(project) else ""
 
 
 def _keep_apart(

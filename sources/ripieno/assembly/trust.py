@@ -7,6 +7,7 @@ name no folder outside their own.
 """
 
 import dataclasses
+import errno
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from ripieno.canisters.controls import Limits
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.loading.layers import UNTRUSTED, ConfigurationPart, LeftOut, read_configuration_part
-from ripieno.descriptors.named_files import code_named, digest_file
+from ripieno.descriptors.named_files import LARGEST, code_named, digest_file
 from ripieno.descriptors.sandbox import tighten
 from ripieno.exceptions import InputError
 from ripieno.storage.files import replace_private
@@ -31,14 +32,16 @@ ENSEMBLES_NAME = "ensembles"
 _VERSION = 1
 #: The keys that determine where a provider's requests go, and with which credentials.
 _ENDPOINT_KEYS = ("base_url", "api_key", "headers", "cloud", "region", "project", "api_version")
-#: Files and folders beneath a project that are read; a project with more cannot be trusted.
+#: Files and folders beneath a project that are read, and their bytes; a project with more cannot be trusted.
 _FILES = 5_000
+_BYTES = LARGEST
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """The configuration files of a folder. ``digest`` covers everything they reach; empty if that is too much.
+    """The configuration files of a folder. ``digest`` covers everything they reach.
 
+    It is empty if something cannot be covered; ``obstacle`` is then the reason why the project cannot be trusted.
     ``pins`` is its file of pins, beside its configuration, if it has one; ``descriptors`` are all its ensembles.
     """
 
@@ -49,6 +52,7 @@ class Project:
     digest: str
     pins: pathlib.Path | None = None
     descriptors: tuple[EnsembleDescriptor, ...] = ()
+    obstacle: str = ""
 
 
 def find_project(folder: pathlib.Path) -> Project | None:
@@ -58,37 +62,36 @@ def find_project(folder: pathlib.Path) -> Project | None:
     if not has_configuration and not has_ensembles:
         return None
     part = read_configuration_part(configuration, layer="project") if has_configuration else None
-    files = dict(part.files) if part is not None else {}
-    home = folder.resolve()
+    reached = _Reached(folder.resolve(), dict(part.files) if part is not None else {})
     paths = [] if part is None else list(paths_of(part))
     if has_ensembles:
         paths.insert(0, ensembles)
     found = load_ensembles([Layer(name="project", paths=tuple(paths), trusted=False)])
-    files.update(found.files)
-    beside, complete = _beside([folder, *paths], home)
-    # A folder that is a link out of the project cannot be covered by the digest.
-    complete = complete and (not has_ensembles or ensembles.resolve().is_relative_to(home))
-    files.update(beside)
+    reached.files.update(found.files)
+    _reach_beside([folder, *paths], reached)
+    if has_ensembles and not ensembles.resolve().is_relative_to(reached.home):
+        reached.obstacle = f"its {ENSEMBLES_NAME} folder is a link that leads out of it"
     inline = () if part is None else part.parts.get("ensembles", {}).get("inline", ())
     root = folder if part is None else part.parts.get("workspace", {}).get("root", folder)
     descriptors = (*found.descriptors, *inline)
     for descriptor in descriptors:
         for path in {**dict.fromkeys(code_named(descriptor, root)), **dict.fromkeys(code_named(descriptor, folder))}:
-            if os.path.isfile(path) and path.startswith((f"{folder}/", f"{home}/")):
-                files[path] = _fingerprint(pathlib.Path(path), home)
+            if path.startswith((f"{folder}/", f"{reached.home}/")):
+                reached.add(pathlib.Path(path))
     pins = folder / PINS_NAME
-    has_pins = pins.is_file() and pins.resolve().is_relative_to(home)
+    has_pins = pins.is_file() and pins.resolve().is_relative_to(reached.home)
     if has_pins:
-        files[str(pins)] = digest_file(pins)
-    listing = json.dumps(sorted(files.items()), ensure_ascii=False).encode("utf-8", "surrogateescape")
+        reached.add(pins)
+    listing = json.dumps(sorted(reached.files.items()), ensure_ascii=False).encode("utf-8", "surrogateescape")
     return Project(
         folder=folder,
         part=part,
         ensembles=ensembles if has_ensembles else None,
-        files=files,
-        digest=hashlib.sha256(listing).hexdigest() if complete else "",
+        files=reached.files,
+        digest="" if reached.obstacle else hashlib.sha256(listing).hexdigest(),
         pins=pins if has_pins else None,
         descriptors=descriptors,
+        obstacle=reached.obstacle,
     )
 
 
@@ -105,34 +108,54 @@ def _is_inside(path: str, part: ConfigurationPart) -> bool:
     return pathlib.Path(path).resolve().is_relative_to(pathlib.Path(part.file).parent.resolve())
 
 
-def _beside(places: list[pathlib.Path], home: pathlib.Path) -> tuple[dict[str, str], bool]:
-    """The files that descriptors may name as ``./…``, with their hashes; and whether those are all.
+@dataclasses.dataclass(slots=True)
+class _Reached:
+    """The files that a project reaches, with their digests, and why they are not all."""
+
+    home: pathlib.Path
+    files: dict[str, str]
+    obstacle: str = ""
+    left: int = dataclasses.field(default_factory=lambda: _BYTES)
+
+    def add(self, path: pathlib.Path) -> None:
+        """Adds a file once; of a link out of the project, the digest of its target's path. Folders are ignored."""
+        if self.obstacle or str(path) in self.files or not path.exists() or path.is_dir():
+            return
+        try:
+            target = path.resolve()
+            if target.is_relative_to(self.home):
+                size = path.stat().st_size
+                self.files[str(path)] = digest_file(path, self.left)
+                self.left -= size
+            else:
+                self.files[str(path)] = hashlib.sha256(os.fsencode(target)).hexdigest()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if error.errno == errno.EFBIG:
+                reason = f"with it, the files have more than {_BYTES / 2**20:.0f} MiB, too many to check"
+            self.obstacle = f"{path} cannot be checked: {reason}"
+
+
+def _reach_beside(places: list[pathlib.Path], reached: _Reached) -> None:
+    """Adds the files that descriptors may name as ``./…``.
 
     Beside ``ripieno.toml`` these are Python files; beneath folders of ensembles, all files, including scripts.
     """
-    found: dict[str, str] = {}
     seen = 0
     for number, place in enumerate(places):
         root = place if place.is_dir() else place.parent
         for directory, folders, names in os.walk(root):
             seen += len(names) + len(folders)
             if seen > _FILES:
-                return found, False
+                reached.obstacle = f"it has more than {_FILES} files beside its ensembles, too many to check"
+            if reached.obstacle:
+                return
             for name in sorted(names):
-                path = pathlib.Path(directory, name)
-                if not (number or name.endswith(".py")) or not path.is_file():
-                    continue
-                found[str(path)] = _fingerprint(path, home)
-            if number == 0 or root == home:
+                if number or name.endswith(".py"):
+                    reached.add(pathlib.Path(directory, name))
+            if number == 0 or root == reached.home:
                 break
             folders[:] = [name for name in folders if name != "__pycache__"]
-    return found, True
-
-
-def _fingerprint(path: pathlib.Path, home: pathlib.Path) -> str:
-    """The digest of a file; of a link out of the project, that of its target's path."""
-    target = path.resolve()
-    return digest_file(path) if target.is_relative_to(home) else hashlib.sha256(os.fsencode(target)).hexdigest()
 
 
 class TrustStore:
@@ -153,10 +176,7 @@ class TrustStore:
     def check(self, project: Project) -> None:
         """Errors: ``InputError`` if its files cannot all be read, so that it cannot be trusted."""
         if not project.digest:
-            raise InputError(
-                f"{project.folder} cannot be trusted: it has more than {_FILES} files beside its ensembles, too many "
-                f"to check, or its {ENSEMBLES_NAME} folder is a link that leads out of it."
-            )
+            raise InputError(f"{project.folder} cannot be trusted: {project.obstacle}.")
 
     def add(self, project: Project) -> None:
         """Trusts these files as they are. Errors: those of ``check``."""

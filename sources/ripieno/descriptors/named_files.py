@@ -4,10 +4,12 @@ Code runs as it was at start-up: a Python file is compiled from the bytes that w
 while the code that its ensemble names is as it was. A trusted project's code must also be as it was trusted.
 """
 
+import errno
 import hashlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +17,9 @@ from ripieno.descriptors.ensembles import EnsembleDescriptor
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY, is_list, is_table
 
+#: The largest file that is checked, in bytes. It is read at each start.
+LARGEST = 256 * 1024 * 1024
+_CHUNK = 256 * 1024
 #: Strings longer than this, in characters, name no file.
 _LONGEST = 1024
 _FUNCTION = re.compile(r"(?P<file>.+\.py):[A-Za-z_][\w.]*")
@@ -119,10 +124,38 @@ def code_named(descriptor: EnsembleDescriptor, workspace: str | os.PathLike[str]
         raise InputError(f"{error.filename} cannot be read: {error.strerror}.") from error
 
 
-def digest_file(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file's bytes. Errors: ``OSError``."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def digest_file(path: str | os.PathLike[str], most: int = LARGEST) -> str:
+    """The SHA-256 of a file's bytes. Errors: ``OSError``, also for what is no regular file or larger than ``most``."""
+    digest = hashlib.sha256()
+    for chunk in _chunks(path, most):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _chunks(path: str | os.PathLike[str], most: int = LARGEST) -> Iterator[bytes]:
+    """The bytes of a regular file. Nothing else is opened, since that may wait or have effects."""
+    _require_regular(os.stat(path))
+    with open(path, "rb", buffering=0, opener=_open_at_once) as stream:
+        status = os.fstat(stream.fileno())
+        _require_regular(status)
+        size, read = status.st_size, 0
+        while max(size, read) <= most:
+            chunk = stream.read(_CHUNK)
+            if not chunk:
+                return
+            read += len(chunk)
+            yield chunk
+    raise OSError(errno.EFBIG, f"it is larger than {most / 2**20:.0f} MiB")
+
+
+def _require_regular(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """An opener that does not wait for the other end of a pipe that was put there meanwhile."""
+    return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 class NamedFiles:
@@ -158,8 +191,7 @@ class NamedFiles:
         """The bytes of a file, which are those that were there at start-up. Errors: ``InputError``."""
         path = os.path.normpath(path)
         try:
-            with open(path, "rb") as stream:
-                data = stream.read()
+            data = b"".join(_chunks(path))
         except FileNotFoundError:
             raise InputError(f"There is no Python file {path}.") from None
         except OSError as error:
