@@ -5,13 +5,12 @@ import binascii
 import functools
 import json
 import logging
-import re
-import urllib.parse
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table
+from ripieno.storage.encodings import View, escapes, fold, forms, unfinished, views
 
 #: The replacement of a secret.
 HIDDEN = "[hidden]"
@@ -21,21 +20,33 @@ _SHORTEST = 8
 _BASE64 = ";base64,"
 #: Keys of JSON objects whose texts are base64.
 _DATA = frozenset({"data", "blob"})
+#: Forms of at least ``_LONG`` characters are found by samples of a text, taken at every ``_STEP``-th character.
+_LONG = 24
+_SAMPLE = 8
+_STEP = _LONG - _SAMPLE + 1
+#: Where a secret begins and ends, and its replacement.
+_Hit = tuple[int, int, str]
 
 
 class Redactor:
-    """Replaces known secrets, and their forms in URLs, JSON, base64 and logs.
+    """Replaces known secrets, in any case and in the encodings of ``ripieno.storage.encodings``.
 
-    At one place the longest form is replaced first, since one secret may be part of another. ``mark`` makes the
-    replacement. Secrets of less than 8 characters are ignored.
+    At one place the longest form is replaced, since one secret may be part of another. ``mark`` makes the replacement.
+    Secrets of less than 8 characters are ignored.
     """
 
     def __init__(self, secrets: Iterable[str] = (), *, mark: Callable[[str], str] = lambda _: HIDDEN) -> None:
         self._mark = mark
-        self._secrets: frozenset[str] = frozenset()
+        #: The marks by secret.
+        self._secrets: dict[str, str] = {}
+        self._escapes = escapes(())
+        #: By form, in lower case.
         self._marks: dict[str, str] = {}
+        self._short: tuple[str, ...] = ()
+        self._long: tuple[str, ...] = ()
+        self._samples: frozenset[str] = frozenset()
+        self._bytes: Redactor | None = None
         self._prefixes: frozenset[str] | None = None
-        self._in_json: tuple[str, ...] | None = None
         self.learn(secrets)
 
     def __bool__(self) -> bool:
@@ -44,17 +55,23 @@ class Redactor:
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Adds secrets."""
-        known = self._secrets.union(stripped for one in secrets if len(stripped := one.strip()) >= _SHORTEST)
-        if known == self._secrets:
-            return
-        marks = {form: self._mark(secret) for secret in known for form in _forms(secret) if len(form) >= _SHORTEST}
-        self._secrets, self._prefixes, self._in_json = known, None, None
-        self._marks = dict(sorted(marks.items(), key=lambda one: len(one[0]), reverse=True))
+        known = {stripped for one in secrets if len(stripped := one.strip()) >= _SHORTEST} - self._secrets.keys()
+        if known:
+            new = {secret: self._mark(secret) for secret in sorted(known)}
+            self._secrets.update(new)
+            self._escapes = escapes(self._secrets)
+            self._search({fold(form): mark for secret, mark in new.items() for form in forms(secret)})
+
+    def _search(self, marks: Mapping[str, str]) -> None:
+        self._marks = {**{form: mark for form, mark in marks.items() if len(form) >= _SHORTEST}, **self._marks}
+        self._short = tuple(form for form in self._marks if len(form) < _LONG)
+        self._long = tuple(form for form in self._marks if len(form) >= _LONG)
+        self._samples = frozenset(form[at : at + _SAMPLE] for form in self._long for at in range(_STEP))
+        self._bytes = self._prefixes = None
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The positions of secrets in a text."""
-        pattern = self._pattern(text)
-        return [] if pattern is None else [found.span() for found in pattern.finditer(text)]
+        return [(start, end) for start, end, _ in self._found(text)]
 
     def text(self, text: str) -> str:
         """The text with a mark for each secret, including the base64 of a ``data`` URL."""
@@ -63,14 +80,21 @@ class Redactor:
         head, mark, data = text.partition(_BASE64)
         if mark:
             text = head + mark + self._base64(data)
-        pattern = self._pattern(text)
-        return text if pattern is None else pattern.sub(lambda found: self._marks[found[0]], text)
+        return _replaced(text, self._found(text))
 
     def data(self, data: bytes) -> bytes:
         """The bytes with a mark for each secret."""
-        for form, mark in self._marks.items():
-            data = data.replace(form.encode("utf-8", "surrogatepass"), mark.encode())
-        return data
+        if not self._marks:
+            return data
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            # Each byte is a character. Escapes occur by chance, and are not decoded.
+            text, redactor = data.decode("latin-1"), self._of_bytes()
+            found = redactor._in_view(View(fold(text)))
+            return _replaced(text, _apart(found)).encode("latin-1") if found else data
+        shown = self.text(text)
+        return data if shown is text else shown.encode("utf-8", "surrogatepass")
 
     def value(self, value: Any) -> Any:
         """Bytes or a JSON value with a mark for each secret: in texts, keys, numbers and base64."""
@@ -80,23 +104,60 @@ class Redactor:
         """The position, at least ``start``, from which the end of a text may begin a secret."""
         if self._prefixes is None:
             self._prefixes = frozenset(form[:size] for form in self._marks for size in range(1, len(form)))
-        longest = len(next(iter(self._marks), ""))
-        first = max(start, len(text) - longest + 1)
-        return next((at for at in range(first, len(text)) if text[at:] in self._prefixes), len(text))
+        longest = max(map(len, self._marks), default=0)
+        # A character has at most 6 in its encodings.
+        first = max(start, len(text) - 6 * longest)
+        tail = text[first:]
+        begun = unfinished(tail)
+        settled = len(text) if begun == len(tail) else first + begun
+        for view in views(tail[:begun], self._escapes):
+            for at in range(max(0, len(view.text) - longest + 1), len(view.text)):
+                if view.text[at:] in self._prefixes:
+                    settled = min(settled, first + view.span(at, at)[0])
+                    break
+        return settled
 
     def suspects(self, *texts: str) -> bool:
         """Whether texts or JSON may contain a secret. Fast when they do not; base64 always may."""
         if not self._marks:
             return False
-        if self._in_json is None:
-            self._in_json = tuple({written for form in self._marks for written in _in_json(form)})
         together = "\n".join(texts)
-        return '"data":"' in together or any(form in together for form in self._in_json)
+        return '"data":"' in together or any(self._present(view.text) for view in views(together, self._escapes))
 
-    def _pattern(self, text: str) -> re.Pattern[str] | None:
-        """The pattern of the secrets in a text. An alternation of all known ones would be slow."""
-        present = [form for form in self._marks if form in text]
-        return re.compile("|".join(map(re.escape, present))) if present else None
+    def _found(self, text: str) -> list[_Hit]:
+        """The secrets in a text, from left to right."""
+        if not self._marks:
+            return []
+        return _apart([hit for view in views(text, self._escapes) for hit in self._in_view(view)])
+
+    def _in_view(self, view: View) -> list[_Hit]:
+        return [
+            (*view.span(start, start + len(form)), self._marks[form])
+            for form in self._present(view.text)
+            for start in _starts(view.text, form)
+        ]
+
+    def _present(self, text: str) -> list[str]:
+        """The forms in a text, which is in lower case. An alternation of all forms would be slow."""
+        present = [form for form in self._short if form in text]
+        if self._samples and len(text) >= _LONG:
+            # Any long form in the text has one of these samples in its beginning.
+            samples = [text[at : at + _SAMPLE] for at in range(0, len(text), _STEP)]
+            if not self._samples.isdisjoint(samples):
+                present += [form for form in self._long if form in text]
+        return present
+
+    def _of_bytes(self) -> "Redactor":
+        """This redactor for bytes, each as a character."""
+        if self._bytes is None:
+            self._bytes = Redactor()
+            encoded = {
+                form.encode("utf-8", "surrogatepass"): mark
+                for secret, mark in self._secrets.items()
+                for form in forms(secret)
+            }
+            self._bytes._search({fold(form.decode("latin-1")): mark for form, mark in encoded.items()})
+        return self._bytes
 
     def _value(self, value: Any, name: str = "") -> Any:
         if isinstance(value, str):
@@ -126,25 +187,31 @@ class Redactor:
 NO_SECRETS = Redactor()
 
 
-def _forms(secret: str) -> Iterator[str]:
-    """A secret and its forms in URLs, JSON, credentials and logs; in base64 also as part of a longer text."""
-    encoded = secret.encode("utf-8", "surrogatepass")
-    yield secret
-    yield urllib.parse.quote(encoded, safe="")
-    yield urllib.parse.quote_plus(encoded)
-    yield from _in_json(secret)
-    yield repr(encoded)[2:-1]
-    yield base64.b64encode(encoded).decode()
-    # A prefix shifts it by 0 to 2 bytes; the characters that it shares with the secret are left out.
-    for offset, first in ((0, 0), (1, 2), (2, 3)):
-        core = base64.b64encode(bytes(offset) + encoded).decode()[first : (offset + len(encoded)) * 8 // 6]
-        yield core
-        yield core.replace("+", "-").replace("/", "_")
+def _starts(text: str, form: str) -> Iterator[int]:
+    at = text.find(form)
+    while at >= 0:
+        yield at
+        at = text.find(form, at + len(form))
 
 
-def _in_json(text: str) -> tuple[str, str]:
-    """A text as it is inside JSON: in UTF-8, and in ASCII."""
-    return json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
+def _apart(hits: list[_Hit]) -> list[_Hit]:
+    """The hits in order, without those that overlap an earlier or longer one."""
+    kept: list[_Hit] = []
+    for hit in sorted(hits, key=lambda hit: (hit[0], -hit[1])):
+        if not kept or hit[0] >= kept[-1][1]:
+            kept.append(hit)
+    return kept
+
+
+def _replaced(text: str, hits: list[_Hit]) -> str:
+    if not hits:
+        return text
+    parts: list[str] = []
+    at = 0
+    for start, end, mark in hits:
+        parts += (text[at:start], mark)
+        at = end
+    return "".join((*parts, text[at:]))
 
 
 class _LogFilter(logging.Filter):

@@ -1,0 +1,231 @@
+"""The encodings in which a secret may appear: its forms, and views of a text with its escapes decoded.
+
+Encodings of whole texts (base64, hexadecimal) are forms to search for. Encodings of single characters (percent signs,
+backslashes, entities) can be mixed freely, so these are decoded in the text instead. Both ignore case.
+"""
+
+import base64
+import contextlib
+import dataclasses
+import html
+import json
+import re
+import urllib.parse
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+#: Levels of encodings of characters inside each other, and of JSON.
+_LEVELS = 3
+_ESCAPE = re.compile(
+    r"(?:\\+u[0-9a-f]{4})+|(?:\\+x[0-9a-f]{2})+|\\+u\{[0-9a-f]{1,6}\}|(?:%(?:25)*[0-9a-f]{2})+|(?-i:(?:=(?:[0-9A-F]{2}|\r?\n))+)"
+    r"|&(?:amp;)*(?:#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z]{2,4});|\\+[^\\]",
+    re.IGNORECASE | re.DOTALL,
+)
+#: An end of a line after and before what may be base64.
+_WRAPPED = re.compile(r"\n(?<=[\w+/-]{12}\n|[\w+/-]{11}\r\n)[ \t]*[\w+/-]{2}")
+_BREAK = re.compile(r"[ \t\r]*\n[ \t]*")
+_UNIT = re.compile(r"\\+[ux][0-9a-f]{2,4}|%(?:25)*[0-9a-f]{2}|(?:=\r?\n)*=[0-9a-f]{2}", re.IGNORECASE)
+#: What may begin an escape, a character of several escapes, or a break of base64, at the end of a text.
+_BEGUN = re.compile(
+    r"(?:\\+ud[89ab][0-9a-f]{2}|(?:\\+x|%(?:25)*|=)[89a-f][0-9a-f])*"
+    r"(?:\\+(?:u\{?[0-9a-f]{0,6}|x[0-9a-f]?)?|%[0-9a-f]*|=[0-9a-f]?|=\r|&[#a-z0-9;]*)?\Z"
+    r"|(?<=[\w+/-]{12})[ \t\r]*\n[ \t]*\Z",
+    re.IGNORECASE,
+)
+_NAMED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+#: The decoded characters of a match, each with the number of characters that encode it.
+_Decode = Callable[[re.Match[str]], Iterable[tuple[str, int]]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """A text in lower case, as it is or decoded. ``locate`` gives the place of each character in the given text."""
+
+    text: str
+    locate: Callable[[], Sequence[int]] | None = None
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Where a part of the view is in the given text."""
+        places = None if self.locate is None else self.locate()
+        return (start, end) if places is None else (places[start], places[end])
+
+
+def fold(text: str) -> str:
+    """The text in lower case, with as many characters as before."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(low if len(low := one.lower()) == 1 else one for one in text)
+
+
+def escapes(secrets: Collection[str]) -> re.Pattern[str]:
+    """What requires decoding when these secrets are sought. As little as possible, since decoding takes time.
+
+    Forms have the quotes and ends of lines of JSON. Escapes of other characters do not matter if all are ASCII.
+    """
+    in_ascii = all(map(str.isascii, secrets))
+    if any(sign in secret for secret in secrets for sign in '\\"\n'):
+        slashes = r"\\[^\\]"
+    elif in_ascii:
+        slashes = r'\\(?:[^n"\\u]|u\{|u00[0-7])'
+    else:
+        slashes = r'\\[^n"\\]'
+    breaks = r"\\n(?<=[\w+/]{12}\\n|[\w+/]{11}\\\\n)"
+    signs = r"%[0-7][0-9a-fA-F]" if in_ascii else r"%[0-9a-fA-F]{2}"
+    return re.compile(rf"{slashes}|{breaks}|{signs}|=(?:[0-9A-F]{{2}}|\r?\n)|&(?:#|[a-zA-Z]{{2,4}};)", re.DOTALL)
+
+
+def views(text: str, escaped: re.Pattern[str]) -> Iterator[View]:
+    """The views of a text in which to search for forms: itself, and, if it is escaped, without its escapes."""
+    steps: list[tuple[re.Pattern[str], _Decode]] = []
+
+    def view(now: str) -> View:
+        done = tuple(steps)
+        return View(fold(now), (lambda: _places(text, done)) if done else None)
+
+    yield view(text)
+    now = text
+    for level in range(_LEVELS + 1):
+        if _WRAPPED.search(now):
+            steps.append((_BREAK, _nothing))
+            yield view(_BREAK.sub("", now))
+            steps.pop()
+        if level == _LEVELS or not escaped.search(now):
+            return
+        before, now = now, _ESCAPE.sub(_decoded, now)
+        if now == before:
+            return
+        steps.append((_ESCAPE, _units))
+        yield view(now)
+
+
+def unfinished(text: str) -> int:
+    """The position of an escape that the text may only begin, or its end."""
+    found = _BEGUN.search(text)
+    return len(text) if found is None else found.start()
+
+
+def forms(secret: str) -> Iterator[str]:
+    """A secret and its encodings; in base64 and base32 also as part of a longer text."""
+    encoded = secret.encode("utf-8", "surrogatepass")
+    yield secret
+    yield secret[::-1]
+    yield secret.upper()
+    # As in views; what follows may be part of the escape at its end.
+    decoded = _ESCAPE.sub(_decoded, secret)
+    yield from (decoded, decoded.rstrip("\\="))
+    yield encoded.decode("utf-8", "surrogateescape")
+    yield repr(encoded)[2:-1]
+    yield urllib.parse.quote_plus(encoded)
+    yield secret.replace(" ", "+")
+    yield secret.replace("'", "'\"'\"'")
+    yield secret.replace("'", "''")
+    yield secret.replace('"', '""')
+    for in_ascii in (False, True):
+        written = secret
+        for _ in range(_LEVELS):
+            written = json.dumps(written, ensure_ascii=in_ascii)[1:-1]
+            yield written
+    pairs = [f"{one:02x}" for one in encoded]
+    for between in ("", ":", " ", "-", ", 0x", ",0x", " 0x"):
+        yield between.join(pairs)
+    for between in (",", ", ", " "):
+        yield between.join(map(str, encoded))
+    for data in (encoded, secret.encode("utf-16-le", "surrogatepass")):
+        for core in _cores(data, base64.b64encode, 6):
+            yield from _both(core)
+            yield from _cores(core.encode(), base64.b64encode, 6)
+    yield base64.b64encode(encoded).decode()
+    yield from _cores(encoded, base64.b32encode, 5)
+    yield from (base64.b85encode(encoded).decode(), base64.a85encode(encoded).decode())
+
+
+def _both(text: str) -> Iterator[str]:
+    yield text
+    yield text.replace("+", "-").replace("/", "_")
+
+
+def _cores(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator[str]:
+    """What all encodings of longer bytes share, by the number of bytes before: the others share their characters."""
+    for offset in range(3 if bits == 6 else 5):
+        yield encode(bytes(offset) + data).decode()[-(-offset * 8 // bits) : (offset + len(data)) * 8 // bits]
+
+
+def _nothing(match: re.Match[str]) -> Iterable[tuple[str, int]]:
+    del match
+    return ()
+
+
+def _decoded(match: re.Match[str]) -> str:
+    text = match[0]
+    # The most frequent ones.
+    if len(text) == 2 and text[0] == "\\":
+        return _NAMED.get(text[1], text[1])
+    if len(text) == 6 and text[1] == "u" and text[2] != "{":
+        return chr(int(text[2:], 16))
+    if text[0] == "%" and "%25" not in text:
+        with contextlib.suppress(UnicodeDecodeError):
+            return bytes.fromhex(text.replace("%", "")).decode()
+    return "".join([one for one, _ in _units(match)])
+
+
+def _units(match: re.Match[str]) -> Iterable[tuple[str, int]]:
+    text = match[0]
+    if text[0] == "&":
+        return ((html.unescape(f"&{text.rpartition('&')[2].rpartition('amp;')[2] or 'amp;'}")[:1], len(text)),)
+    if text[0] == "\\":
+        kind = text.lstrip("\\")
+        if kind[0] in "uU" and len(kind) > 1:
+            return _characters(text) if kind[1] != "{" else ((_character(int(kind[2:-1], 16)), len(text)),)
+        if kind[0] not in "xX" or len(kind) == 1:
+            return ((_NAMED.get(kind, kind), len(text)),)
+    return _bytes(text)
+
+
+def _character(number: int) -> str:
+    return chr(number) if number <= 0x10FFFF else ""
+
+
+def _characters(text: str) -> Iterator[tuple[str, int]]:
+    """The characters of UTF-16 units in hexadecimal."""
+    units = _UNIT.findall(text)
+    numbers = [int(unit[-4:], 16) for unit in units]
+    position = 0
+    while position < len(units):
+        first, size = numbers[position], len(units[position])
+        position += 1
+        if 0xD800 <= first < 0xDC00 and position < len(units) and 0xDC00 <= numbers[position] < 0xE000:
+            first = 0x10000 + ((first - 0xD800) << 10) + numbers[position] - 0xDC00
+            size += len(units[position])
+            position += 1
+        yield chr(first), size
+
+
+def _bytes(text: str) -> Iterator[tuple[str, int]]:
+    """The characters of bytes in hexadecimal: UTF-8, and Latin-1 where it is not that."""
+    sizes = list(map(len, units := _UNIT.findall(text)))
+    position = 0
+    for one in bytes(int(unit[-2:], 16) for unit in units).decode("utf-8", "surrogateescape"):
+        raw = 0xDC80 <= ord(one) < 0xDD00
+        count = 1 if raw else len(one.encode())
+        yield chr(ord(one) - 0xDC00) if raw else one, sum(sizes[position : position + count])
+        position += count
+
+
+def _places(text: str, steps: Sequence[tuple[re.Pattern[str], _Decode]]) -> Sequence[int]:
+    """The place in a text of each character after these steps, and of the end."""
+    places: Sequence[int] = range(len(text) + 1)
+    for pattern, decode in steps:
+        parts: list[str] = []
+        kept: list[int] = []
+        at = 0
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            parts.append(text[at:start])
+            kept.extend(places[at:start])
+            for one, size in decode(match):
+                parts.append(one)
+                kept.extend([places[start]] * len(one))
+                start += size
+            at = end
+        parts.append(text[at:])
+        kept.extend(places[at:])
+        text, places = "".join(parts), kept
+    return places
