@@ -3,7 +3,6 @@
 import re
 import secrets
 from collections.abc import Callable
-from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,17 +11,14 @@ from ripieno.descriptors import GatewayDescriptor
 from ripieno.models.protocol import Refusal
 from ripieno.servers.gateway.errors import headers_of
 from ripieno.servers.gateway.responses import send_body
+from ripieno.servers.http.hosts import HOST, ORIGIN, Hosts
 from ripieno.servers.http.keys import PLACES, Keys
-from ripieno.servers.http.listeners import LOOPBACK
 
 #: The path that needs no key, for load balancers.
 HEALTH = "/healthz"
 Refuse = Callable[[str, Refusal], bytes]
-_HOST, _ORIGIN, _TYPE = b"host", b"origin", b"content-type"
-_WATCHED = PLACES | {_HOST, _ORIGIN, _TYPE}
-#: A host and its port in a Host header.
-_AUTHORITY = re.compile(rb"(\[[0-9a-f:.]{2,45}\]|[0-9a-z_](?:[0-9a-z_.-]*[0-9a-z_])?)(?::([0-9]{1,5}))?")
-_SCHEMES = {b"http": b"80", b"https": b"443"}
+_TYPE = b"content-type"
+_WATCHED = PLACES | {HOST, ORIGIN, _TYPE}
 _JSON = b"application/json"
 
 _WRONG_HOST = Refusal(
@@ -64,9 +60,7 @@ class Guard:
         self._application = application
         self._refuse = refuse
         self._keys = Keys(settings.keys)
-        self._names = frozenset(_spelled(name) for name in (*LOOPBACK, *settings.hosts))
-        #: Behind a load balancer, a page's origin is one of the operator's names, whatever Host is.
-        self._own = frozenset(_spelled(name) for name in settings.hosts)
+        self._hosts = Hosts(settings.hosts)
         self._most = settings.concurrency
         self._open = 0
 
@@ -92,13 +86,11 @@ class Guard:
 
     def _judge(self, scope: Scope) -> Refusal | None:
         watched = [header for header in scope["headers"] if header[0] in _WATCHED]
-        hosts = [value for name, value in watched if name == _HOST]
-        authority = _read(hosts[0]) if len(hosts) == 1 else None
-        if authority is None or not self._is_known(authority[0], scope):
-            return _WRONG_HOST
-        origins = [value for name, value in watched if name == _ORIGIN]
-        if origins and not (len(origins) == 1 and self._is_own(origins[0], hosts[0])):
-            return _WRONG_ORIGIN
+        hosts = [value for name, value in watched if name == HOST]
+        origins = [value for name, value in watched if name == ORIGIN]
+        wrong = self._hosts.judge_values(hosts, origins, scope)
+        if wrong is not None:
+            return _WRONG_HOST if wrong == "host" else _WRONG_ORIGIN
         caller = ""
         if self._keys and path_in(scope) != HEALTH:
             found = self._keys.identify(watched)
@@ -110,34 +102,6 @@ class Guard:
             return _WRONG_TYPE
         scope["state"] = {**scope.get("state", {}), "caller": caller}
         return None
-
-    def _is_known(self, name: bytes, scope: Scope) -> bool:
-        if name in self._names:
-            return True
-        # The address of the connection. A page cannot make a browser send it as Host.
-        server: Any = scope.get("server")
-        return server is not None and name == _spelled(server[0])
-
-    def _is_own(self, origin: bytes, host: bytes) -> bool:
-        scheme, separator, rest = origin.lower().partition(b"://")
-        usual = _SCHEMES.get(scheme)
-        theirs, ours = _read(rest), _read(host)
-        if usual is None or not separator or theirs is None or ours is None:
-            return False
-        same = theirs[0] == ours[0] and (theirs[1] or usual) == (ours[1] or usual)
-        return same or theirs[0] in self._own
-
-
-def _spelled(name: str) -> bytes:
-    """A name or an address as written in a Host header."""
-    lower = name.lower()
-    return f"[{lower}]".encode() if ":" in lower else lower.encode()
-
-
-def _read(authority: bytes) -> tuple[bytes, bytes] | None:
-    """The host in lower case and the port, empty if missing; None for an invalid value."""
-    match = _AUTHORITY.fullmatch(authority.lower())
-    return None if match is None else (match[1], match[2] or b"")
 
 
 _NAME = b"x-request-id"

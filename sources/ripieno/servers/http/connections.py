@@ -8,11 +8,20 @@ import struct
 import termios
 from typing import Any
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from h11 import RemoteProtocolError
+from h11._receivebuffer import ReceiveBuffer
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 #: Connections beyond the limit that get an answer at the same time; further ones are only closed.
 _ANSWERED = 32
+
+
+#: The beginnings of headers that give the length of a body.
+_LENGTHS = (b"content-length:", b"transfer-encoding:")
+_SHOWN = 18
+#: Bytes of an answer that are written at once: of a client that reads slowly, no more than a few such pieces are held.
+_PIECE = 64 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +80,21 @@ class ConnectionQueue:
         return False
 
 
+class _StrictHeaders(ReceiveBuffer):
+    """Refuses headers that give two lengths of a body, on which programs between client and server may disagree.
+
+    The library accepts equal lengths, and a length beside chunks (measured).
+    """
+
+    def maybe_extract_lines(self) -> list[bytearray] | None:
+        """The lines of the headers, if all are there. Errors: ``RemoteProtocolError``, which is answered with 400."""
+        lines = super().maybe_extract_lines()
+        lengths = [line for line in lines or () if line[:_SHOWN].lower().startswith(_LENGTHS)]
+        if len(lengths) > 1 or (lengths and b"," in lengths[0]):
+            raise RemoteProtocolError("the body has two lengths")
+        return lines
+
+
 class Connection(H11Protocol):
     """A connection that ends if its next request does not arrive.
 
@@ -85,6 +109,7 @@ class Connection(H11Protocol):
     def __init__(self, queue: ConnectionQueue, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._queue = queue
+        self.conn._receive_buffer = _StrictHeaders()  # pyright: ignore[reportPrivateUsage]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -172,7 +197,7 @@ async def turn_away(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def bounded(application: ASGIApp, header_bytes: int) -> ASGIApp:
-    """The application, for requests whose line and headers have at most ``header_bytes``.
+    """The application, for requests whose line and headers have at most ``header_bytes``. Answers are sent in pieces.
 
     The library limits only headers that arrive in pieces (measured: 200 KiB in one segment pass with any limit).
     """
@@ -184,7 +209,18 @@ def bounded(application: ASGIApp, header_bytes: int) -> ASGIApp:
         if size > header_bytes:
             await _refuse(send, 431, b"The headers are larger than %d bytes.\n" % header_bytes)
             return
-        await application(scope, receive, send)
+
+        async def send_pieces(message: Message) -> None:
+            body = message.get("body", b"")
+            if len(body) > _PIECE:
+                last = (len(body) - 1) // _PIECE * _PIECE
+                for at in range(0, last, _PIECE):
+                    # Waits until the client has read enough of those before.
+                    await send({"type": "http.response.body", "body": body[at : at + _PIECE], "more_body": True})
+                message = {**message, "body": body[last:]}
+            await send(message)
+
+        await application(scope, receive, send_pieces)
 
     return bound
 

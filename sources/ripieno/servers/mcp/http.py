@@ -10,8 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ripieno.ensembles.owner import Owner
 from ripieno.servers.http import bodies, limits
+from ripieno.servers.http.hosts import Hosts
 from ripieno.servers.http.keys import BEARER, Keys, digest_of
-from ripieno.servers.http.listeners import LOOPBACK, check_exposure
+from ripieno.servers.http.listeners import check_exposure
 from ripieno.servers.http.server import serve
 from ripieno.servers.mcp.messages import Refused, read
 from ripieno.servers.mcp.server import EnsembleServer
@@ -69,12 +70,14 @@ async def serve_http(
     ``names``. Errors: ``InputError`` for an address beyond loopback without a key, an invalid key, a port in use.
     """
     check_exposure(host, keyed=key is not None)
-    security = _security([*LOOPBACK, host, *names])
+    # The SDK compares only the beginnings of names (measured).
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     application: ASGIApp = StrictBodies(
-        server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
+        server.streamable_http_app(streamable_http_path=PATH, transport_security=unchecked)
     )
     if key is not None:
         application = _Keyed(application, Keys({"": digest_of(key)}, places=(BEARER,)))
+    application = _Named(application, Hosts((host, *names)))
     # In its own task: its task group would wrap every error here, such as a port in use.
     sessions = Owner("MCP sessions", server.session_manager.run, lost=_report)
     await sessions.open()
@@ -92,14 +95,21 @@ def _report(error: BaseException, *_: object) -> None:
     _logger.error("The MCP sessions failed.", exc_info=error)
 
 
-def _security(names: Iterable[str]) -> TransportSecuritySettings:
-    hosts = [f"[{name}]" if ":" in name else name for name in dict.fromkeys(names)]
-    allowed = [form for host in hosts for form in (host, f"{host}:*")]
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=allowed,
-        allowed_origins=[f"{scheme}://{form}" for scheme in ("http", "https") for form in allowed],
-    )
+class _Named:
+    """Forwards requests to a name of the server, by programs and its own pages."""
+
+    def __init__(self, application: ASGIApp, hosts: Hosts) -> None:
+        self._application = application
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        wrong = self._hosts.judge(scope) if scope["type"] == "http" else None
+        if wrong is not None:
+            words = "The server does not have this name" if wrong == "host" else "Pages of this origin are not allowed"
+            refusal = PlainTextResponse(f"{words}: {wrong.title()}.\n", 421 if wrong == "host" else 403)
+            await refusal(scope, receive, send)
+            return
+        await self._application(scope, receive, send)
 
 
 class _Keyed:
