@@ -50,3 +50,4 @@ async def test_no_strange_host_and_no_strange_origin_comes_in(tmp_path: pathlib.
         ):
             assert await status_of(port, ("Host", host), ("Origin", origin)) == 200, origin
             assert await status_of(port, ("Host", host)) == 200, host
+        assert await status_of(port, ("Host", own), ("Origin", f"http://127.0.0.1:{port + 1}")) == 403

@@ -15,15 +15,15 @@ _SCHEMES = {b"http": b"80", b"https": b"443"}
 
 
 class Hosts:
-    """The names of a server: loopback's, the operator's ``names``, and the address of each connection.
+    """The names of a server: loopback's, ``host``, the operator's ``names``, and the address of each connection.
 
     Names and ports are compared whole. A page may use the server if it has the same host and port as the request, or
     one of ``names``, whatever the port: behind a load balancer, Host is another name.
     """
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str] = (), *, host: str = "localhost") -> None:
         self._own = frozenset(map(_spelled, names))
-        self._names = self._own | frozenset(map(_spelled, LOOPBACK))
+        self._names = self._own | frozenset(map(_spelled, (*LOOPBACK, host)))
 
     def judge(self, scope: Scope) -> Literal["host", "origin"] | None:
         """The header of a request that is wrong, if any. A request has one Host, and at most one Origin."""

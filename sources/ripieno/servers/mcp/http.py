@@ -77,7 +77,7 @@ async def serve_http(
     )
     if key is not None:
         application = _Keyed(application, Keys({"": digest_of(key)}, places=(BEARER,)))
-    application = _Named(application, Hosts((host, *names)))
+    application = _Named(application, Hosts(names, host=host))
     # In its own task: its task group would wrap every error here, such as a port in use.
     sessions = Owner("MCP sessions", server.session_manager.run, lost=_report)
     await sessions.open()
