@@ -16,19 +16,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 #: Levels of encodings of characters inside each other, and of JSON.
 _LEVELS = 3
 _ESCAPE = re.compile(
-    r"(?:\\+u[0-9a-f]{4})+|(?:\\+x[0-9a-f]{2})+|\\+u\{[0-9a-f]{1,6}\}|(?:%(?:25)*[0-9a-f]{2})+|(?-i:(?:=(?:[0-9A-F]{2}|\r?\n))+)"
-    r"|&(?:amp;)*(?:#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z]{2,4});|\\+[^\\]",
+    r"(?:\\u[0-9a-f]{4})+|(?:\\x[0-9a-f]{2})+|\\u\{[0-9a-f]{1,6}\}|(?:%[0-9a-f]{2})+"
+    r"|(?-i:(?:=(?:[0-9A-F]{2}|\r?\n))+)|&(?:#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z]{2,4});|\\.",
     re.IGNORECASE | re.DOTALL,
 )
 #: An end of a line after and before what may be base64.
 _WRAPPED = re.compile(r"\n(?<=[\w+/-]{12}\n|[\w+/-]{11}\r\n)[ \t]*[\w+/-]{2}")
 _BREAK = re.compile(r"[ \t\r]*\n[ \t]*")
-_UNIT = re.compile(r"\\+[ux][0-9a-f]{2,4}|%(?:25)*[0-9a-f]{2}|(?:=\r?\n)*=[0-9a-f]{2}", re.IGNORECASE)
+_UNIT = re.compile(r"\\[ux][0-9a-f]{2,4}|%[0-9a-f]{2}|(?:=\r?\n)*=[0-9a-f]{2}", re.IGNORECASE)
 #: What may begin an escape, a character of several escapes, or a break of base64, at the end of a text.
 _BEGUN = re.compile(
     r"(?:\\+ud[89ab][0-9a-f]{2}|(?:\\+x|%(?:25)*|=)[89a-f][0-9a-f])*"
     r"(?:\\+(?:u\{?[0-9a-f]{0,6}|x[0-9a-f]?)?|%[0-9a-f]*|=[0-9a-f]?|=\r|&[#a-z0-9;]*)?\Z"
-    r"|(?<=[\w+/-]{12})[ \t\r]*\n[ \t]*\Z",
+    r"|(?<=[\w+/-]{12})[ \t]*(?:\r\n?|\n)[ \t]*\Z",
     re.IGNORECASE,
 )
 _NAMED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -160,7 +160,7 @@ def _decoded(match: re.Match[str]) -> str:
         return _NAMED.get(text[1], text[1])
     if len(text) == 6 and text[1] == "u" and text[2] != "{":
         return chr(int(text[2:], 16))
-    if text[0] == "%" and "%25" not in text:
+    if text[0] == "%":
         with contextlib.suppress(UnicodeDecodeError):
             return bytes.fromhex(text.replace("%", "")).decode()
     return "".join([one for one, _ in _units(match)])
@@ -169,13 +169,11 @@ def _decoded(match: re.Match[str]) -> str:
 def _units(match: re.Match[str]) -> Iterable[tuple[str, int]]:
     text = match[0]
     if text[0] == "&":
-        return ((html.unescape(f"&{text.rpartition('&')[2].rpartition('amp;')[2] or 'amp;'}")[:1], len(text)),)
-    if text[0] == "\\":
-        kind = text.lstrip("\\")
-        if kind[0] in "uU" and len(kind) > 1:
-            return _characters(text) if kind[1] != "{" else ((_character(int(kind[2:-1], 16)), len(text)),)
-        if kind[0] not in "xX" or len(kind) == 1:
-            return ((_NAMED.get(kind, kind), len(text)),)
+        return ((html.unescape(text)[:1], len(text)),)
+    if text[0] == "\\" and len(text) == 2:
+        return ((_NAMED.get(text[1], text[1]), 2),)
+    if text[:2] in ("\\u", "\\U"):
+        return _characters(text) if text[2] != "{" else ((_character(int(text[3:-1], 16)), len(text)),)
     return _bytes(text)
 
 

@@ -111,8 +111,10 @@ class Redactor:
         begun = unfinished(tail)
         settled = len(text) if begun == len(tail) else first + begun
         for view in views(tail[:begun], self._escapes):
-            for at in range(max(0, len(view.text) - longest + 1), len(view.text)):
-                if view.text[at:] in self._prefixes:
+            # Base64 may continue on the next line.
+            seen = view.text.rstrip("\r\n")
+            for at in range(max(0, len(seen) - longest + 1), len(seen)):
+                if seen[at:] in self._prefixes or view.text[at:] in self._prefixes:
                     settled = min(settled, first + view.span(at, at)[0])
                     break
         return settled
