@@ -21,7 +21,7 @@ _ESCAPE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 #: An end of a line after and before what may be base64.
-_WRAPPED = re.compile(r"\n(?<=[\w+/-]{12}\n|[\w+/-]{11}\r\n)[ \t]*[\w+/-]{2}")
+_WRAPPED = re.compile(r"\n(?<=[\w+/-]{12}\n|[\w+/-]{11}\r\n)[ \t]*[\w+/-]")
 _BREAK = re.compile(r"[ \t\r]*\n[ \t]*")
 _UNIT = re.compile(r"\\[ux][0-9a-f]{2,4}|%[0-9a-f]{2}|(?:=\r?\n)*=[0-9a-f]{2}", re.IGNORECASE)
 #: What may begin an escape, a character of several escapes, or a break of base64, at the end of a text.
@@ -116,6 +116,7 @@ def forms(secret: str) -> Iterator[str]:
     yield urllib.parse.quote_plus(encoded)
     yield secret.replace(" ", "+")
     yield secret.replace("'", "'\"'\"'")
+    yield secret.replace("'", "'\\\"'\\\"'")
     yield secret.replace("'", "''")
     yield secret.replace('"', '""')
     for in_ascii in (False, True):
@@ -158,7 +159,7 @@ def _decoded(match: re.Match[str]) -> str:
     # The most frequent ones.
     if len(text) == 2 and text[0] == "\\":
         return _NAMED.get(text[1], text[1])
-    if len(text) == 6 and text[1] == "u" and text[2] != "{":
+    if len(text) == 6 and text[:2] == "\\u" and text[2] != "{":
         return chr(int(text[2:], 16))
     if text[0] == "%":
         with contextlib.suppress(UnicodeDecodeError):
