@@ -21,14 +21,14 @@ _ESCAPE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 #: An end of a line after and before what may be base64.
-_WRAPPED = re.compile(r"\n(?<=[\w+/-]{12}\n|[\w+/-]{11}\r\n)[ \t]*[\w+/-]")
+_WRAPPED = re.compile(r"\n(?<=[\w+/-]{12}\n|[\w+/-]{11}\r\n)[ \t]*[\w+/-]{2}")
 _BREAK = re.compile(r"[ \t\r]*\n[ \t]*")
 _UNIT = re.compile(r"\\[ux][0-9a-f]{2,4}|%[0-9a-f]{2}|(?:=\r?\n)*=[0-9a-f]{2}", re.IGNORECASE)
 #: What may begin an escape, a character of several escapes, or a break of base64, at the end of a text.
 _BEGUN = re.compile(
     r"(?:\\+ud[89ab][0-9a-f]{2}|(?:\\+x|%(?:25)*|=)[89a-f][0-9a-f])*"
     r"(?:\\+(?:u\{?[0-9a-f]{0,6}|x[0-9a-f]?)?|%[0-9a-f]*|=[0-9a-f]?|=\r|&[#a-z0-9;]*)?\Z"
-    r"|(?<=[\w+/-]{12})[ \t]*(?:\r\n?|\n)[ \t]*\Z",
+    r"|(?<=[\w+/-]{12})[ \t]*(?:\r\n?|\n)[ \t]*[\w+/-]?\Z",
     re.IGNORECASE,
 )
 _NAMED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
