@@ -1,13 +1,16 @@
 """Framing of lines, counting of values before a text is read, and cleaning of what strangers write."""
 
+import contextlib
 import itertools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ripieno.exceptions import InputError
 from ripieno.origins.mcp.text import clean, clean_schema
 from ripieno.origins.mcp.transports.framing import VALUES, Lines, Values, answered, too_many, unusable
 from tests.counts import count
@@ -135,21 +138,76 @@ def test_lines_and_writings_stay() -> None:
     assert clean("a\r\nb") == ("a\nb", 0)
 
 
-def test_only_what_is_read_changes_in_a_schema() -> None:
+def test_hidden_characters_in_a_schema_are_removed_with_what_they_change() -> None:
     bad = "x\u200b"
     schema: dict[str, Any] = {
         "title": bad,
-        "properties": {"default": {"description": bad}, "description": {"type": "string"}, bad: {"const": bad}},
-        "required": [bad],
+        "properties": {"default": {"description": bad}, "description": {"type": "string"}, bad: {"const": 1}},
+        "default": {bad: [bad]},
         "allOf": [{"description": bad}],
-        "items": {"$comment": bad, "enum": [bad, {"description": bad}], "pattern": bad},
+        "items": {"$comment": bad, "enum": [bad, {"description": bad}, "y"]},
     }
     cleaned, taken = clean_schema(schema)
-    assert taken == 4
+    assert taken == 9
     assert cleaned == {
         "title": "x",
-        "properties": {"default": {"description": "x"}, "description": {"type": "string"}, bad: {"const": bad}},
-        "required": [bad],
+        "properties": {"default": {"description": "x"}, "description": {"type": "string"}},
+        "default": {"x": ["x"]},
         "allOf": [{"description": "x"}],
-        "items": {"$comment": "x", "enum": [bad, {"description": bad}], "pattern": bad},
+        "items": {"$comment": "x", "enum": ["y"]},
     }
+    for part in ({"properties": schema["properties"]}, {"items": schema["items"]}):
+        with pytest.raises(InputError):
+            clean_schema(part, whole=True)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"required": ["x\u200b"]},
+        {"const": {"a": ["x\u200b"]}},
+        {"pattern": "x\u200b"},
+        {"x\u200b": 1},
+        {"enum": ["x\u200b", "\x1b[1m"]},
+        {"$ref": "#/$defs/x\u200b"},
+        {"dependentRequired": {"x\u200b": []}},
+        {"anyOf": [{"properties": {"a": {"format": "\U000e0041"}}}]},
+    ],
+)
+def test_a_schema_that_means_something_else_without_them_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="hidden characters"):
+        clean_schema(schema)
+
+
+_WORDS = st.sampled_from(["a", "b", *(f"a{one}" for one in HIDDEN if one != "\r")])
+_KEYWORDS = ("title", "description", "default", "examples", "properties", "items", "allOf", "enum", "required", "const")
+_SCHEMAS: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(_WORDS, st.integers(0, 3), st.booleans()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.one_of(st.sampled_from(_KEYWORDS), _WORDS), inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+@LAW
+@given(st.dictionaries(st.sampled_from(_KEYWORDS), _SCHEMAS, max_size=4), st.booleans())
+def test_law_no_text_of_a_schema_has_hidden_characters(schema: dict[str, Any], whole: bool) -> None:
+    with contextlib.suppress(InputError):
+        cleaned, taken = clean_schema(schema, whole=whole)
+        texts = list(_texts(cleaned))
+        assert [clean(text) for text in texts] == [(text, 0) for text in texts]
+        assert (taken == 0) is (cleaned == schema)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield name
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)

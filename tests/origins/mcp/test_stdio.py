@@ -51,7 +51,7 @@ async def test_what_a_server_offers(surroundings: Surroundings, alerts: Alerts, 
         assert "additionalProperties" not in add.arguments_schema
         assert "fail" not in ensemble.invokers
         assert [(alert.tool, alert.message) for alert in alerts] == [
-            ("it.add", "2 hidden characters were removed from the description of the tool."),
+            ("it.add", "2 hidden characters were removed from the definition of the tool."),
             ("it", "[overrides.gret] has no effect: the server offers no such tool. Did you mean 'greet'?"),
         ]
         assert alive.anybody

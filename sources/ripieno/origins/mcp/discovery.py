@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles.owner import Recovery, reason
-from ripieno.exceptions import JsonInvalidity, nearest
+from ripieno.exceptions import InputError, JsonInvalidity, nearest
 from ripieno.jsonvalues import freeze, is_list, is_table
 from ripieno.origins.mcp.text import clean, clean_schema
 
@@ -127,6 +127,8 @@ class Catalogue:
                 return self._describe(tool)
             except JsonInvalidity as invalidity:
                 reason = f"its schema is not JSON: {invalidity}"
+            except InputError as error:
+                reason = f"in its schema, {error}"
         self._leave_out({"name": tool.name}, reason)
         return None
 
@@ -135,15 +137,25 @@ class Catalogue:
         arguments: dict[str, Any]
         arguments, more = clean_schema(tool.input_schema)
         if hidden + more:
-            message = f"{hidden + more} hidden characters were removed from the description of the tool."
+            message = f"{hidden + more} hidden characters were removed from the definition of the tool."
             self._report(message, {"name": tool.name})
+        results = None if tool.output_schema is None else self._results(tool.output_schema, tool.name)
         return self._descriptor.discovered(
             tool.name,
             description=description,
             arguments=freeze(arguments),
-            results=None if tool.output_schema is None else freeze(tool.output_schema),
+            results=None if results is None else freeze(results),
             details=freeze(_details(tool)),
         )
+
+    def _results(self, schema: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+        """The schema of results with clean texts; None if results may need its hidden characters."""
+        try:
+            cleaned: dict[str, Any] = clean_schema(schema, whole=True)[0]
+        except InputError as error:
+            self._report(f"The results of the tool are not checked: in their schema, {error}.", {"name": name})
+            return None
+        return cleaned
 
     def _leave_out(self, tool: object, reason: str) -> None:
         name = tool.get("name") if is_table(tool) else None
