@@ -240,9 +240,10 @@ READING = [
 
 async def test_the_ten_lines(tmp_path: pathlib.Path) -> None:
     """What the module's docstring shows, with bundled tools and nothing of this user's."""
-    (tmp_path / "README.rst").write_text("Ripieno\n=======\n")
+    (workspace := tmp_path / "workspace").mkdir()
+    (workspace / "README.rst").write_text("Ripieno\n=======\n")
     places = Places(configuration=tmp_path / "configuration", state=tmp_path / "state")
-    async with prepare_ensembles(workspace=tmp_path, places=places) as ensembles:
+    async with prepare_ensembles(workspace=workspace, places=places) as ensembles:
         conversation = await conduct(model_of(READING), "What is in it?", ensembles=ensembles)
     assert conversation.text == "It begins with Ripieno"
     assert conversation.finish == "stop"
