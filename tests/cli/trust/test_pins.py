@@ -81,9 +81,9 @@ def test_the_life_of_a_record(user: User, call: Call, tools: pathlib.Path) -> No
 
 
 def test_a_diff_acts_on_no_terminal(user: User, call: Call, tools: pathlib.Path) -> None:
-    schema = {"type": "object", "properties": {"a": {"enum": ["\x1b[2J\u202e\u200b"]}}}
     assert call("lock").code == 0
-    offer(tools, {**TELL, "inputSchema": schema}, KEEP)
+    # No model sees it, so that it is not cleaned.
+    offer(tools, {**TELL, "annotations": {"title": "\x1b[2J\u202e\u200b"}}, KEEP)
     done = call("lock", "--check")
     assert done.code == 1
     assert "\\u202e\\u200b" in done.out
