@@ -19,7 +19,7 @@ def sandbox_of(loaded: LoadedConfiguration) -> Sandbox:
 
 
 def protected_by(loaded: LoadedConfiguration) -> tuple[str, ...]:
-    """What neither programs nor file tools may write: configuration, named and importable code, trust and pins.
+    """The paths that no tool may write: configuration, named and importable code, trust and pins.
 
     This matters if the workspace contains them. Folders end with a slash.
     """
@@ -30,7 +30,7 @@ def protected_by(loaded: LoadedConfiguration) -> tuple[str, ...]:
 
 
 def _importable(loaded: LoadedConfiguration) -> Iterator[str]:
-    """What this process may still import from the workspace: folders of its import path, and modules of ensembles."""
+    """The paths of the workspace that this process may import: folders of its import path, and modules of ensembles."""
     base = os.path.realpath(loaded.workspace)
     for folder in dict.fromkeys(map(os.path.realpath, filter(None, (*sys.path, sys.prefix, sys.exec_prefix)))):
         if folder.startswith(f"{base}/"):

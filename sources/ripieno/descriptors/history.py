@@ -16,7 +16,7 @@ _NAMES: tuple[str, ...] = get_args(StrategyName)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryDescriptor:
-    """How much of a conversation is sent to the model.
+    """The part of a conversation that is sent to the model.
 
     ``strategy`` has the strategies in order: an empty tuple sends everything, None drops the oldest exchanges if the
     model's context is known. ``tokens`` None is the rest of the model's context. ``model`` None is the conversation's.

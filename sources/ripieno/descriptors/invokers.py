@@ -33,7 +33,7 @@ TOOL_NAME = Text(pattern=r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}", shape="a name of lette
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvocableDescriptor:
-    """How an invoker runs: an origin, and the settings of that origin."""
+    """The origin of an invoker, and the settings of that origin."""
 
     origin: str = "python"
     settings: frozendict[str, Any] = EMPTY

@@ -44,7 +44,7 @@ class View:
     locate: Callable[[], Sequence[int]] | None = None
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Where a part of the view is in the given text."""
+        """The place of a part of the view in the given text."""
         places = None if self.locate is None else self.locate()
         return (start, end) if places is None else (places[start], places[end])
 
@@ -56,7 +56,7 @@ def fold(text: str) -> str:
 
 
 def escapes(secrets: Collection[str]) -> re.Pattern[str]:
-    """What requires decoding when these secrets are sought. As little as possible, since decoding takes time.
+    """The escapes that need decoding when these secrets are sought: few, since decoding takes time.
 
     Forms have the quotes and ends of lines of JSON. Escapes of other characters do not matter if all are ASCII.
     """
@@ -144,7 +144,7 @@ def _both(text: str) -> Iterator[str]:
 
 
 def _cores(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator[str]:
-    """What all encodings of longer bytes share, by the number of bytes before: the others share their characters."""
+    """The characters that all encodings of these bytes among others share, by the number of bytes before them."""
     for offset in range(3 if bits == 6 else 5):
         yield encode(bytes(offset) + data).decode()[-(-offset * 8 // bits) : (offset + len(data)) * 8 // bits]
 

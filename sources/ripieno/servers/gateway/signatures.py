@@ -129,7 +129,7 @@ def _identified(native: Native, *, results: bool) -> Iterator[tuple[str, str]]:
 
 
 def _read(result: ResultCanister) -> list[Any]:
-    """What a model reads of a result, however a wire splits its texts."""
+    """The text that a model reads of a result, however a wire splits its texts."""
     pieces: list[Any] = []
     texts: list[str] = [] if result.error is None else [result.error.text(), "\n"]
     for content in result.content:

@@ -68,7 +68,7 @@ class Located:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SearchDeadlines:
-    """When to stop, in the event loop's time, or never (None), so that partial results can be returned.
+    """The time to stop at, in the event loop's time, or never (None), so that partial results can be returned.
 
     Matching files are counted until ``counting``, and their lines located until ``locating``.
     """
