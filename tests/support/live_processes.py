@@ -34,7 +34,9 @@ class Living:
             return True
 
     def all_gone(self, seconds: float) -> bool:
-        """Whether no process holds it open after at most ``seconds``. One must have held it before."""
+        """Whether no process holds it open after at most ``seconds``."""
+        # A pipe reports the end of its writers only if there has been one.
+        os.close(os.open(self.path, os.O_WRONLY | os.O_NONBLOCK))
         waiting = select.poll()
         waiting.register(self._reader, select.POLLIN)
         waiting.poll(seconds * 1000)

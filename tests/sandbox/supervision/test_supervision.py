@@ -491,7 +491,7 @@ async def test_a_start_that_is_cancelled_at_any_instant_leaves_nothing(alive: Li
         for _ in range(steps % 6):
             await asyncio.sleep(0)
         if steps % 2:
-            await asyncio.sleep(0.0005 * (steps % 7))
+            await asyncio.sleep(0.0005 * (steps % 13))
         starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await (await starting).terminate()
