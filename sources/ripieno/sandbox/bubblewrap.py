@@ -28,7 +28,8 @@ def arrange(confinement: Confinement, directory: str) -> list[str]:
         argv.append("--share-net")
     # Read-only: root could write settings of the kernel there that belong to the whole machine (measured).
     argv += ["--proc" if confinement.own_processes else "--tmpfs", "/proc", "--remount-ro", "/proc"]
-    argv += ["--dev", "/dev", "--tmpfs", "/tmp"]
+    size = [] if confinement.files_in_memory is None else ["--size", str(confinement.files_in_memory)]
+    argv += ["--dev", "/dev", *size, "--tmpfs", "/dev/shm", *size, "--tmpfs", "/tmp"]
     for link, target in system_links():
         argv += ["--symlink", target, link]
     # Parents come first, so that no mount covers an inner one.

@@ -122,6 +122,10 @@ class HousedProcess(Process):
     def stopped(self) -> int:
         return self._process.stopped
 
+    @property
+    def remark(self) -> str:
+        return self._process.remark
+
     async def wait(self) -> int:
         return await self._process.wait()
 

@@ -21,6 +21,7 @@ from typing import IO, Protocol, Self
 from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.orders import Place, make_order, precede
 from ripieno.sandbox.pipes import ByteReader, ByteWriter, PipeReader, PipeWriter
+from ripieno.sandbox.refusals import explain_excess
 from ripieno.sandbox.supervision.wire import Failure, Signal, Terminate
 from ripieno.sandbox.supervisor import Channel, supervise
 from ripieno.sandbox.tiers import Confinement
@@ -58,7 +59,7 @@ class Completed:
     flooded: bool = False
     #: The number of processes that it left running; they were killed.
     stopped: int = 0
-    #: A remark in brackets: why the sandbox refused something.
+    #: Remarks in brackets: why it was killed, or why the sandbox refused something.
     note: str = ""
 
 
@@ -93,6 +94,11 @@ class Process(Protocol):
     @property
     def stopped(self) -> int:
         """The number of processes that it left running when it ended by itself, killed by ``terminate``."""
+        ...
+
+    @property
+    def remark(self) -> str:
+        """Why it was killed without a request, in brackets; empty if it was not."""
         ...
 
     async def wait(self) -> int:
@@ -226,6 +232,10 @@ class LocalProcess:
     async def __aexit__(self, *details: object) -> None:
         await self.terminate()
 
+    @property
+    def remark(self) -> str:
+        return "" if self._channel.exceeded is None else explain_excess(*self._channel.exceeded)
+
     async def wait(self) -> int:
         code = await asyncio.shield(self._channel.exit)
         # bwrap survives its program by a moment, and reports a signal as 128 + its number, as shells do. Programs use
@@ -344,4 +354,5 @@ async def collect(process: Process, captures: tuple[Capture, Capture] | None = N
         duration=duration,
         flooded=flooded,
         stopped=process.stopped,
+        note=process.remark,
     )

@@ -41,6 +41,20 @@ def explain(exit_code: int, written: str) -> str:
     )
 
 
+def explain_excess(kind: str, number: int, limit: int) -> str:
+    """A bracketed sentence about a limit that ended a program: of ``memory``, in bytes, or ``processes``."""
+    if kind == "processes":
+        return f"[It was killed: it had {number:,} processes, and the sandbox allows {limit:,}.]"
+    return (
+        f"[It was killed: all programs together used {_mebibytes(number)} of memory, this one most of it, and the "
+        f"sandbox allows {_mebibytes(limit)}.]"
+    )
+
+
+def _mebibytes(number: int) -> str:
+    return f"{number / 2**20:,.0f} MiB"
+
+
 def explain_unread(written: str, workspace: str, directory: str, granted: Sequence[str]) -> str:
     """A bracketed sentence about ungranted paths that a program failed to read; else empty.
 

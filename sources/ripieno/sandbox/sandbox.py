@@ -21,10 +21,9 @@ from ripieno.sandbox.private_folder import PrivateFolder, sweep
 from ripieno.sandbox.processes import Completed, clean_environment
 from ripieno.sandbox.refusals import explain, explain_lost, explain_unread, parts_of
 from ripieno.sandbox.removal import remove_empty
-from ripieno.sandbox.tiers import Confinement, Tier
+from ripieno.sandbox.tiers import MOST_PROCESSES, Confinement, Tier, most_memory
 from ripieno.sandbox.toolchains import crates, toolchains
 
-_GIBIBYTE = 2**30
 _DEFAULTS = SandboxDescriptor()
 _SETTINGS = "/etc"
 #: The user and the conversation of programs that run for none.
@@ -200,10 +199,10 @@ class Sandbox:
             protected=tuple(path for path in self._protected() if is_beneath(path, writes)),
             hidden=hidden,
             network=granted,
-            memory=_memory(),
-            file_size=8 * _GIBIBYTE,
+            memory=most_memory(),
+            processes=MOST_PROCESSES,
+            file_size=8 * 2**30,
             open_files=4096,
-            processes=2048,
             seconds=3600,
         )
 
@@ -220,9 +219,10 @@ class Sandbox:
 
         ``parts`` are the parts of repositories before it ran, and ``directory`` is where it ran.
         """
-        notes = [f"[{path!r} was removed: it would make git use other settings.]" for path in self.withdraw()]
+        notes = [completed.note]
+        notes += [f"[{path!r} was removed: it would make git use other settings.]" for path in self.withdraw()]
         notes.append(self.lost(parts))
-        if completed.exit_code != 0 and self.tier > 0:
+        if completed.exit_code != 0 and self.tier > 0 and not completed.note:
             notes.append(self._explain(completed, os.path.join(self.workspace, directory)))
         return dataclasses.replace(completed, note=" ".join(filter(None, notes)))
 
@@ -365,12 +365,3 @@ def _quoted(text: str) -> str:
     """A value in git's settings syntax."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def _memory() -> int:
-    """Bytes that one process may allocate: half of the machine's memory, at most 8 GiB."""
-    try:
-        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):
-        return 8 * _GIBIBYTE
-    return min(8 * _GIBIBYTE, max(total // 2, _GIBIBYTE))

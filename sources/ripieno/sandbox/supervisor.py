@@ -27,7 +27,8 @@ class Channel:
 
     ``started`` is the number of the process, 0 when the keeper was killed before its report, or the failure. ``exit``
     is the exit code, negative for a signal, as soon as the process has ended; ``gone`` is the number of processes
-    killed beside it, when none is left. If the keeper itself was killed they are -9 and 0, and the zygote kills the
+    killed beside it, when none is left. ``exceeded`` is what was over its limit, if all were killed for that: its kind,
+    the number, and the limit. If the keeper itself was killed they are -9 and 0, and the zygote kills the
     rest.
     """
 
@@ -40,6 +41,7 @@ class Channel:
         self.started: asyncio.Future[int | Failure] = self._loop.create_future()
         self.exit: asyncio.Future[int] = self._loop.create_future()
         self.gone: asyncio.Future[int] = self._loop.create_future()
+        self.exceeded: tuple[str, int, int] | None = None
 
     async def open(self, order: bytes, descriptors: list[int]) -> None:
         """Sends an order; returns when the keeper has it. Errors: ``_Lost``."""
@@ -112,6 +114,9 @@ class Channel:
         elif word == "failed":
             _set(self._kept, True)
             _set(self.started, Failure.unpack(rest))
+        elif word == "exceeded":
+            kind, number, limit = rest.split()
+            self.exceeded = kind, int(number), int(limit)
         elif word == "ended":
             _set(self.exit, int(rest))
         else:

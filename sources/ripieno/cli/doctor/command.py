@@ -158,9 +158,16 @@ def _sandbox_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(("higher tier", facts["reason"]))
     if facts["missing"]:
         rows.append(("tools that need a sandbox", f"not offered: {facts['missing']}"))
-    rows.append(("network", facts["network"]))
+    rows += [("network", facts["network"]), ("limits", _limits(facts))]
     rows += [(name, ", ".join(facts[name])) for name in ("readable", "writable") if facts[name]]
     return rows + [("warning", text) for text in facts["warnings"]]
+
+
+def _limits(facts: Mapping[str, Any]) -> str:
+    memory = f"{facts['memory'] / 2**20:,.0f} MiB of memory"
+    if not facts["counted"]:
+        return f"{memory} for each process; this system does not let them be added up"
+    return f"{memory} for all programs together, {facts['processes']:,} processes for each program"
 
 
 def _pin(name: str, facts: Mapping[str, Any]) -> Sequence[str]:

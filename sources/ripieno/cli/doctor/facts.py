@@ -26,6 +26,7 @@ from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import InputError, RipienoError
 from ripieno.sandbox import Sandbox
+from ripieno.sandbox.tiers import MOST_PROCESSES, most_memory
 from ripieno.storage.pins import Comparison, PinRecord, compare
 
 _ROOT = (
@@ -179,6 +180,9 @@ def _sandbox(sandbox: Sandbox | None) -> dict[str, Any] | None:
         "network": {None: "for tools that declare it", True: "for all tools", False: "for no tools"}[wishes.network],
         "readable": list(wishes.readable),
         "writable": list(wishes.writable),
+        "memory": most_memory(),
+        "processes": MOST_PROCESSES,
+        "counted": os.path.exists("/proc/self/statm"),
         "warnings": [_ROOT] if os.geteuid() == 0 and sandbox.tier in (1, 2) else [],
     }
 

@@ -69,7 +69,7 @@ def prepare() -> None:
 def _confine(settings: Settings, ruleset: int) -> None:
     writable = settings.writable
     if "mount" in namespaces.entered:
-        mounts.arrange(writable, settings.protected)
+        mounts.arrange(writable, settings.protected, settings.files_in_memory)
         if os.path.isdir(mounts.SHARED_MEMORY):
             writable = (*writable, mounts.SHARED_MEMORY)
     _give_up_capabilities()

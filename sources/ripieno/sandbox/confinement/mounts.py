@@ -32,8 +32,10 @@ def hide(paths: Iterable[str]) -> None:
             _lay(_copy(os.devnull), path)
 
 
-def arrange(writable: Sequence[str], protected: Iterable[str]) -> None:
+def arrange(writable: Sequence[str], protected: Iterable[str], shared: int | None) -> None:
     """Makes everything read-only but ``writable``, without the existing ``protected`` paths. After ``hide``.
+
+    ``shared`` is the most that files in shared memory may have, in bytes.
 
     Errors: ``OSError`` with the place that cannot be mounted.
     """
@@ -56,7 +58,7 @@ def arrange(writable: Sequence[str], protected: Iterable[str]) -> None:
             _freeze(copy, "")
             _lay(copy, path)
     if os.path.isdir(SHARED_MEMORY):
-        syscalls.mount("tmpfs", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEV, "mode=1777,size=25%")
+        syscalls.mount("tmpfs", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEV, f"mode=1777,size={shared or '25%'}")
     _return_to(folder)
 
 

@@ -20,8 +20,9 @@ class Settings:
     * ``hidden`` is beneath ``readable`` and appears empty: in tier 2, and in tier 1 with a mount namespace.
     * ``network`` grants sockets.
     * ``namespaces`` are those that tier 1 enters; a kernel may forbid any of them.
-    * ``memory`` and ``file_size`` (bytes), ``open_files`` and ``seconds`` of CPU time are limits of one process;
-      ``processes`` is a limit of all together, where the kernel counts them. None leaves a limit unchanged.
+    * ``file_size`` (bytes), ``open_files`` and ``seconds`` of CPU time are limits of one process, ``processes`` of one
+      program with all that it starts. ``memory`` (bytes) is one of each process, and of all programs together.
+      None leaves a limit unchanged.
     """
 
     tier: int = 1
@@ -36,6 +37,11 @@ class Settings:
     open_files: int | None = None
     processes: int | None = None
     seconds: int | None = None
+
+    @property
+    def files_in_memory(self) -> int | None:
+        """Bytes that each private file system in memory may have: a quarter of the limit."""
+        return None if self.memory is None else self.memory // 4
 
 
 def read(settings: Mapping[str, Any]) -> Settings:

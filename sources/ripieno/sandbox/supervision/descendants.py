@@ -20,10 +20,10 @@ class Tree:
 
     complete = True
 
-    def __init__(self, proc: int) -> None:
-        """``proc`` is a descriptor of /proc, because a confinement may hide it."""
+    def __init__(self, proc: int, own: int | None = None) -> None:
+        """``proc`` is a descriptor of /proc, because a confinement may hide it, and ``own`` our number there."""
         self._proc = proc
-        self._own = os.getpid()
+        self._own = own or os.getpid()
         self._known: set[int] = set()
         self._scans = not os.access(f"self/task/{self._own}/children", os.F_OK, dir_fd=proc)
 
@@ -35,13 +35,13 @@ class Tree:
         seen: set[int] = set()
         for _ in range(_ROUNDS):
             before = len(seen)
-            for pid, parent in self._walk(spare):
+            for pid, parent in self.walk(spare):
                 if pid not in seen:
                     seen.add(pid)
                     self._signal(pid, parent, signal.SIGSTOP)
             if len(seen) == before:
                 break
-        for pid, parent in self._walk(spare):
+        for pid, parent in self.walk(spare):
             seen.add(pid)
             self._signal(pid, parent, signal.SIGKILL)
         return bool(seen)
@@ -51,7 +51,7 @@ class Tree:
 
         The processes between are not signalled, even in the same group.
         """
-        descendants = list(self._walk(()))
+        descendants = list(self.walk())
         between: list[int] = []
         for _ in range(generations):
             between.append(pid)
@@ -62,7 +62,7 @@ class Tree:
                 self._signal(one, parent, number)
         return group != 0
 
-    def _walk(self, spare: Container[int]) -> Iterator[tuple[int, int]]:
+    def walk(self, spare: Container[int] = ()) -> Iterator[tuple[int, int]]:
         """All descendants with their parents: parents first, and no child before its parent was handled."""
         scanned = self._scan() if self._scans else None
         self._known = {self._own}

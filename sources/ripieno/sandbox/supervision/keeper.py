@@ -2,9 +2,9 @@
 
 Its lifeline is the channel to the application: when that closes, all are killed at once.
 
-It reports, one line each: ``kept``, when it has an order; ``started PID`` or ``failed WHAT ERRNO
-TEXT``; ``ended CODE`` as soon as the process has ended; and ``gone COUNT`` when none is left. COUNT is the number of
-processes killed beside it.
+It reports, one line each: ``kept``, when it has an order; ``started PID`` or ``failed WHAT ERRNO TEXT``;
+``exceeded WHAT NUMBER LIMIT``, when it kills all because they use too much; ``ended CODE`` as soon as the process has
+ended; and ``gone COUNT`` when none is left. COUNT is the number of processes killed beside it.
 """
 
 import contextlib
@@ -16,15 +16,18 @@ from _socket import socket
 
 from ripieno.sandbox.supervision import leader, linux
 from ripieno.sandbox.supervision.descendants import Group, Namespace, Tree
+from ripieno.sandbox.supervision.usage import Shares, Usage
 from ripieno.sandbox.supervision.wire import Failure, Inbox, Order, Prepare, Signal, Terminate
 
 #: Generations between bubblewrap, which a signal would only end, and its program.
 _GENERATIONS = 2
 #: Seconds between two strikes, growing to the second value for processes that do not die.
 _PAUSES = (0.001, 0.25)
+#: The limits of all descendants together.
+_COUNTED = ("memory", "processes")
 
 
-def keep(channel: socket, proc: int | None) -> None:
+def keep(channel: socket, proc: int | None, shares: Shares) -> None:
     """Serves one process until none of its descendants is left. ``proc`` is a descriptor of /proc."""
     linux.adopt_orphans()
     inbox = Inbox(channel)
@@ -51,8 +54,7 @@ def keep(channel: socket, proc: int | None) -> None:
     else:
         beneath = Group(pid)
     channel.setblocking(False)
-    wrapped = preparation.settings is not None and preparation.settings.get("tier") == 2
-    _Watch(channel, inbox, bell, pid, beneath, wrapped=wrapped).run()
+    _Watch(channel, inbox, bell, pid, beneath, usage=preparation.usage(proc, shares), wrapped=preparation.wrapped).run()
 
 
 class _Preparation:
@@ -109,6 +111,17 @@ class _Preparation:
             raise Failure.of("confinement", error) from error
         return True
 
+    @property
+    def wrapped(self) -> bool:
+        """Whether bubblewrap starts the program."""
+        return self.settings is not None and self.settings.get("tier") == 2
+
+    def usage(self, proc: int | None, shares: Shares) -> Usage | None:
+        """The usage of the program; None without limits, or where it cannot be counted."""
+        memory, processes = (None if self.settings is None else self.settings.get(name) for name in _COUNTED)
+        memory, processes = (one if isinstance(one, int) else None for one in (memory, processes))
+        return None if proc is None or memory is processes is None else Usage(proc, shares, memory, processes)
+
     def complete(self, order: Order) -> dict[str, object] | None:
         """The settings with those of the order alone; None for no confinement."""
         if self.settings is None:
@@ -154,6 +167,7 @@ class _Watch:
         pid: int,
         beneath: Tree | Namespace | Group,
         *,
+        usage: Usage | None,
         wrapped: bool,
     ) -> None:
         self._channel = channel
@@ -161,9 +175,11 @@ class _Watch:
         self._bell = bell
         self._leader = pid
         self._beneath = beneath
+        self._usage = usage
         self._wrapped = wrapped
         self._ended = False
         self._abandoned = False
+        self._exceeded = False
         self._deadline: float | None = None
         self._killed = 0
         self._poll = select.poll()
@@ -179,7 +195,8 @@ class _Watch:
             if childless and self._beneath.complete:
                 break
             if not over:
-                self._wait(None if self._deadline is None else max(0.0, self._deadline - time.monotonic()))
+                if not self._exceeds():
+                    self._wait(self._rest())
                 continue
             struck = self._beneath.strike()
             if self._ended and not struck and not self._beneath.complete:
@@ -189,9 +206,22 @@ class _Watch:
         _report(self._channel, f"gone {self._killed}")
 
     def _over(self) -> bool:
-        if self._deadline is not None:
-            return self._abandoned or self._ended or time.monotonic() >= self._deadline
-        return self._abandoned
+        if self._abandoned or self._exceeded:
+            return True
+        return self._deadline is not None and (self._ended or time.monotonic() >= self._deadline)
+
+    def _exceeds(self) -> bool:
+        """Whether a limit is exceeded, which is reported once."""
+        excess = "" if self._usage is None else self._usage.excess()
+        if excess:
+            self._exceeded = True
+            _report(self._channel, f"exceeded {excess}")
+        return self._exceeded
+
+    def _rest(self) -> float | None:
+        """Seconds until the deadline or the next look at the usage; None for neither."""
+        pauses = [] if self._deadline is None else [max(0.0, self._deadline - time.monotonic())]
+        return min([*pauses, *([] if self._usage is None else [self._usage.pause])], default=None)
 
     def _reap(self, *, counting: bool) -> bool:
         """Waits for all ended children; whether none is left."""

@@ -16,6 +16,7 @@ from _socket import socket
 from ripieno.sandbox.supervision import linux
 from ripieno.sandbox.supervision.descendants import Tree, open_proc
 from ripieno.sandbox.supervision.keeper import keep
+from ripieno.sandbox.supervision.usage import Shares
 from ripieno.sandbox.supervision.wire import CONFINED, receive_with
 
 #: Milliseconds between two strikes at orphans, growing to the second value for processes that do not die.
@@ -41,6 +42,7 @@ class _Zygote:
         self._proc = open_proc()
         self._tree = None if self._proc is None else Tree(self._proc)
         self._keepers: set[int] = set()
+        self._shares = Shares()
         self._orphans = False
         self._poll = select.poll()
         self._poll.register(application, select.POLLIN)
@@ -74,6 +76,7 @@ class _Zygote:
                 # A keeper that ended normally has left no orphans.
                 self._orphans |= status != 0
                 self._keepers.discard(pid)
+                self._shares.give_back(pid)
 
     def _receive(self, application: socket) -> None:
         try:
@@ -103,6 +106,7 @@ class _Zygote:
             return
         if pid:
             self._keepers.add(pid)
+            self._shares.take(pid)
             # The keeper itself may be stopped before it can say so. It may also have ended already.
             with contextlib.suppress(OSError):
                 channel.sendall(b"keeper %d\n" % pid)
@@ -111,7 +115,7 @@ class _Zygote:
             if self._application is not None:
                 self._application.close()
             self._bell.close()
-            keep(channel, self._proc)
+            keep(channel, self._proc, self._shares)
             os._exit(0)
         finally:
             os._exit(1)
