@@ -8,7 +8,7 @@ import logging
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -31,6 +31,7 @@ from ripieno.conducting.observers.logs import JsonFormatter, log_runs
 from ripieno.conducting.observers.tracing import Telemetry
 from ripieno.exceptions import ExecutionFault, ProviderUnreachable
 from ripieno.execution import Execution
+from ripieno.storage.redaction import HIDDEN
 from tests.support.scripted_models import ensemble, invoke, invokes, results_of, says, scripted, tool
 from tests.support.toml_ensembles import make_ensemble, server, surround
 
@@ -41,14 +42,14 @@ SECRET = "the-secret-of-the-house"
 class Observed:
     """Telemetry in memory: spans and metric points by name."""
 
-    def __init__(self, *, content: bool = False) -> None:
+    def __init__(self, *, content: bool = False, secrets: Sequence[str] = ()) -> None:
         self.exporter = InMemorySpanExporter()
         tracers = TracerProvider()
         tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.reader = InMemoryMetricReader()
         self.tracer = tracers.get_tracer("test")
         self.telemetry = Telemetry(
-            tracer_provider=tracers, meter_provider=MeterProvider([self.reader]), content=content
+            tracer_provider=tracers, meter_provider=MeterProvider([self.reader]), content=content, secrets=secrets
         )
 
     @property
@@ -179,13 +180,21 @@ async def test_content_goes_out_only_when_it_is_wanted(content: bool) -> None:
         ]
 
 
+async def test_content_that_goes_out_has_no_secrets() -> None:
+    observed = Observed(content=True, secrets=[SECRET])
+    await observed.follow(played())
+    everything = "".join(span.to_json() for span in observed.exporter.get_finished_spans())
+    assert SECRET not in everything
+    assert HIDDEN in everything
+
+
 def test_the_environment_says_whether_content_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
     monkeypatch.delenv(name, raising=False)
-    assert not Telemetry().content
+    assert Telemetry().clean is None
     monkeypatch.setenv(name, "true")
-    assert Telemetry().content
-    assert not Telemetry(content=False).content
+    assert Telemetry().clean is not None
+    assert Telemetry(content=False).clean is None
     assert not conventions.wants_telemetry({"PATH": "/bin"})
     assert conventions.wants_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
     assert not conventions.wants_telemetry({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_SDK_DISABLED": "true"})

@@ -49,9 +49,10 @@ def watchers_for(log: LogFormat | None) -> tuple[Watcher, ...]:
         from ripieno.conducting.observers.conventions import wants_telemetry
 
         if wants_telemetry():
+            from ripieno.assembly.protection import secrets_among
             from ripieno.conducting.observers.tracing import Telemetry
 
-            watchers.append(Telemetry())
+            watchers.append(Telemetry(secrets=secrets_among(os.environ)))
     return tuple(watchers)
 
 

@@ -5,7 +5,7 @@ The conventions are in development and change; only this module has their names.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
@@ -63,6 +63,8 @@ BREAKERS_METRIC = "ripieno.gateway.breaker_openings"
 WIRE = "ripieno.wire"
 REASON = "ripieno.refusal.reason"
 
+#: Redacts a text.
+Clean = Callable[[str], str]
 #: The variable that makes all instrumentations of generative AI send content.
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 #: The finishes of a run that are errors; all others were requested, or are limits that were set.
@@ -106,8 +108,11 @@ def of_usage(usage: Usage) -> Attributes:
     return attributes | {name: count for name, count in further.items() if count}
 
 
-def of_call(event: ExecutionBegan | ResultReady, *, content: bool) -> Attributes:
-    """The attributes of a call. Its name is the identity ``ensemble.tool``, not the exposed name."""
+def of_call(event: ExecutionBegan | ResultReady, clean: Clean | None) -> Attributes:
+    """The attributes of a call. Its name is the identity ``ensemble.tool``, not the exposed name.
+
+    ``clean`` redacts its arguments; with None they are left out.
+    """
     attributes: Attributes = {
         OPERATION: "execute_tool",
         TOOL: event.tool,
@@ -116,13 +121,13 @@ def of_call(event: ExecutionBegan | ResultReady, *, content: bool) -> Attributes
     }
     if event.early:
         attributes["ripieno.tool.early"] = True
-    if content:
-        attributes[TOOL_ARGUMENTS] = canonical(event.invocation.arguments).decode()
+    if clean is not None:
+        attributes[TOOL_ARGUMENTS] = clean(canonical(event.invocation.arguments).decode())
     return attributes
 
 
-def of_result(event: ResultReady, *, content: bool) -> Attributes:
-    """The attributes of a result."""
+def of_result(event: ResultReady, clean: Clean | None) -> Attributes:
+    """The attributes of a result. ``clean`` redacts its text; with None it is left out."""
     result, report = event.result, event.result.report
     attributes: Attributes = {"ripieno.tool.attempts": report.attempts}
     if report.cached:
@@ -133,8 +138,8 @@ def of_result(event: ResultReady, *, content: bool) -> Attributes:
         attributes["ripieno.tool.discarded"] = True
     if result.error is not None:
         attributes[ERROR] = result.error.category
-    if content:
-        attributes[TOOL_RESULT] = result.text
+    if clean is not None:
+        attributes[TOOL_RESULT] = clean(result.text)
     return attributes
 
 

@@ -42,6 +42,7 @@ from ripieno.canisters.events import (
 )
 from ripieno.conducting.observers import conventions as names
 from ripieno.conducting.observers.conventions import Attributes
+from ripieno.storage.redaction import Redactor
 
 _SCOPE = "ripieno"
 _PARENT = TraceContextTextMapPropagator()
@@ -51,8 +52,8 @@ class Telemetry:
     """A watcher: called with a conversation's identifier and ``provider/model``, returns a function that takes events.
 
     The providers of tracers and meters default to the global ones. ``content`` sends arguments, results and answers;
-    None reads the environment (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``). ``provider_names`` maps our
-    names of providers to those of the conventions, where they differ.
+    None reads the environment (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``). ``secrets`` are redacted in it.
+    ``provider_names`` maps our names of providers to those of the conventions, where they differ.
     """
 
     def __init__(
@@ -61,10 +62,11 @@ class Telemetry:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         content: bool | None = None,
+        secrets: Iterable[str] = (),
         provider_names: Mapping[str, str] | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.content = names.wants_content() if content is None else content
+        self.clean = Redactor(secrets).text if (names.wants_content() if content is None else content) else None
         self.provider_names = provider_names or {}
         self.clock = clock
         self.tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
@@ -120,7 +122,7 @@ class _Watch:
                 if self._answer is not None and not self._answer.heard:
                     self._hear(self._answer)
             case ContentSealed() | InvocationSealed():
-                if self._telemetry.content and self._answer is not None:
+                if self._telemetry.clean is not None and self._answer is not None:
                     self._answer.sealed.append(event)
             case TurnBegan():
                 self._begin_answer(event)
@@ -174,8 +176,9 @@ class _Watch:
             answer.span.set_attributes(names.of_usage(event.usage))
             for kind, count in (("input", event.usage.input_tokens), ("output", event.usage.output_tokens)):
                 self._telemetry.tokens.record(count, {**answer.attributes, names.TOKEN_TYPE: kind}, self._context)
-        if self._telemetry.content:
-            answer.span.set_attribute(names.OUTPUT_MESSAGES, names.messages(collect(answer.sealed), event.finish))
+        if self._telemetry.clean is not None:
+            said = names.messages(collect(answer.sealed), event.finish)
+            answer.span.set_attribute(names.OUTPUT_MESSAGES, self._telemetry.clean(said))
         answer.span.end(now)
         self._telemetry.answers.record((now - answer.began) / 1e9, answer.attributes, self._context)
 
@@ -188,7 +191,7 @@ class _Watch:
         self._telemetry.answers.record((now - answer.began) / 1e9, attributes, self._context)
 
     def _start_call(self, event: ExecutionBegan | ResultReady, began: int) -> Span:
-        attributes = names.of_call(event, content=self._telemetry.content)
+        attributes = names.of_call(event, self._telemetry.clean)
         return self._telemetry.tracer.start_span(
             f"execute_tool {event.tool}",
             context=self._context,
@@ -209,7 +212,7 @@ class _Watch:
         if begun is None:
             if event.result.report.cached:
                 span = self._start_call(event, now)
-                span.set_attributes(names.of_result(event, content=self._telemetry.content))
+                span.set_attributes(names.of_result(event, self._telemetry.clean))
                 span.end(now)
             else:
                 error = event.result.error
@@ -218,7 +221,7 @@ class _Watch:
                 self._run.add_event("ripieno.call_refused", refusal)
             return
         span, began, tool = begun
-        span.set_attributes(names.of_result(event, content=self._telemetry.content))
+        span.set_attributes(names.of_result(event, self._telemetry.clean))
         attributes: Attributes = {names.OPERATION: "execute_tool", names.TOOL: tool}
         if event.result.error is not None:
             attributes[names.ERROR] = event.result.error.category
