@@ -5,8 +5,10 @@
     RipienoError
     ├── InputError (ValueError)            something the caller gave cannot be accepted
     │   ├── JsonInvalidity                 text is not strict JSON
+    │   ├── PatternInvalidity              the pattern of a rule has a syntax error
     │   ├── SchemaInvalidity               a JSON Schema is broken, unbounded or reaches outside
     │   ├── ConfigurationInvalidity        files or tables with problems, all of them listed
+    │   ├── Conflict                       another process does the same, or has done it
     │   ├── NameAbsence (LookupError)      no ensemble, invoker, model, agent … of that name
     │   ├── RequestInvalidity              a client's request asks for what cannot be done
     │   └── SerializationInvalidity        stored data of an unknown kind or version

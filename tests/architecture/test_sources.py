@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import ripieno
+from ripieno import exceptions
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "sources" / "ripieno"
@@ -267,3 +268,9 @@ def test_a_skip_would_be_seen() -> None:
         "from pytest import xfail\n@pytest.mark.skipif(True, reason='x')\ndef test() -> None:\n    pytest.skip('y')\n"
     )
     assert {name for _, name in names_in(text)} & LEFT_OUT == {"skip", "skipif", "xfail"}
+
+
+def test_the_tree_of_exceptions_has_each_of_them() -> None:
+    listed = re.findall(r"[├└]── (\w+)", exceptions.__doc__ or "")
+    classes = [one for one in vars(exceptions).values() if isinstance(one, type) and issubclass(one, BaseException)]
+    assert sorted(listed) == sorted(one.__name__ for one in classes if one is not exceptions.RipienoError)
