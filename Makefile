@@ -11,7 +11,7 @@ BUILD := .build
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test coverage check attack conformance real bench docs clean
+.PHONY: help demo test coverage check attack conformance real bench docs pictures clean
 
 # Tests start processes and wait for them: one more than there are cores keeps these busy.
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
@@ -63,6 +63,9 @@ docs: $(VENV)/.stamp-docs ## the documentation; a warning is an error
 	@$(BIN)/sphinx-build -W --keep-going -q -d $(BUILD)/doctrees -b html documentation $(BUILD)/documentation
 	@$(BIN)/sphinx-build -W --keep-going -q -d $(BUILD)/doctrees -b doctest documentation $(BUILD)/doctest
 	@echo "Documentation: $(BUILD)/documentation/index.html"
+
+pictures: $(VENV)/.stamp-demo ## the picture of the demo, in README and documentation
+	@$(BIN)/python documentation/pictures/record.py
 
 clean: ## remove all that these commands made, .venv too
 	rm -rf $(VENV) $(BUILD) dist .pytest_cache

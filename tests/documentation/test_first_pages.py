@@ -58,7 +58,7 @@ continues = true
 [[turns]]
 text = "Hello from the score."
 """
-EMBED = ("python", "toml", "python", "python", "", "", "python", "python")
+EMBED = ("python", "toml", "python", "python", "", "", "python")
 #: The providers that the tutorials presuppose.
 BEFORE = "".join(
     f'[providers.{name}]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/{name}"\n\n'
@@ -281,8 +281,17 @@ def printed(user: User, program: str) -> str:
 
 
 def test_the_readme(starting: User, call: Call) -> None:
-    first, chosen, program, install, terminal, _ = texts("../README", "", "", "python", "", "", "")
+    tool, calls, install, first, chosen, program, terminal, _ = texts(
+        "../README", "toml", "", "", "", "", "python", "", ""
+    )
     assert shell(first) == shell(install) == []
+    file = starting.configuration / "ensembles" / "words.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(tool)
+    invoke, shown, ask = calls.splitlines()
+    assert re.fullmatch(r"\d+ README.rst", shown)
+    assert call(*typed(invoke)).out == "3 README.rst\n"
+    assert call(*typed(ask)).out == "one two three four\n"
     assert printed(starting, program).count("one two three four") == 1
     commands = shell(terminal)
     assert [words[0] for words in commands] == ["tools", "check", "invoke", "new", "ask", "import", "serve"]
@@ -293,10 +302,15 @@ def test_the_readme(starting: User, call: Call) -> None:
 
 
 def test_the_quickstart(starting: User, call: Call, small: str) -> None:
-    demo, install, by_hand, asking, new, own, ask, house, rehearse, program, clean = texts(
-        "quickstart", *[""] * 7, "toml", "", "python", ""
+    demo, install, by_hand, asking, new, own, complete, ask, house, rehearse, program, clean = texts(
+        "quickstart", *[""] * 8, "toml", "", "python", ""
     )
     assert shell(demo) == []
+    (variable,) = re.findall(r"(\w+=bash_source) ripieno", complete)
+    assert (
+        "complete -o nosort -F _ripieno_completion ripieno"
+        in starting.run(_RIPIENO_COMPLETE=variable.split("=")[1]).stdout
+    )
     for text in (install, by_hand, new, own, ask):
         for words in shell(text):
             done = call(*words)
@@ -321,7 +335,7 @@ def test_the_quickstart(starting: User, call: Call, small: str) -> None:
 
 
 def test_embedding(starting: User, small: str) -> None:
-    program, table, first, second, *_, confirmer, _ = texts("tutorials/embed", *EMBED)
+    program, table, first, second, *_, confirmer = texts("tutorials/embed", *EMBED)
     starting.configure(PORT.sub(small.removesuffix("/v1"), table))
     assert printed(starting, program) == "one two three four\n"
     start, conducting, end = program.partition("        conversation =")
