@@ -141,6 +141,10 @@ class Identifiers:
         own.add(settled)
         return settled
 
+    def reports(self, key: object) -> bool:
+        """Whether this is the run's first report of something, so that later answers do not repeat it."""
+        return self._memory.setdefault(("reported", key), self) is self
+
 
 class Decoder(Contract):
     """Turns one answer into events, piece by piece."""

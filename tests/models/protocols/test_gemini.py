@@ -172,10 +172,10 @@ def test_a_call_without_a_name() -> None:
         ("RECITATION", "filter"),
         ("SPII", "filter"),
         ("OTHER", "stop"),
-        ("SOMETHING_NEW", "stop"),
+        ("SOMETHING_NEW", "invocations"),
     ],
 )
-def test_only_one_end_allows_calls(word: str, finish: Finish) -> None:
+def test_only_some_ends_allow_calls(word: str, finish: Finish) -> None:
     ended = heard(answer(call("f", args={"a": 1})), answer(reason=word))[-1]
     assert isinstance(ended, TurnEnded)
     assert (ended.finish, ended.reason) == (finish, word)

@@ -154,14 +154,14 @@ def test_free_form_calls() -> None:
         (CHAT, "stop", "invocations"),
         (CHAT, "length", "length"),
         (CHAT, "content_filter", "filter"),
-        (CHAT, "eos", "stop"),
+        (CHAT, "eos", "invocations"),
         (MESSAGES, "tool_use", "invocations"),
         (MESSAGES, "end_turn", "stop"),
         (MESSAGES, "stop_sequence", "stop"),
         (MESSAGES, "max_tokens", "length"),
         (MESSAGES, "model_context_window_exceeded", "length"),
         (MESSAGES, "refusal", "filter"),
-        (MESSAGES, "something_new", "stop"),
+        (MESSAGES, "something_new", "invocations"),
     ],
 )
 def test_only_some_ends_allow_calls(protocol: Protocol, word: str, finish: Finish) -> None:

@@ -203,7 +203,7 @@ class Decoder(AnswerDecoder):
         if reason is None:
             word = "a stop reason" if self._ended else "its terminal event"
             raise WireInvalidity(self._provider, f"The answer ended without {word}.", retryable=True)
-        finish = FINISHES.get(reason, "stop")
+        finish = self._finish_of(reason, FINISHES, calls=self._calls)
         why = self._why_cut(finish)
         while self._pending:
             self._sealed(self._pending.popleft(), why)

@@ -7,8 +7,10 @@ from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.jsonvalues import EMPTY
 
-#: Any other reason means ``stop``.
+#: The known reasons.
 FINISHES: Mapping[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
     "tool_use": "invocations",
     # The provider's own tools pause: it is asked again, with its answer so far.
     "pause_turn": "invocations",

@@ -1,10 +1,13 @@
 """The base class of all wires' decoders: errors, refusals and cut-off answers."""
 
 import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+
+from frozendict import frozendict
 
 from ripieno.canisters.controls import Finish
-from ripieno.canisters.events import Event
+from ripieno.canisters.events import Alert, Event
+from ripieno.descriptors.names import spelled
 from ripieno.exceptions import ProviderRefusal, WireInvalidity
 from ripieno.models.protocol import Identifiers, Native
 from ripieno.models.transport.errors import judge, message_of
@@ -50,6 +53,17 @@ class AnswerDecoder(abc.ABC):
         return ProviderRefusal(
             self._provider, message_of(native) or otherwise, body=native, category=category, retryable=retryable
         )
+
+    def _finish_of(self, reason: str, known: Mapping[str, Finish], *, calls: int) -> Finish:
+        """The finish by the provider's reason. With an unknown reason the calls, if any, run, and an alert says so."""
+        finish = known.get(reason)
+        if finish is not None or not calls:
+            return finish or "stop"
+        if self._identifiers.reports(("unknown reason", reason)):
+            shown = spelled(reason)
+            message = f"{self._provider} ended its answer with the unknown reason {shown!r}; its calls are run."
+            self._events.append(Alert(message=message, details=frozendict(reason=shown)))
+        return "invocations"
 
     def _why_cut(self, finish: Finish) -> str | None:
         """Why an incomplete call was cut off; None if the end cuts nothing."""

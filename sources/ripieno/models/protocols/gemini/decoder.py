@@ -22,7 +22,7 @@ from ripieno.models.protocol import Identifiers, Native
 from ripieno.models.protocols.common.calls import cut_off, opaque_of, read_arguments
 from ripieno.models.protocols.common.decoder import AnswerDecoder
 from ripieno.models.protocols.gemini.contents import CONTINUATION, NAME, contents_of, opaque
-from ripieno.models.protocols.gemini.finish import BROKEN, FILTERED, FINISHES, usage_of
+from ripieno.models.protocols.gemini.finish import BROKEN, FINISHES, usage_of
 from ripieno.models.protocols.gemini.invocations import STREAMED, extras_in, invocation_of
 
 #: One step of a path such as ``$.foo.bar[0]['a b']``.
@@ -244,7 +244,7 @@ class Decoder(AnswerDecoder):
             self._close(self._partial, f"the answer ended with {reason!r}")
         if self._token is not None:
             events.append(ContentSealed(opaque({"continuationToken": self._token}, CONTINUATION)))
-        finish = "filter" if self._blocked or reason in FILTERED else FINISHES.get(reason, "stop")
+        finish = "filter" if self._blocked else self._finish_of(reason, FINISHES, calls=self._calls)
         if reason == "STOP" and self._calls:
             finish = "invocations"
         events.append(TurnEnded(finish=finish, usage=usage_of(self._usage), reason=reason))

@@ -6,19 +6,18 @@ from typing import Any
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
 
-#: Any other reason means ``stop``.
+_FILTERED = (
+    *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "ESCALATION"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "PUP_LIMITED_DISABLED"),
+)
+#: The known reasons of an answer that was not given up.
 FINISHES: Mapping[str, Finish] = {
+    **dict.fromkeys(("STOP", "OTHER", "IMAGE_OTHER", "NO_IMAGE"), "stop"),
     # It is asked again, and continues.
     "CONTINUATION": "invocations",
     "MAX_TOKENS": "length",
+    **dict.fromkeys(_FILTERED, "filter"),
 }
-#: Reasons of an answer that a filter cut off.
-FILTERED = frozenset(
-    {
-        *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "ESCALATION"),
-        *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "PUP_LIMITED_DISABLED"),
-    }
-)
 #: Reasons of an answer that the provider gave up, each with a hint.
 BROKEN: Mapping[str, str] = {
     "MALFORMED_FUNCTION_CALL": "The model wrote an invalid call. Ask again, or simplify the tool's schema.",

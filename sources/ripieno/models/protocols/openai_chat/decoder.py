@@ -195,7 +195,7 @@ class Decoder(AnswerDecoder):
             raise WireInvalidity(self._provider, "The answer ended without its terminal event.", retryable=True)
         if reason == "error":
             raise ProviderRefusal(self._provider, "It broke off its answer without a reason.")
-        finish = FINISHES.get(reason or "", "stop")
+        finish = self._finish_of(reason or "stop", FINISHES, calls=len(slots))
         why = self._why_cut(finish)
         # Contents after the beginning of the last call come after it.
         for slot in slots[self._next :]:
@@ -205,7 +205,7 @@ class Decoder(AnswerDecoder):
                 invocation = cut_off(invocation, why)
             self._seal(slot, invocation)
         self._seal_contents()
-        if finish == "stop" and slots and reason in ("stop", None):
+        if finish == "stop" and slots:
             # Local servers, and a forced choice, end with this reason despite calls.
             finish = "invocations"
         if finish == "invocations" and not slots:

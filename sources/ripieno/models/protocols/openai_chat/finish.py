@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from ripieno.canisters.controls import Finish
 from ripieno.models.protocols.common.openai import usage_as, usage_in
 
-#: Any other reason means ``stop``.
+#: The known reasons.
 FINISHES: Mapping[str, Finish] = {
+    "stop": "stop",
     "tool_calls": "invocations",
     "function_call": "invocations",
     "length": "length",

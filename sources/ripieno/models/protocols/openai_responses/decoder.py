@@ -23,12 +23,14 @@ from ripieno.models.protocol import Identifiers, Native
 from ripieno.models.protocols.common.calls import cut_off, opaque_of
 from ripieno.models.protocols.common.decoder import AnswerDecoder
 from ripieno.models.protocols.openai_responses.contents import NAME
-from ripieno.models.protocols.openai_responses.finish import finish_of, usage_of
+from ripieno.models.protocols.openai_responses.finish import FINISHES, finish_of, usage_of
 from ripieno.models.protocols.openai_responses.items import CALLS, MESSAGE, beside_of, extras_in, opaque_of_item
 from ripieno.models.protocols.openai_responses.partial_items import Item, Items, matched
 
 _REASONING = "reasoning"
 _BROKEN = ("failed", "cancelled")
+#: Statuses of an answer that has not ended.
+_UNFINISHED = ("queued", "in_progress")
 
 
 class Decoder(AnswerDecoder):
@@ -44,6 +46,7 @@ class Decoder(AnswerDecoder):
         self._calls = 0
         self._usage = NO_USAGE
         self._refused = False
+        self._incomplete = False
         #: Whether reasoning has begun, and whether the current reasoning was streamed.
         self._reasoned = False
         self._reasoning_sent = False
@@ -317,17 +320,18 @@ class Decoder(AnswerDecoder):
             if not item.done:
                 self._complete(item, end)
         self._seal()
-        if status in ("completed", "done"):
-            self._reason = "completed"
-        elif status == "incomplete":
+        if status == "incomplete":
+            self._incomplete = True
             self._reason = str((response.get("incomplete_details") or EMPTY).get("reason") or status)
+        elif status and status not in _UNFINISHED:
+            self._reason = "completed" if status == "done" else str(status)
 
     def _end(self, _: Native) -> list[Event]:
         events = self._events = []
         reason = self._reason
         if reason is None:
             raise WireInvalidity(self._provider, "The answer ended without its terminal event.", retryable=True)
-        finish = finish_of(reason)
+        finish = finish_of(reason) if self._incomplete else self._finish_of(reason, FINISHES, calls=self._calls)
         why = self._why_cut(finish)
         while self._pending:
             self._sealed(self._pending.popleft(), why)

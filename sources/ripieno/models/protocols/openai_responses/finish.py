@@ -25,9 +25,13 @@ usage_of = functools.partial(usage_in, sent="input_tokens", made="output_tokens"
 usage_object = functools.partial(usage_as, sent="input_tokens", made="output_tokens")
 
 
+#: The known statuses of a complete answer; the wire has none for calls and refusals.
+FINISHES: Mapping[str, Finish] = dict.fromkeys(("completed", "requires_action"), "stop")
+
+
 def finish_of(reason: str) -> Finish:
-    """The finish by a reason; the wire has no reasons for calls and refusals."""
-    return "stop" if reason == "completed" else "filter" if reason == "content_filter" else "length"
+    """The finish of an incomplete answer, by its reason."""
+    return "filter" if reason == "content_filter" else "length"
 
 
 def ending_of(event: TurnEnded) -> tuple[str, dict[str, Any]]:
