@@ -7,6 +7,7 @@ import pathlib
 import sys
 import traceback
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 from frozendict import frozendict
@@ -96,12 +97,29 @@ async def test_one_that_fails_disconnects_the_others_and_every_failure_is_named(
 
 async def test_prepare_ensembles_both_ways(user: User, events: list[str]) -> None:
     ensembles = await prepare_ensembles({"ensembles": [database("open")]}, places=user.places)
-    assert [one.name for one in ensembles] == ["io", "database"]
+    assert [one.name for one in ensembles] == ["database"]
     for ensemble in ensembles:
         await ensemble.disconnect()
     async with prepare_ensembles({"ensembles": [database("open")]}, places=user.places) as again:
-        assert len(again) == 2
+        assert len(again) == 1
     assert events == ["opened", "closed"] * 2
+
+
+@pytest.mark.parametrize(
+    ("ensembles", "names"),
+    [
+        ([], []),
+        (["file_read", "directory"], ["file_read", "directory"]),
+        ([{"name": "mine", "invokers": []}, "io"], ["mine", "io"]),
+        ([{"name": "mine", "enabled": False}, "io"], ["io"]),
+        ([{"ensemble": {"name": "mine", "enabled": False}}], []),
+    ],
+)
+async def test_a_list_of_ensembles_is_exact(user: User, ensembles: list[Any], names: list[str]) -> None:
+    """A disabled ensemble may lack its invokers. What the user adds does not count."""
+    user.configure('[ensembles]\ninclude = ["python"]\n')
+    async with prepare_ensembles({"ensembles": ensembles}, places=user.places) as prepared:
+        assert [one.name for one in prepared] == names
 
 
 async def test_every_problem_of_a_start_comes_together(user: User, greeting: str) -> None:

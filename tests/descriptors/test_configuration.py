@@ -87,9 +87,10 @@ def test_problems_of_inline_ensembles() -> None:
         (7, "name must be a name of lower-case letters, digits, _ and -, beginning with a letter, not the number 3"),
     ]
     double = '[[ensembles]]\nname = "x"\ninvokers = []\n' * 2
-    assert [problem.message for problem in read(double)[1]] == ["there are two inline ensembles named 'x'"]
-    (problem,) = read("ensembles = [3]")[1]
-    assert problem.message == "ensembles[0] must be a table, not the number 3"
+    assert [problem.message for problem in read(double)[1]] == ["there are two ensembles named 'x'"]
+    number, name = (problem.message for problem in read('ensembles = [3, "Io"]')[1])
+    assert number == "ensembles[0] must be a table, not the number 3"
+    assert name.startswith("ensembles[1] must be a name of lower-case letters")
 
 
 @pytest.mark.parametrize(

@@ -344,7 +344,8 @@ def test_configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert [part.problems for part in parts] == [(), (), ()]
     configuration = combine([part.parts for part in parts])
     assert configuration.paths == (str(folder / "mine"), "/home/me/x", "/abs")
-    assert configuration.enabled == ("io",)
+    # A list is exact, and later layers win.
+    assert (configuration.enabled, configuration.include) == (("x",), ())
     assert (configuration.limits.turns, configuration.limits.calls) == (3, 4)
     assert Path(configuration.workspace or "") == folder / "p"
     assert [one.name for one in configuration.inline] == ["x"]

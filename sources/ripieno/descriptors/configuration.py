@@ -21,7 +21,7 @@ from ripieno.descriptors.model_rows import lay_tables
 from ripieno.descriptors.policy_keys import RETRY, check_backoffs
 from ripieno.descriptors.providers import MODEL_IDENTITIES, MODEL_IDENTITY, OVERRIDE, PROVIDER_NAME
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import Free, Named, Number, Several, Text, refuse
+from ripieno.descriptors.reader.kinds import INVALID, Free, Named, Number, Several, Text, refuse
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.reader.references import Reader
@@ -85,7 +85,7 @@ class ConfigurationDescriptor:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TableOrEnsembles:
-    """``[ensembles]``: a table of paths and names, or a list of inline ensembles."""
+    """``[ensembles]``: a table of paths and names, or a list of exactly the enabled ones: names, or inline."""
 
     expected: str = "a table with paths, enabled and profile, or a list of ensembles"
 
@@ -96,12 +96,13 @@ class TableOrEnsembles:
 
     def schema(self) -> dict[str, Any]:
         item = {"if": {"required": ["ensemble"]}, "then": ENSEMBLE.schema(), "else": FLAT.schema()}
-        return {"if": {"type": "array"}, "then": {"items": item}, "else": ENSEMBLES.schema()}
+        items = {"if": {"type": "string"}, "then": ENSEMBLE_NAME.schema(), "else": item}
+        return {"if": {"type": "array"}, "then": {"items": items}, "else": ENSEMBLES.schema()}
 
 
 ENSEMBLES = Table(
     "[ensembles]",
-    "Where ensembles are, and which of them are enabled. A list contains inline ensembles.",
+    "Where ensembles are, and which of them are enabled. A list names exactly the enabled ones, or contains them.",
     (
         Key("paths", PATHS, "Folders of ensembles, or files, from this file's folder.", (), ["ensembles"]),
         Key(
@@ -236,15 +237,7 @@ def read_parts(
     parts = CONFIGURATION.read_parts(mapping, (), problems)
     ensembles = parts.get("ensembles")
     if is_list(ensembles):
-        inline = (
-            read_into(item, ("ensembles", index), problems, read=read, folder=folder, layer=layer)
-            for index, item in enumerate(ensembles)
-        )
-        parts["ensembles"] = {"inline": tuple(one for one in inline if one is not None)}
-        names = [one.name for one in parts["ensembles"]["inline"]]
-        for name in dict.fromkeys(one for one in names if names.count(one) > 1):
-            hint = "Rename one, or delete it."
-            problems.add(("ensembles",), f"there are two inline ensembles named {name!r}", hint)
+        parts["ensembles"] = _read_list(ensembles, problems, read=read, folder=folder, layer=layer)
     check_backoffs(parts.get("retry", EMPTY), ("retry",), problems)
     check_history(parts.get("history", EMPTY), ("history",), problems)
     check_gateway(parts.get("gateway", EMPTY), ("gateway",), problems)
@@ -253,6 +246,23 @@ def read_parts(
     if folder is not None:
         parts = change_paths(parts, lambda path: path if path.startswith("~") else posixpath.join(folder, path))
     return frozendict({name: _frozen(table) for name, table in parts.items()}), problems.finished()
+
+
+def _read_list(items: Sequence[Any], problems: Problems, **settings: Any) -> Mapping[str, Any]:
+    """A list of ensembles, which are exactly the enabled ones: names, or inline ensembles."""
+    names: list[str] = []
+    inline: list[EnsembleDescriptor] = []
+    for index, item in enumerate(items):
+        path = ("ensembles", index)
+        if isinstance(item, str):
+            if (name := ENSEMBLE_NAME.read(item, path, problems)) is not INVALID:
+                names.append(name)
+        elif (one := read_into(item, path, problems, **settings)) is not None:
+            names.append(one.name)
+            inline.append(one)
+    for name in dict.fromkeys(one for one in names if names.count(one) > 1):
+        problems.add(("ensembles",), f"there are two ensembles named {name!r}", "Rename one, or delete it.")
+    return {"inline": tuple(inline), "enabled": tuple(names), "include": ()}
 
 
 def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:

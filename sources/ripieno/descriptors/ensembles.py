@@ -277,7 +277,7 @@ def read_into(
     ]
     _check_names(items, parts, path, problems)
     check_policies(parts, path, problems)
-    if clean and "connection" not in parts and "invokers" not in parts:
+    if clean and header.get("enabled", True) and "connection" not in parts and "invokers" not in parts:
         hint = "Add [connection] or [[invokers]]. If it has no invokers, write invokers = []."
         problems.add(path if flat else (*path, "ensemble"), "it has neither [connection] nor [[invokers]]", hint)
     if len(problems) > before:
