@@ -70,17 +70,27 @@ def freeze(value: object) -> FrozenValue: ...
 def freeze(value: Any) -> Any:
     """The immutable form: mappings become ``frozendict``, sequences ``tuple``, scalars stay.
 
-    Subclasses of scalars (string enumerations, numbers of other libraries) become the plain type. Errors:
-    ``JsonInvalidity``, with the place, for bytes, sets, other objects, keys that are not strings, NaN and
-    infinities. Lone surrogates are not checked.
+    A value that is frozen already is returned itself. Subclasses of scalars (string enumerations, numbers of other
+    libraries) become the plain type. Errors: ``JsonInvalidity``, with the place, for bytes, sets, other objects, keys
+    that are not strings, NaN and infinities. Lone surrogates are not checked.
     """
     try:
-        return _freeze(value)
+        return value if _is_frozen(value) else _freeze(value)
     except TypeError:
         reason = _invalidity(value) or "The value is not JSON."
     except RecursionError:
         reason = _TOO_DEEP
     raise JsonInvalidity(reason)
+
+
+def _is_frozen(value: Any) -> bool:
+    kind = _kind_of(value)
+    if kind is frozendict:
+        "".join(value)
+        value = value.values()
+    elif kind is not tuple:
+        return kind in _PLAIN or (kind is float and math.isfinite(value))
+    return all(type(item) in _PLAIN or _is_frozen(item) for item in value)
 
 
 def _freeze(value: Any) -> Any:

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import datetime
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,22 +13,25 @@ from hypothesis import given
 
 from ripieno.canisters import (
     AssistantCanister,
+    AudioContent,
     Canister,
     Conversation,
     DocumentCanister,
     DocumentContent,
     ImageContent,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
     TextualContent,
     UserCanister,
 )
 from ripieno.canisters.contents import legible
-from ripieno.canisters.controls import Format, Limits
+from ripieno.canisters.controls import Controls, Format, Limits, Rules
+from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.faults import CATEGORY_NAMES, Change, Fault, Report
 from ripieno.canisters.serialization import serialize
-from ripieno.exceptions import ExecutionFault, FatalFault, ToolFault
+from ripieno.exceptions import ExecutionFault, FatalFault, JsonInvalidity, ToolFault
 from ripieno.jsonvalues import freeze
 from tests.support.canister_strategies import canisters
 
@@ -57,6 +61,53 @@ def test_a_canister_cannot_change(canister: Any) -> None:
         with pytest.raises((dataclasses.FrozenInstanceError, TypeError)):
             setattr(canister, name, ("key", b""))
     assert not hasattr(canister, "__dict__")
+
+
+PLAIN: Any = {"a": [{"b": 1}], "c": 0.5}
+TEXTS: Any = [TextualContent(text="x")]
+CALLS: Any = [InvocationCanister(identifier="a", name="look")]
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: UserCanister(content=TEXTS), "content"),
+        (lambda: SupervisorCanister(content=TEXTS), "content"),
+        (lambda: AssistantCanister(content=TEXTS), "content"),
+        (lambda: DocumentCanister(content=TEXTS, identifier="a"), "content"),
+        (lambda: ResultCanister(invocation_id="a", content=TEXTS), "content"),
+        (lambda: InvocationCanister(identifier="a", name="b", arguments=PLAIN), "arguments"),
+        (lambda: InvocationCanister(identifier="a", name="b", arguments=frozendict(PLAIN)), "arguments"),
+        (lambda: InvocationCanister(identifier="a", name="b", opaque=PLAIN), "opaque"),
+        (lambda: OpaqueContent(protocol="p", kind="k", data=PLAIN), "data"),
+        (lambda: ImageContent(data=bytearray(b"x"), mime_type="image/png"), "data"),
+        (lambda: AudioContent(data=bytearray(b"x"), mime_type="audio/wav"), "data"),
+        (lambda: DocumentContent(data=bytearray(b"x"), mime_type="text/plain"), "data"),
+        (lambda: Fault(category="execution", message="x", details=PLAIN), "details"),
+        (lambda: Change(kind="FileCreated", data=PLAIN), "data"),
+        (lambda: Report(changes=[Change.of("FileCreated", path="x")]), "changes"),  # type: ignore[arg-type]
+        (lambda: Waiting(invocation="a", why="approval", request=PLAIN), "request"),
+        (lambda: Conversation(canisters=CALLS), "canisters"),
+        (lambda: Conversation(open=CALLS), "open"),
+        (lambda: Format(kind="json_schema", schema=PLAIN), "schema"),
+        (lambda: Controls(stop=["x"]), "stop"),  # type: ignore[arg-type]
+        (lambda: Rules(deny=["x"]), "deny"),  # type: ignore[arg-type]
+    ],
+)
+def test_constructors_freeze_what_they_are_given(make: Callable[[], Any], name: str) -> None:
+    value = make()
+    frozen = getattr(value, name)
+    assert isinstance(frozen, tuple | frozendict | bytes)
+    assert frozen in (tuple(TEXTS), tuple(CALLS), freeze(PLAIN), b"x", ("x",), (Change.of("FileCreated", path="x"),))
+    hash(value)  # Nothing in it can change, at any level.
+    assert getattr(dataclasses.replace(value), name) is frozen
+
+
+def test_a_text_is_not_a_sequence_of_contents_and_objects_are_not_arguments() -> None:
+    with pytest.raises(TypeError, match="content of UserCanister is a tuple or a list, not str"):
+        UserCanister(content="Hi.")  # type: ignore[arg-type]
+    with pytest.raises(JsonInvalidity, match=r"At the value\['a'\]: object is not a JSON type"):
+        InvocationCanister(identifier="a", name="b", arguments=frozendict(a=object()))
 
 
 @pytest.mark.parametrize("canister", SIX, ids=lambda one: type(one).__name__)

@@ -1,6 +1,7 @@
 """Ensembles: their life cycle, lost connections, who watches, and what an invoker does when it is called directly."""
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -126,6 +127,26 @@ async def test_presets_are_fixed_and_hidden() -> None:
     invoker = found.access_invoker("show")
     assert list(invoker.arguments_schema["properties"]) == ["path"]
     assert await invoker(context_of(found), {"path": "x"}) == {"path": "x", "root": "/srv"}
+
+
+async def test_an_invoker_is_immutable_and_a_tool_gets_a_copy_of_its_presets() -> None:
+    async def change(context: Any, arguments: dict[str, Any]) -> str:
+        arguments["roots"].append("x")
+        return " ".join(arguments["roots"])
+
+    shared: Any = {"roots": ["/srv"]}
+    found = ensemble(tool("change", change, schema={"properties": {"roots": {}}}, presets=shared))
+    invoker: Any = found.access_invoker("change")
+    shared["roots"].append("later")
+    for name in ("name", "policy", "schema", "invocable", "colour"):
+        with pytest.raises((dataclasses.FrozenInstanceError, TypeError)):
+            setattr(invoker, name, None)
+        with pytest.raises((dataclasses.FrozenInstanceError, TypeError)):
+            delattr(invoker, name)
+    assert not hasattr(invoker, "__dict__")
+    assert [await invoker(context_of(found), {}) for _ in range(2)] == ["/srv x", "/srv x"]
+    configured = Definition(name="a", schema=Schema.of({}), configuration={"roots": ["/srv"]})
+    assert Ensemble.of("mine", [configured]).access_invoker("a").configuration == {"roots": ("/srv",)}
 
 
 async def test_it_connects_after_a_cancelled_attempt_and_once_for_two_at_a_time() -> None:

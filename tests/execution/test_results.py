@@ -69,7 +69,7 @@ def test_what_may_be_returned(value: object, contents: tuple[Content, ...]) -> N
         TextualContent(text=5),  # type: ignore[arg-type]
         TextualContent(text="a", mime_type=None),  # type: ignore[arg-type]
         ImageContent(data="a", mime_type="image/png"),  # type: ignore[arg-type]
-        AudioContent(data=bytearray(b"a"), mime_type="audio/wav"),  # type: ignore[arg-type]
+        AudioContent(data=[97], mime_type="audio/wav"),  # type: ignore[arg-type]
         DocumentContent(data=5, mime_type="text/plain"),  # type: ignore[arg-type]
         DocumentContent(url=5, mime_type="text/plain"),  # type: ignore[arg-type]
         OpaqueContent(protocol="p", kind="k", data=None),  # type: ignore[arg-type]

@@ -2,6 +2,9 @@
 
 A conversation is a sequence of canisters. Assistant and invocation canisters alternate as the model's
 blocks did. All of them up to the next user or result canister form one assistant message.
+
+Constructors freeze what they are given: lists become tuples, and dicts become ``frozendict``, at every level. Errors:
+``JsonInvalidity`` for arguments or opaque data that are not JSON, ``TypeError`` for a content that is not a sequence.
 """
 
 import dataclasses
@@ -10,7 +13,7 @@ from typing import Literal, Self, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.canisters.contents import Content, TextualContent, text_of
+from ripieno.canisters.contents import Content, TextualContent, freeze_fields, text_of, tuple_fields
 from ripieno.canisters.faults import NO_REPORT, Fault, Report
 from ripieno.jsonvalues import thaw
 
@@ -33,6 +36,9 @@ class Encodable:
 class _Message(Encodable):
     content: tuple[Content, ...]
     timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+    def __post_init__(self) -> None:
+        tuple_fields(self, "content")
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -73,6 +79,9 @@ class DocumentCanister(Encodable):
     title: str | None = None
     timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
 
+    def __post_init__(self) -> None:
+        tuple_fields(self, "content")
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationCanister(Encodable):
@@ -91,6 +100,9 @@ class InvocationCanister(Encodable):
     fault: Fault | None = None
     opaque: frozendict[str, object] = frozendict()  # noqa: RUF009
     timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "arguments", "opaque")
 
     def request_mapping(
         self, *, step_number: int = 0, task_id: str = "", working_directory: str = ""
@@ -114,6 +126,9 @@ class ResultCanister(Encodable):
     error: Fault | None = None
     report: Report = dataclasses.field(default=NO_REPORT, compare=False)
     timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+    def __post_init__(self) -> None:
+        tuple_fields(self, "content")
 
     @property
     def text(self) -> str:

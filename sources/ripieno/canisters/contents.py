@@ -1,9 +1,37 @@
 """The contents of a canister: text, image, audio, document, or data of one provider."""
 
 import dataclasses
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from frozendict import frozendict
+
+from ripieno.jsonvalues import freeze, is_list
+
+
+def freeze_fields(value: object, *names: str) -> None:
+    """Freezes fields of a new dataclass that hold JSON; None stays. Errors: ``JsonInvalidity``."""
+    for name in names:
+        given = getattr(value, name)
+        if (frozen := freeze(given)) is not given:
+            object.__setattr__(value, name, frozen)
+
+
+def tuple_fields(value: object, *names: str) -> None:
+    """Makes tuples of fields of a new dataclass; None stays. Errors: ``TypeError`` for a text or no sequence."""
+    for name in names:
+        given = getattr(value, name)
+        if type(given) is tuple or given is None:
+            continue
+        if not is_list(given):
+            raise TypeError(f"{name} of {type(value).__name__} is a tuple or a list, not {type(given).__name__}.")
+        object.__setattr__(value, name, tuple(given))
+
+
+def _copy_bytes(value: object) -> None:
+    """Copies ``data`` of a new content if it is a buffer that may change."""
+    data: Any = getattr(value, "data")  # noqa: B009  a field of several classes
+    if type(data) in (bytearray, memoryview):
+        object.__setattr__(value, "data", bytes(data))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +49,9 @@ class ImageContent:
     data: bytes
     mime_type: str
 
+    def __post_init__(self) -> None:
+        _copy_bytes(self)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AudioContent:
@@ -28,6 +59,9 @@ class AudioContent:
 
     data: bytes
     mime_type: str
+
+    def __post_init__(self) -> None:
+        _copy_bytes(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +75,7 @@ class DocumentContent:
     def __post_init__(self) -> None:
         if (self.data is None) == (self.url is None):
             raise ValueError("A document has either data or a url. Give exactly one of them.")
+        _copy_bytes(self)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +88,9 @@ class OpaqueContent:
     protocol: str
     kind: str
     data: frozendict[str, object]
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "data")
 
 
 Content: TypeAlias = TextualContent | ImageContent | AudioContent | DocumentContent | OpaqueContent

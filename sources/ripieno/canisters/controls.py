@@ -5,6 +5,8 @@ from typing import Literal
 
 from frozendict import frozendict
 
+from ripieno.canisters.contents import freeze_fields, tuple_fields
+
 Finish = Literal[
     "stop", "invocations", "length", "filter", "terminal", "limit", "open", "cancelled", "aborted", "error"
 ]
@@ -28,6 +30,7 @@ class Format:
     def __post_init__(self) -> None:
         if (self.kind == "json_schema") != (self.schema is not None):
             raise ValueError("A format has a schema if its kind is json_schema, and no schema otherwise.")
+        freeze_fields(self, "schema")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,9 @@ class Controls:
     strict: bool | None = None
     format: Format | None = None
     tool_calls: int | None = None
+
+    def __post_init__(self) -> None:
+        tuple_fields(self, "stop", "allowed_tools")
 
     def forced(self) -> bool:
         """Whether the model must call a tool."""
@@ -88,3 +94,6 @@ class Rules:
     approve: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        tuple_fields(self, "approve", "ask", "deny")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from frozendict import frozendict
 
 from ripieno.canisters.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters.contents import freeze_fields, tuple_fields
 from ripieno.canisters.controls import Finish
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import thaw
@@ -63,6 +64,9 @@ class Waiting:
     request: frozendict[str, object] = frozendict()  # noqa: RUF009
     binding: frozendict[str, object] = frozendict()  # noqa: RUF009
 
+    def __post_init__(self) -> None:
+        freeze_fields(self, "request", "binding")
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation(Stateful):
@@ -80,6 +84,9 @@ class Conversation(Stateful):
     submission: InvocationCanister | None = None
     usage: Usage = NO_USAGE
     finish: Finish | None = None
+
+    def __post_init__(self) -> None:
+        tuple_fields(self, "canisters", "open", "waiting")
 
     @classmethod
     def of(cls, what: "str | Canister | Sequence[Canister] | Conversation") -> "Conversation":

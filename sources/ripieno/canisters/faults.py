@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from frozendict import frozendict
 
-from ripieno.canisters.contents import legible
+from ripieno.canisters.contents import freeze_fields, legible, tuple_fields
 from ripieno.exceptions import ToolFault
 from ripieno.jsonvalues import encode, freeze, thaw
 
@@ -46,6 +46,9 @@ class Change:
     kind: ChangeKind
     data: frozendict[str, object]
 
+    def __post_init__(self) -> None:
+        freeze_fields(self, "data")
+
     @classmethod
     def of(cls, kind: ChangeKind, **data: object) -> "Change":
         """A change with its data as keywords."""
@@ -66,6 +69,9 @@ class Fault:
     details: frozendict[str, object] = frozendict()  # noqa: RUF009
     recoverable: bool = True
     suggestion: str | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "details")
 
     @classmethod
     def raised(cls, fault: ToolFault) -> "Fault":
@@ -121,6 +127,9 @@ class Report:
     #: Whether the result is that of an earlier call.
     cached: bool = False
     sandbox: str | None = None
+
+    def __post_init__(self) -> None:
+        tuple_fields(self, "changes", "retried")
 
 
 NO_REPORT = Report()

@@ -15,10 +15,10 @@ from ripieno.ensembles.ensemble import (
     Opener,
     ServerClaim,
     State,
-    is_asynchronous,
 )
 from ripieno.ensembles.origin import Connected, Origin, Outcome
 from ripieno.ensembles.surroundings import Surroundings
+from ripieno.ensembles.threads import is_asynchronous
 
 __all__ = [
     "Connected",

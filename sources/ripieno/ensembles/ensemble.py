@@ -17,8 +17,9 @@ from ripieno.descriptors.names import expose
 from ripieno.descriptors.policies import Hosted
 from ripieno.ensembles.owner import Owner, Recovery, reason
 from ripieno.ensembles.surroundings import Surroundings
-from ripieno.ensembles.threads import run_in_thread
+from ripieno.ensembles.threads import is_asynchronous, run_in_thread
 from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
+from ripieno.jsonvalues import freeze, thaw
 from ripieno.schemas import Schema
 
 Invocable: TypeAlias = Callable[["Context", dict[str, Any]], Awaitable[Any] | Any]
@@ -96,33 +97,44 @@ class Definition:
     claim: ServerClaim | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
 class Invoker:
     """An invocable with its name, description, argument schema and policy. Immutable."""
 
-    __slots__ = (
-        *("claim", "configuration", "description", "encodings", "ensemble", "exposed", "hosted", "identity"),
-        *("invocable", "name", "origin", "policy", "presets", "preview", "results", "schema", "threaded"),
-    )
+    name: str
+    identity: str
+    exposed: str
+    description: str
+    invocable: Invocable | None
+    policy: Policy
+    presets: Mapping[str, object]
+    schema: Schema
+    results: Schema | None
+    hosted: Hosted
+    configuration: Mapping[str, Any]
+    origin: str
+    preview: Foresight | None
+    claim: ServerClaim | None
+    ensemble: "Ensemble"
+    threaded: bool
+    #: Each protocol keeps its own form of the definition here, under its own key.
+    encodings: dict[object, bytes]
 
     def __init__(self, definition: Definition, ensemble: "Ensemble") -> None:
-        self.name = definition.name
-        self.identity = f"{ensemble.name}.{definition.name}"
-        self.exposed = definition.exposed or expose(definition.name, ensemble.prefix)
-        self.description = definition.description
-        self.invocable = definition.invocable
-        self.policy = definition.policy
-        self.presets: dict[str, object] = dict(definition.policy.presets)
-        self.schema = definition.schema.without(self.presets) if self.presets else definition.schema
-        self.results = definition.results
-        self.hosted: Hosted = definition.hosted
-        self.configuration = definition.configuration
-        self.origin = definition.origin
-        self.preview = definition.preview
-        self.claim = definition.claim
-        self.ensemble = ensemble
-        self.threaded = not is_asynchronous(definition.invocable)
-        #: Each protocol keeps its own form of the definition here, under its own key.
-        self.encodings: dict[object, bytes] = {}
+        presets = freeze(definition.policy.presets)
+        fields: dict[str, Any] = {
+            **{name: getattr(definition, name) for name in Definition.__dataclass_fields__},
+            "identity": f"{ensemble.name}.{definition.name}",
+            "exposed": definition.exposed or expose(definition.name, ensemble.prefix),
+            "presets": presets,
+            "schema": definition.schema.without(presets) if presets else definition.schema,
+            "configuration": freeze(definition.configuration),
+            "ensemble": ensemble,
+            "threaded": not is_asynchronous(definition.invocable),
+            "encodings": {},
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return f"<Invoker {self.identity}>"
@@ -152,17 +164,12 @@ class Invoker:
         invocable = self.invocable
         if invocable is None:
             raise ConnectionFailure(self.ensemble.name, f"{self.identity} is run by the {self.hosted}, not here.")
-        arguments = {**arguments, **self.presets} if self.presets else arguments
+        arguments = {**arguments, **thaw(self.presets)} if self.presets else arguments
         if self.threaded:
             result = await run_in_thread(invocable, context, arguments, name=self.identity)
         else:
             result = invocable(context, arguments)
         return await result if inspect.isawaitable(result) else result
-
-
-def is_asynchronous(invocable: object) -> bool:
-    """Whether calling it returns an awaitable, as far as can be determined without a call."""
-    return inspect.iscoroutinefunction(invocable) or inspect.iscoroutinefunction(getattr(invocable, "__call__", None))  # noqa: B004
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,15 +250,10 @@ class Ensemble:
         """
         from ripieno.schemas.functions import define_function
 
+        policy = policy or Policy()
         definitions = [
-            Definition(
-                name=function.__name__,
-                description=signature.description,
-                schema=signature.schema,
-                invocable=signature.invocable,
-                policy=policy or Policy(),
-            )
-            for function, signature in ((one, define_function(one)) for one in functions)
+            Definition(name=key, description=one.description, schema=one.schema, invocable=one.invocable, policy=policy)
+            for key, one in ((function.__name__, define_function(function)) for function in functions)
         ]
         return cls.of(name, definitions, **settings)
 
@@ -272,8 +274,7 @@ class Ensemble:
         if name in self.invokers:
             return self.invokers[name]
         why = f"is left out: {self._left_out[name]}." if name in self._left_out else ""
-        known = (one.identity for one in self.invokers.values())
-        raise NameAbsence("tool", f"{self.name}.{name}", known, left_out=why)
+        raise NameAbsence("tool", f"{self.name}.{name}", (one.identity for one in self.invokers.values()), left_out=why)
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Calls a function after each change of ``invokers`` or ``state``, on the event loop.

@@ -7,6 +7,7 @@ some 40 µs.
 import asyncio
 import contextlib
 import contextvars
+import inspect
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -56,3 +57,8 @@ async def run_in_thread(
     if cancelled is not None and future.exception() is not None:
         raise cancelled
     return future.result()
+
+
+def is_asynchronous(invocable: object) -> bool:
+    """Whether calling it returns an awaitable, as far as can be determined without a call."""
+    return inspect.iscoroutinefunction(invocable) or inspect.iscoroutinefunction(getattr(invocable, "__call__", None))  # noqa: B004

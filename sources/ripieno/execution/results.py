@@ -57,7 +57,7 @@ def _checked(content: Any) -> Content:
     """The content with its field types checked: it is stored, compared, hashed and encoded later."""
     if isinstance(content, OpaqueContent):
         _check(content, "data", Mapping)
-        return dataclasses.replace(content, data=freeze(content.data))
+        return content
     _check(content, "mime_type", str)
     if isinstance(content, TextualContent):
         _check(content, "text", str)
