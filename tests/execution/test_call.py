@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import gc
+import socket
 import sys
 import threading
+import urllib.error
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.faults import Change
+from ripieno.descriptors.policies import RetryPolicy
 from ripieno.ensembles import Outcome, owner
 from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
 from ripieno.execution.call import Call, settle
@@ -107,6 +110,53 @@ async def test_a_fault_is_for_the_model_and_no_bug() -> None:
     assert category(call.result.result()) == "timeout"
     assert call.result.result().text == "Error: No answer.\nTry later."
     assert (call.bug, listening.alerts) == (None, [])
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (TimeoutError(), ("timeout", "An operation took too long.", None)),
+        (TimeoutError(110, "Connection timed out"), ("timeout", "Connection timed out", "ETIMEDOUT")),
+        (PermissionError(13, "Permission denied", "x"), ("permission", "Permission denied: 'x'", "EACCES")),
+        (FileNotFoundError(2, "No such file", "a"), ("resource", "No such file: 'a'", "ENOENT")),
+        (OSError(18, "Invalid link", "a", None, "b"), ("resource", "Invalid link: 'a' -> 'b'", "EXDEV")),
+        (OSError(28, "No space left on device"), ("resource", "No space left on device", "ENOSPC")),
+        (OSError("only a text"), ("resource", "only a text", None)),
+        (ConnectionRefusedError(111, "Connection refused"), ("network", "Connection refused", "ECONNREFUSED")),
+        (OSError(113, "No route to host"), ("network", "No route to host", "EHOSTUNREACH")),
+        (socket.gaierror(-2, "Name or service not known"), ("network", "Name or service not known", None)),
+        (urllib.error.URLError(ConnectionError("gone")), ("network", "<urlopen error gone>", None)),
+    ],
+    ids=repr,
+)
+async def test_errors_of_the_system_are_for_the_model(
+    kind: str, error: OSError, expected: tuple[str, str, str | None]
+) -> None:
+    def plain(context: Any, arguments: Any) -> object:
+        raise error
+
+    listening = Listening()
+    call = begin(raising(lambda: error) if kind == "async" else plain, listening=listening, effect="write")
+    await settle((call,))
+    fault = fault_of(call.result.result())
+    assert (fault.category, fault.message, fault.details.get("errno")) == expected
+    assert fault.details["exception"] == type(error).__name__
+    assert (fault.suggestion is None) == (fault.category not in ("timeout", "network"))  # A write may be half done.
+    assert (call.bug, listening.alerts) == (None, [])
+
+
+@in_virtual_time
+async def test_an_error_of_the_system_is_retried_as_a_fault_of_its_category() -> None:
+    errors = [ConnectionError("gone"), TimeoutError("slow")]
+
+    async def look(context: Any, arguments: Any) -> str:
+        if errors:
+            raise errors.pop()
+        return "seen"
+
+    result = await result_of(look, effect="read", retry=RetryPolicy(max_retries=2))
+    assert (result.text, result.report.retried) == ("seen", ("timeout", "network"))
 
 
 async def test_a_long_fault_is_bounded() -> None:

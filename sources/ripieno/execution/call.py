@@ -21,9 +21,8 @@ from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ToolFault
 from ripieno.execution.results import Keep, bound, bound_fault, changes_of, contents_of, structure_of
 from ripieno.execution.retries import Attempts
+from ripieno.execution.tool_errors import VERIFY, fault_of
 from ripieno.jsonvalues import thaw
-
-_VERIFY = "It may have done part of its work: check before repeating it."
 
 
 class Call:
@@ -95,21 +94,12 @@ class Call:
                 value = await self.invoker.perform(self._context, thaw(self._arguments))
             except GeneratorExit:  # The event loop was closed; nothing waits for the result.
                 raise
-            except ToolFault as fault:
-                try:
-                    pause = self._retry(Fault.raised(fault))
-                except Exception as error:
-                    pause = None
-                    self._fail(error)
             except BaseException as error:
                 if self._ending is None and isinstance(error, asyncio.CancelledError) and self._task.cancelling():
                     self._ending = "cancelled"  # By other code, as an event loop does at its end.
-                if self._ending is None:
-                    pause = None
-                    self._fail(error)
-                else:
-                    # Any exception after a cancellation is the tool's response to it.
-                    pause = self._stop()
+                # After a cancellation, any exception but a fault is the tool's response to it.
+                cancelled = self._ending is not None and not isinstance(error, ToolFault)
+                pause = self._stop() if cancelled else self._read(error)
             else:
                 pause = None
                 try:
@@ -121,6 +111,17 @@ class Call:
         self._set_timer(None)
         await asyncio.sleep(pause)
         self._set_timer(self.result.get_loop().time() + self._timeout)
+
+    def _read(self, error: BaseException) -> float | None:
+        """Handles what the tool raised: seconds until the next attempt, or None."""
+        try:
+            fault = fault_of(error, harmless=self.invoker.policy.harmless)
+            if fault is not None:
+                return self._retry(fault)
+        except Exception as nonsense:
+            error = nonsense
+        self._fail(error)
+        return None
 
     def _retry(self, fault: Fault) -> float | None:
         """Seconds until the next attempt; None if there is none, so that the fault is the result."""
@@ -232,7 +233,7 @@ class Call:
     def _stop(self) -> float | None:
         """Handles a tool that stopped when cancelled: seconds until the next attempt, or None."""
         harmless = self.invoker.policy.harmless
-        return self._retry(self._ended(self._ending or "cancelled", None if harmless else _VERIFY))
+        return self._retry(self._ended(self._ending or "cancelled", None if harmless else VERIFY))
 
     def _abandon(self) -> None:
         """Gives up on a tool that does not stop: keeps a reference, alerts the application, drops its late result."""
@@ -242,7 +243,7 @@ class Call:
         if self.invoker.policy.harmless:
             self._settle((), self._ended(self._ending or "cancelled", None))
         else:
-            self._settle((), self._ended("outcome_unknown", _VERIFY))
+            self._settle((), self._ended("outcome_unknown", VERIFY))
         # Again, so that a task that only waits for a thread does not keep the event loop from ending.
         self._task.cancel()
 
