@@ -126,7 +126,7 @@ async def test_every_problem_of_a_start_comes_together(user: User, greeting: str
     user.ensemble("wrong", greeting.replace("greeting", "wrong").replace('"{name}"', '"{nam}"'))
     user.ensemble("missing", greeting.replace("greeting", "missing").replace('"command"', '"comand"'))
     with pytest.raises(AssemblyFailure) as caught:
-        async with assemble({"plugins": {"allow": ["not-installed"]}}, places=user.places):
+        async with assemble({"plugins": {"allow": ["not-installed"]}}, places=user.places, layers="user"):
             pytest.fail("It must not start.")
     text = caught.value.text
     assert all(part in text for part in ("not-installed", "'command'", "name"))

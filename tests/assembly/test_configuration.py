@@ -1,11 +1,13 @@
 """Layers of configuration: precedence, narrowing by untrusted projects, and problems with their places."""
 
 import textwrap
+from typing import Any
 
 import pytest
 
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
+from ripieno.assembly.protection import protected_by
 from ripieno.assembly.trust import TrustStore
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.events import Alert
@@ -336,3 +338,24 @@ async def test_a_fallback_without_its_key_stops_nobody(user: User) -> None:
 async def test_a_model_without_its_key_is_still_an_error(user: User) -> None:
     with pytest.raises(ConfigurationInvalidity, match="GARDEN"):
         await chain(user, '[model]\ndefault = "garden/m"\nfallback = ["house/m"]\n')
+
+
+@pytest.mark.parametrize("form", ["mapping", "file", "nothing", "requested"])
+async def test_an_application_that_names_its_configuration_reads_no_other(user: User, greeting: str, form: str) -> None:
+    """Neither settings nor ensembles of the user, nor the project of the workspace, unless it asks for them."""
+    user.ensemble("greeting", greeting)
+    user.configure('[model]\ndefault = "anthropic/mine"\n[confirmation]\napprove = ["*.*"]\n')
+    (user.workspace / "ripieno.toml").write_text('[confirmation]\ndeny = ["*"]\n')
+    file = user.workspace / "application.toml"
+    file.write_text('[ensembles]\nenabled = ["io"]\n')
+    configuration = {"mapping": {"ensembles": {"enabled": ["io"]}}, "file": file}.get(form)
+    if form == "requested":
+        configuration = {"ensembles": {"enabled": ["io"]}}
+    layers: Any = "user" if form == "requested" else None
+    assembly = assemble(configuration, workspace=user.workspace, places=user.places, layers=layers)
+    asked = form in ("nothing", "requested")
+    assert (assembly.configuration.model == "anthropic/mine") is asked
+    assert ("greeting" in assembly.loaded.known) is asked
+    assert bool(assembly.configuration.confirmation.approve) is asked
+    assert not assembly.configuration.confirmation.deny
+    assert str(user.configuration) + "/" in protected_by(assembly.loaded)

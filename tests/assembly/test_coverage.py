@@ -71,7 +71,7 @@ def settings(**tables: Any) -> Mapping[str, Any]:
 
 def look(user: User, **arguments: Any) -> Coverage:
     """The coverage of a profile."""
-    return validate_environment(settings(), workspace=user.workspace, places=user.places, **arguments)
+    return validate_environment(settings(), workspace=user.workspace, places=user.places, layers="user", **arguments)
 
 
 def test_the_manifest_has_every_name_of_the_seed() -> None:

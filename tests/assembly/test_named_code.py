@@ -150,7 +150,7 @@ def opened(user: User, *, confined: bool = True) -> Assembly:
         f'[ensembles]\nenabled = [{", ".join(ATTACKERS)}, "t"]\n[confirmation]\n'
         'approve = ["*", "file_manage.delete_file"]\n' + ("" if confined else '[sandbox]\nlevel = "off"\n')
     )
-    return assemble(user.workspace / CONFIGURATION_NAME, workspace=user.workspace, places=user.places)
+    return assemble(user.workspace / CONFIGURATION_NAME, workspace=user.workspace, places=user.places, layers="user")
 
 
 CASES = sorted(itertools.product(WAYS, [*SHELL_CHANGES, *FILE_CHANGES]))

@@ -48,7 +48,7 @@ def opened(user: User, workspace: pathlib.Path) -> Assembly:
         "sandbox": {"level": "off"},
         "confirmation": {"approve": [f"{name}.{tool}" for name in names for tool in tools]},
     }
-    return assemble(tables, workspace=workspace, places=apart(user))
+    return assemble(tables, workspace=workspace, places=apart(user), layers="user")
 
 
 async def call(assembly: Assembly, tool: str, arguments: Mapping[str, Any]) -> ResultCanister:
@@ -165,7 +165,9 @@ def configured(**sandbox: Any) -> dict[str, Any]:
 
 async def test_folders_last_as_long_as_the_assembly(user: User, greeting: str) -> None:
     user.ensemble("greeting", greeting)
-    async with assemble(configured(level="auto"), workspace=user.workspace, places=user.places) as assembly:
+    async with assemble(
+        configured(level="auto"), workspace=user.workspace, places=user.places, layers="user"
+    ) as assembly:
         sandbox = assembly.surroundings.sandbox
         assert sandbox is not None
         assert (sandbox.level, sandbox.workspace) == ("auto", str(user.workspace.resolve()))
@@ -179,7 +181,7 @@ async def test_what_was_read_for_it_is_not_the_programs_to_write(user: User, gre
     user.ensemble("greeting", greeting)
     above = user.places.configuration.parent
     user.configure("")
-    async with assemble(configured(level="auto"), workspace=above, places=apart(user)) as assembly:
+    async with assemble(configured(level="auto"), workspace=above, places=apart(user), layers="user") as assembly:
         assert assembly.surroundings.sandbox is not None
         protected = assembly.surroundings.sandbox.confinement(writable=[above]).protected
     own = {str(user.places.configuration / "config.toml"), f"{user.places.configuration}/"}
@@ -189,7 +191,7 @@ async def test_what_was_read_for_it_is_not_the_programs_to_write(user: User, gre
 async def test_a_provider_that_nobody_brings_ends_the_start(user: User, greeting: str) -> None:
     user.ensemble("greeting", greeting)
     with pytest.raises(AssemblyFailure) as caught:
-        async with assemble(configured(provider="cubes"), workspace=user.workspace, places=user.places):
+        async with assemble(configured(provider="cubes"), workspace=user.workspace, places=user.places, layers="user"):
             pass
     (failure,) = caught.value.exceptions
     assert "cubes" in str(failure)
@@ -202,7 +204,7 @@ async def test_every_result_of_a_program_names_the_tier(name: str, user: User, g
     argv = '["ls", "--", "{name}"]\nconfined = true'
     user.ensemble("greeting", greeting.replace('["echo", "hello", "--", "{name}"]', argv))
     wishes = {"tier": SHELTERS[name][0]}
-    async with assemble(configured(**wishes), workspace=user.workspace, places=user.places) as assembly:
+    async with assemble(configured(**wishes), workspace=user.workspace, places=user.places, layers="user") as assembly:
         for argument, failed in ((".", False), ("missing", True)):
             invocation = InvocationCanister(identifier="1", name="say_hello", arguments={"name": argument})
             result = await assembly.execution.execute(invocation, ensembles=assembly.ensembles)

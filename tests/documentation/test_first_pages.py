@@ -58,7 +58,7 @@ continues = true
 [[turns]]
 text = "Hello from the score."
 """
-EMBED = ("python", "toml", "python", "python", "", "", "python")
+EMBED = ("python", "toml", "python", "python", "python", "", "", "python")
 #: The providers that the tutorials presuppose.
 BEFORE = "".join(
     f'[providers.{name}]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/{name}"\n\n'
@@ -284,6 +284,7 @@ def test_the_readme(starting: User, call: Call) -> None:
     tool, calls, install, first, chosen, program, terminal, _ = texts(
         "../README", "toml", "", "", "", "", "python", "", ""
     )
+    program = program.replace("assemble(SETTINGS)", 'assemble(SETTINGS, layers="user")')  # The provider is there.
     assert shell(first) == shell(install) == []
     file = starting.configuration / "ensembles" / "words.toml"
     file.parent.mkdir(parents=True)
@@ -335,13 +336,14 @@ def test_the_quickstart(starting: User, call: Call, small: str) -> None:
 
 
 def test_embedding(starting: User, small: str) -> None:
-    program, table, first, second, *_, confirmer = texts("tutorials/embed", *EMBED)
+    program, table, placed, first, second, *_, confirmer = texts("tutorials/embed", *EMBED)
     starting.configure(PORT.sub(small.removesuffix("/v1"), table))
     assert printed(starting, program) == "one two three four\n"
     start, conducting, end = program.partition("        conversation =")
-    # Of three answers, the first is printed as events, and the last as text.
-    longer = start + textwrap.indent(first + second, " " * 8) + conducting + end
-    assert printed(starting, longer).count("one two three four") == 2
+    # Of four answers, the second is printed as events, the first and the last as text.
+    placed = placed.replace("/srv/users/alice", str(starting.workspace)) + "print(conversation.text)\n"
+    longer = start + textwrap.indent(placed + first + second, " " * 8) + conducting + end
+    assert printed(starting, longer).count("one two three four") == 3
     exec(compile(confirmer, "page", "exec"), {"ripieno": ripieno})
 
 

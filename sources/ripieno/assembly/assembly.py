@@ -4,13 +4,13 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ripieno.approvals import Answer, Confirmer, Given, Grants
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, prefix_of, variables_of
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_own_configuration, prefix_of, variables_of
 from ripieno.assembly.coverage.validation import cover
 from ripieno.assembly.coverage.values import Coverage
-from ripieno.assembly.protection import beneath, protected_by, sandbox_of
+from ripieno.assembly.placement import Placement
 from ripieno.assembly.trust import Project
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
@@ -20,7 +20,7 @@ from ripieno.conducting.history import History
 from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor, HistoryDescriptor
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.names import split
-from ripieno.ensembles import Ensemble, Invoker, Origin, Surroundings
+from ripieno.ensembles import Ensemble, Invoker, Origin
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.opener import connect_all, disconnect_all, needed_origins, opener
 from ripieno.ensembles.origin import check_origin
@@ -40,8 +40,6 @@ from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.providers import Providers
 from ripieno.sandbox import RoutedSpawner, Spawner
-from ripieno.sandbox.processes import LocalSpawner
-from ripieno.storage.outputs import Outputs
 from ripieno.storage.records import Recorder
 
 
@@ -86,22 +84,9 @@ class Assembly:
         self._watchers = tuple(watchers)
         self._histories: dict[HistoryDescriptor, History] = {}
         self._missing_fallbacks: set[str] = set()
-        self._sandbox = sandbox_of(loaded)
+        self._placement = Placement(loaded)
         variables = variables_of(loaded, os.environ if secrets is None else secrets)
-        self.surroundings = Surroundings(
-            workspace=loaded.workspace,
-            spawner=self._spawner(spawner or LocalSpawner()),
-            secrets=variables,
-            alert=self._note,
-            pins=loaded.pins,
-            journal=loaded.journal,
-            sandbox=self._sandbox,
-            protected=beneath(loaded.workspace, protected_by(loaded)),
-            named=loaded.named,
-            allow=self.configuration.environment,
-            search_over=self.configuration.search_over,
-            outputs=None if loaded.state is None else Outputs(loaded.state, loaded.workspace),
-        )
+        self.surroundings = self._placement.surroundings(spawner=spawner, secrets=variables, alert=self._note)
         self.execution = Execution(
             limits=self.configuration.limits,
             rules=self.configuration.confirmation,
@@ -123,16 +108,6 @@ class Assembly:
         del self.alerts[:-1000]
         if self._alert is not None:
             self._alert(alert)
-
-    def _spawner(self, here: Spawner) -> Spawner:
-        provider = self.configuration.sandbox.provider
-        if provider is None:
-            return here
-
-        def provide() -> Any:
-            return self.loaded.registry.resolve("sandboxes", provider)()
-
-        return RoutedSpawner(here, provide)
 
     async def __aenter__(self) -> "Assembly":
         failures: list[RipienoError] = list(self.loaded.failures)
@@ -157,7 +132,7 @@ class Assembly:
     async def _close(self, ensembles: Sequence[Ensemble]) -> None:
         await disconnect_all(ensembles)
         await self._providers.close()
-        self._sandbox.close()
+        self._placement.close()
 
     def _prepare(self, failures: list[RipienoError]) -> list[Ensemble]:
         """The ensembles, not yet connected. Adds the problems of their descriptors to ``failures``."""
@@ -310,15 +285,23 @@ class Assembly:
         controls: Controls | None = None,
         limits: Limits | None = None,
         answers: Mapping[str, Answer | Given] | None = None,
+        workspace: str | os.PathLike[str] | None = None,
     ) -> Run:
         """A run with this assembly's ensembles, execution and models, and with the settings of ``agent``.
 
         ``owner`` is the user for whom it is made; ``Approve(always=True)`` counts for that user's conversation only.
         ``answers`` are a person's answers that were given in advance, by the identifiers of open invocations.
-        Errors: ``InputError`` for unknown names, before any request.
+        ``workspace`` is the folder of this run's tools, by default the assembly's; servers that were started stay in
+        that one. Errors: ``InputError`` for unknown names and for an unfit workspace, before any request.
         """
         chosen, settings = self._settle(
-            model=model, agent=agent, ensembles=ensembles, supervisor=supervisor, tools=tools, controls=controls
+            model=model,
+            agent=agent,
+            ensembles=ensembles,
+            supervisor=supervisor,
+            tools=tools,
+            controls=controls,
+            workspace=workspace,
         )
         settings |= {"limits": limits or settings["limits"], "watchers": self._watchers}
         return conduct(
@@ -334,6 +317,7 @@ class Assembly:
         supervisor: str | SupervisorCanister | None,
         tools: Sequence[str] | None,
         controls: Controls | None,
+        workspace: str | os.PathLike[str] | None = None,
     ) -> tuple[Model, dict[str, Any]]:
         """The model, and the further arguments of ``ripieno.conduct``. Errors: ``InputError`` for unknown names."""
         enabled = self.ensembles if ensembles is None else tuple(ensembles)
@@ -347,6 +331,8 @@ class Assembly:
             controls = controls or descriptor.controls
             limits, history = descriptor.limits, descriptor.history
         chosen = chosen or self.access_model(None if isinstance(model, Model) else model)
+        if workspace is not None:
+            enabled = self._placement.place(enabled, workspace, self.surroundings)
         Offer.of(enabled, tools=tools)
         return chosen, {
             "ensembles": enabled,
@@ -371,15 +357,16 @@ def assemble(
     watchers: Sequence[Watcher] = (),
     places: Places | None = None,
     project: Project | None = None,
+    layers: Literal["user"] | None = None,
 ) -> Assembly:
-    """An assembly of package data, allowed plugins, the user's configuration, and ``configuration`` over them.
+    """An assembly of package data, allowed plugins, and ``configuration``, a file or a mapping with the same tables.
 
-    ``configuration`` is a file or a mapping with the same tables: naming it is consent. ``workspace`` is the folder
-    that confines file tools, by default the current one. ``secrets`` are the variables that descriptors may name, by
-    default the environment. ``recorder`` records calls and runs, ``grants`` has approvals from other processes, and
-    ``watchers`` get every event of every run. Enter it with ``async with``.
+    The user's own configuration is read only without ``configuration``, or beneath it with ``layers="user"``.
+    ``workspace`` is the folder that confines file tools, by default the current one. ``secrets`` are the variables
+    that descriptors may name, by default the environment. ``recorder`` records calls and runs, ``grants`` has approvals
+    from other processes, and ``watchers`` get every event of every run. Enter it with ``async with``.
     """
-    loaded = load_configuration(configuration, workspace=workspace, places=places, project=project)
+    loaded = load_own_configuration(configuration, layers=layers, workspace=workspace, places=places, project=project)
     return Assembly(
         loaded,
         confirmer=confirmer,

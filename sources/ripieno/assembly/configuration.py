@@ -1,7 +1,8 @@
 """Loads all layers of configuration, before anything is connected: descriptors, rules, and the parts left out.
 
-Package data < allowed plugins < the user's configuration < the caller's. A project's own files are included only if
-the command line found them, and only as far as they are trusted.
+Package data < allowed plugins < the user's configuration < the caller's. An application that names its configuration
+has no layer of the user. A project's own files are included only if the command line found them, and only as far as
+they are trusted.
 """
 
 import dataclasses
@@ -10,13 +11,14 @@ import hashlib
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import platformdirs
 
 from ripieno.assembly.plugins import BUILT_IN, Registry, discover
 from ripieno.assembly.selection import choose, named_profile
 from ripieno.assembly.trust import CONFIGURATION_NAME, Project, TrustStore, paths_of, restrict
+from ripieno.assembly.workspaces import keep_apart, keep_code
 from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, ProviderDescriptor
 from ripieno.descriptors.configuration import combine, read_parts
 from ripieno.descriptors.loading import (
@@ -46,7 +48,6 @@ from ripieno.descriptors.loading.unknown_names import (
 )
 from ripieno.descriptors.named_files import NamedFiles
 from ripieno.descriptors.providers import lay_over
-from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
 from ripieno.jsonvalues import is_table
 from ripieno.models.transport.clouds import CLOUDS, HOMES
@@ -99,6 +100,8 @@ class LoadedConfiguration:
     named: NamedFiles = dataclasses.field(default_factory=NamedFiles)
     #: The folder of trust, pins and the journal.
     state: pathlib.Path | None = None
+    #: The folder of the user's own configuration, read or not.
+    own: pathlib.Path | None = None
     #: The named profile, if it selects the ensembles.
     profile: ProfileDescriptor | None = None
     #: The ensembles to which an untrusted project narrows the selection.
@@ -116,28 +119,42 @@ class LoadedConfiguration:
     failures: tuple[RipienoError, ...] = ()
 
 
+def load_own_configuration(
+    configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    layers: Literal["user"] | None = None,
+    **settings: Any,
+) -> LoadedConfiguration:
+    """The configuration of an application: the user's files are read only if it names no other, or asks for them.
+
+    ``settings`` and errors are those of ``load_configuration``.
+    """
+    return load_configuration(configuration, user=configuration is None or layers == "user", **settings)
+
+
 def load_configuration(
     configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     workspace: str | os.PathLike[str] | None = None,
     places: Places | None = None,
     project: Project | None = None,
+    user: bool = True,
 ) -> LoadedConfiguration:
     """Reads all layers. Imports only allowed plugins; starts and connects nothing.
 
-    ``configuration`` is a file, or a mapping with the same tables. Problems in files are in ``failures``. Errors:
-    ``InputError`` for a trust store that cannot be read.
+    ``configuration`` is a file, or a mapping with the same tables. Without ``user``, the user's own files are not read.
+    Problems in files are in ``failures``. Errors: ``InputError`` for a trust store that cannot be read.
     """
     own = places or Places.of_user()
     file = own.file
-    parts = [read_configuration_part(file, layer=_USER)] if file.is_file() else []
+    parts = [read_configuration_part(file, layer=_USER)] if user and file.is_file() else []
     parts += _caller_parts(configuration)
     problems = [problem for part in parts for problem in part.problems if problem.severity == "error"]
     outer = combine([part.parts for part in parts]) if not problems else combine([])
     registry = discover(outer.plugins)
     store = TrustStore(own.state)
     trusted = project is not None and store.trusts(project)
-    layers = _layers(own, registry, parts, project, trusted=trusted)
+    layers = _layers(own if user else None, registry, parts, project, trusted=trusted)
     providers = load_providers(layers)
     counted = list(parts)
     left_out: list[LeftOut] = []
@@ -159,7 +176,7 @@ def load_configuration(
     chosen = choose(known_ensembles, whole, profiles.profiles, narrowed, failures, parts=counted)
     if problems:
         failures.insert(0, ConfigurationInvalidity(problems))
-    if (misnamed := own.configuration / CONFIGURATION_NAME).is_file():
+    if user and (misnamed := own.configuration / CONFIGURATION_NAME).is_file():
         reason = f"your own configuration is {file.name} in this folder. Rename it"
         left_out.append(LeftOut(name=misnamed.name, layer=_USER, file=str(misnamed), reason=reason))
     left_out += (*ensembles.left_out, *providers.left_out, *profiles.left_out)
@@ -168,9 +185,9 @@ def load_configuration(
     place = pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute()
     everything: tuple[FoundFile, ...] = (ensembles, providers, profiles)
     warnings = [problem for one in everything for problem in one.problems if problem.severity != "error"]
-    _keep_apart(own.state, place, whole.sandbox, failures)
+    keep_apart(own.state, place, whole.sandbox, failures)
     named = NamedFiles(place, project.files if project is not None and trusted else {})
-    _keep_code(named, chosen, failures)
+    keep_code(named, chosen, failures)
     return LoadedConfiguration(
         configuration=whole,
         registry=registry,
@@ -183,6 +200,7 @@ def load_configuration(
         files=(*(part.file for part in parts), *(path for one in everything for path in one.files)),
         named=named,
         state=own.state,
+        own=own.configuration,
         profile=named_profile(whole, profiles.profiles),
         narrowed=narrowed,
         left_out=tuple(left_out),
@@ -200,36 +218,6 @@ def _obstacle(project: Project, store: TrustStore) -> str:
     if project.obstacle:
         return f"its folder cannot be trusted: {project.obstacle}"
     return CHANGED if store.knows(project) else ""
-
-
-def _keep_apart(
-    state: pathlib.Path, workspace: pathlib.Path, sandbox: SandboxDescriptor, failures: list[RipienoError]
-) -> None:
-    """The folder of trust, pins, journal and waiting conversations must not be where tools may read."""
-    real = state.resolve()
-    for name, folder in (
-        ("the workspace", workspace),
-        *(("a readable folder of [sandbox]", pathlib.Path(one)) for one in sandbox.readable),
-        *(("a writable folder of [sandbox]", pathlib.Path(one)) for one in sandbox.writable),
-    ):
-        if real.is_relative_to(folder.expanduser().resolve()):
-            failures.append(
-                InputError(
-                    f"Your state, {state}, is inside {name}, {folder}, where tools could read it: conversations, pins "
-                    "and sign-ins. Start in another folder, name one with --workspace, or set RIPIENO_STATE_HOME to a "
-                    "folder that is not inside."
-                )
-            )
-
-
-def _keep_code(named: NamedFiles, ensembles: Sequence[EnsembleDescriptor], failures: list[RipienoError]) -> None:
-    """Keeps the code that ensembles name, except the package's own, whose files are not in the workspace."""
-    for descriptor in ensembles:
-        if descriptor.layer != _PACKAGE:
-            try:
-                named.add(descriptor)
-            except InputError as error:
-                failures.append(error)
 
 
 def _configured(known: Catalogue, whole: ConfigurationDescriptor, failures: list[RipienoError]) -> Catalogue:
@@ -275,14 +263,20 @@ def _caller_parts(configuration: str | os.PathLike[str] | Mapping[str, Any] | No
 
 
 def _layers(
-    places: Places, registry: Registry, parts: Sequence[ConfigurationPart], project: Project | None, *, trusted: bool
+    places: Places | None,
+    registry: Registry,
+    parts: Sequence[ConfigurationPart],
+    project: Project | None,
+    *,
+    trusted: bool,
 ) -> tuple[Layer, ...]:
     built_in = [folder for name, folders in registry.data if name == BUILT_IN for folder in folders]
     layers = [Layer(name=_PACKAGE, folders=tuple(built_in), lazy=True)]
     layers += [Layer(name=f"plugin {name}", folders=folders) for name, folders in registry.data if name != BUILT_IN]
-    # The user's folder is a layer with and without a configuration file in it.
-    own = [_paths(part) for part in parts if part.layer == _USER] or [()]
-    layers += [Layer(name=_USER, folders=(places.configuration,), paths=paths) for paths in own]
+    if places is not None:
+        # The user's folder is a layer with and without a configuration file in it.
+        own = [_paths(part) for part in parts if part.layer == _USER] or [()]
+        layers += [Layer(name=_USER, folders=(places.configuration,), paths=paths) for paths in own]
     layers += [Layer(name=_CALLER, paths=_paths(part)) for part in parts if part.layer == _CALLER]
     if project is not None:
         paths = paths_of(project.part) if trusted and project.part is not None else ()
@@ -375,7 +369,7 @@ def provision(
     )
     failures = list(loaded.failures)
     chosen = choose(loaded.known, configuration, loaded.profiles, loaded.narrowed, failures, parts=loaded.parts)
-    _keep_code(loaded.named, chosen, failures)
+    keep_code(loaded.named, chosen, failures)
     return dataclasses.replace(
         loaded,
         configuration=configuration,

@@ -24,7 +24,7 @@ def protected_by(loaded: LoadedConfiguration) -> tuple[str, ...]:
     This matters if the workspace contains them. Folders end with a slash.
     """
     places: list[os.PathLike[str]] = [path for layer in loaded.layers for path in (*layer.folders, *layer.paths)]
-    places += [] if loaded.state is None else [loaded.state]
+    places += filter(None, (loaded.state, loaded.own))
     folders = [os.fspath(path) if os.path.isfile(path) else f"{path}/" for path in places]
     return (*loaded.files, *loaded.named.files, *folders, *_importable(loaded))
 

@@ -28,6 +28,7 @@ from ripieno.conducting.history import History, HistoryStrategy, HistoryView
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason
+from ripieno.ensembles.placed import workspace_of
 from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure, WireInvalidity
 from ripieno.execution import Circumstances, Execution
 from ripieno.execution.budget import Budget
@@ -142,12 +143,11 @@ class Driver:
         if waiting:
             names = ", ".join(f"{one.name} ({one.identifier})" for one in waiting)
             raise InputError(f"These invocations wait for their results: {names}. Say those first.")
-        surroundings = self.execution.surroundings
         participants = {
             "model": self.model.identity,
             "ensembles": [ensemble.name for ensemble in self.ensembles],
             "tools": None if self.tools is None else list(self.tools),
-            "workspace": None if surroundings is None else str(surroundings.workspace),
+            "workspace": workspace_of(self.ensembles, self.execution.surroundings),
         }
         self._chronicle.begin(self.conversation, self._circumstances(), participants)
         for kind, count in self.model.left_out(self.conversation.canisters).items():

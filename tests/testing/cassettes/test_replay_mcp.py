@@ -97,7 +97,12 @@ async def test_both_directions_are_recorded_and_played_without_the_server(
 ) -> None:
     file = tmp_path / "c"
     before, after = Recording(), Recording()
-    settings: dict[str, Any] = {"workspace": user.workspace, "places": user.places, "secrets": SECRETS}
+    settings: dict[str, Any] = {
+        "workspace": user.workspace,
+        "places": user.places,
+        "layers": "user",
+        "secrets": SECRETS,
+    }
     said: list[Conversation] = []
     with served(user, carrier, era), Recorder(file, variables={}) as recording:
         assembly = recording.assemble(CONFIGURATION, confirmer=Answers(Approve()), recorder=before, **settings)

@@ -8,11 +8,11 @@ import functools
 import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from frozendict import frozendict
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, prefix_of, provision
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_own_configuration, prefix_of, provision
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, State, TaskStatus, ToolStatus
 from ripieno.assembly.protection import sandbox_of
 from ripieno.assembly.selection import applied_profile
@@ -106,17 +106,18 @@ def validate_environment(
     workspace: str | os.PathLike[str] | None = None,
     places: Places | None = None,
     project: Project | None = None,
+    layers: Literal["user"] | None = None,
 ) -> Coverage:
     """The coverage of a configuration's environment, with another ``profile`` if one is given. Connects nothing.
 
-    ``configuration``, ``workspace``, ``places`` and ``project`` are those of ``assemble``. ``languages`` and ``kinds``
-    describe a task, such as ``["python"]`` and ``["web"]``: its ensembles are included as by ``include`` under
-    ``[ensembles]``, and its status is ``task`` of the result. ``fulfilled`` states whether everything selected is
+    ``configuration``, ``workspace``, ``places``, ``project`` and ``layers`` are those of ``assemble``. ``languages``
+    and ``kinds`` describe a task, such as ``["python"]`` and ``["web"]``: its ensembles are included as by ``include``
+    under ``[ensembles]``, and its status is ``task`` of the result. ``fulfilled`` states whether everything selected is
     available; ``missing_tools`` has the reasons if not. Searches programs, and starts a process to try the sandbox.
     Errors: ``NameAbsence`` for a name that is not in the manifest; ``AssemblyFailure`` if a start-up would fail, also
     for an unknown profile.
     """
-    loaded = load_configuration(configuration, workspace=workspace, places=places, project=project)
+    loaded = load_own_configuration(configuration, layers=layers, workspace=workspace, places=places, project=project)
     return validate_loaded(loaded, profile=profile, languages=languages, kinds=kinds)
 
 
@@ -129,13 +130,14 @@ def validate_for_task(
     workspace: str | os.PathLike[str] | None = None,
     places: Places | None = None,
     project: Project | None = None,
+    layers: Literal["user"] | None = None,
 ) -> TaskStatus:
     """The status of one task in an environment: whether it is ``ready``, and the tools with what they lack.
 
     Arguments and errors are those of ``validate_environment``. Languages are rust, python and javascript, kinds web,
     data-science and devops. ``included`` are the ensembles that the configuration would have to include.
     """
-    loaded = load_configuration(configuration, workspace=workspace, places=places, project=project)
+    loaded = load_own_configuration(configuration, layers=layers, workspace=workspace, places=places, project=project)
     coverage = validate_loaded(loaded, profile=profile, languages=languages, kinds=kinds)
     return coverage.task or TaskStatus(names=())
 

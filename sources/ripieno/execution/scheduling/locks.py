@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 
 from ripieno.ensembles import Invoker
+from ripieno.ensembles.placed import original_of
 from ripieno.execution.claims import EVERYTHING, Claims
 
 #: The tickets of the enclosing calls: a tool that conducts its own run does not wait for itself.
@@ -116,7 +117,8 @@ class Locks:
         """
         claims = _declared(claims)
         ensemble = invoker.ensemble
-        places = [(ensemble, "", ensemble.max_parallel), (ensemble, invoker.name, invoker.policy.max_parallel)]
+        whole = original_of(ensemble)
+        places = [(whole, "", ensemble.max_parallel), (whole, invoker.name, invoker.policy.max_parallel)]
         if not (claims.reads or claims.writes) and all(limit is None for *_, limit in places):
             return None
         surroundings = ensemble.surroundings

@@ -2,12 +2,13 @@
 
 import abc
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from ripieno.approvals import Answer, Confirmer, Given
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
+from ripieno.assembly.configuration import LoadedConfiguration, load_own_configuration
 from ripieno.assembly.protection import secrets_among, withheld
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
@@ -37,8 +38,8 @@ class Cassette(abc.ABC):
 
     def assemble(self, configuration: Any = None, **settings: Any) -> "CassetteAssembly":
         """As ``ripieno.assemble``: runs are recorded or replayed. A replay connects nothing, unless it is a fork."""
-        places = {name: settings.pop(name) for name in ("workspace", "places", "project") if name in settings}
-        return CassetteAssembly(load_configuration(configuration, **places), cassette=self, **settings)
+        places = {name: settings.pop(name) for name in ("workspace", "places", "project", "layers") if name in settings}
+        return CassetteAssembly(load_own_configuration(configuration, **places), cassette=self, **settings)
 
     def begins(self) -> Conversation | None:
         """The beginning of the next recorded run, if any."""
@@ -93,6 +94,7 @@ class CassetteAssembly(Assembly):
         controls: Controls | None = None,
         limits: Limits | None = None,
         answers: Mapping[str, Answer | Given] | None = None,
+        workspace: str | os.PathLike[str] | None = None,
     ) -> Run:
         """As ``Assembly.conduct``. A replay does not need ``what``."""
         agents = self.configuration.agents
@@ -106,7 +108,13 @@ class CassetteAssembly(Assembly):
         if what is None:
             raise InputError("There is nothing to conduct. Give a text, canisters or a conversation.")
         chosen, settings = self._settle(
-            model=model, agent=agent, ensembles=ensembles, supervisor=supervisor, tools=tools, controls=controls
+            model=model,
+            agent=agent,
+            ensembles=ensembles,
+            supervisor=supervisor,
+            tools=tools,
+            controls=controls,
+            workspace=workspace,
         )
         # Summaries are not recorded: the model gets the whole conversation.
         del settings["history"]

@@ -13,6 +13,7 @@ from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.events import Alert, Event
 from ripieno.canisters.serialization import serialize, write
 from ripieno.ensembles.offers import Offer
+from ripieno.ensembles.placed import workspace_of
 from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import InputError, ProviderFailure
 from ripieno.execution import Execution
@@ -92,7 +93,7 @@ class RunRecorder:
             rules=execution.rules,
             execution_limits=execution.limits,
             tools=None if settings.get("tools") is None else tuple(settings["tools"]),
-            workspace=None if execution.surroundings is None else str(execution.surroundings.workspace),
+            workspace=workspace_of(settings.get("ensembles", ()), execution.surroundings),
         )
         self._put(
             "conduct",
