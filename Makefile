@@ -26,7 +26,7 @@ help: ## list these commands
 	@echo "Usage: make COMMAND [ARGS=...]"
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/.stamp-demo ## a scripted model calls real tools over real wires; no key, no network
+demo: $(VENV)/.stamp-demo ## a scripted model calls real tools over a real wire; no key, no network
 	@$(BIN)/ripieno demo $(ARGS)
 
 test: $(VENV)/.stamp-test ## all tests

@@ -13,20 +13,21 @@ import openai
 import pytest
 
 from ripieno.cli.common import exit_codes
-from ripieno.cli.demo.rehearse import FOLDER
+from ripieno.cli.common.scores import FOLDER
 from ripieno.testing.scores import Score
 from tests.support.command_line import PATIENCE, ROOT, User
 
 SCORE = '[score]\nname = "mine"\n[[turns]]\ntext = "Hello from the score."\n'
 
 
-def test_the_demo_plays_over_every_wire_and_quotes_the_real_file(user: User, tmp_path: pathlib.Path) -> None:
+def test_the_demo_uses_one_wire_or_all_and_quotes_the_real_file(user: User, tmp_path: pathlib.Path) -> None:
     # What the user has configured, broken or not, is not played.
     user.configure('[ensembles]\nenabled = ["nothing"]\n[confirmation]\ndeny = ["*"]\n')
     rooms = tmp_path / "rooms"
     rooms.mkdir()
-    done = user.run("demo", TMPDIR=str(rooms))
+    done = user.run("demo", "--protocol", "all", TMPDIR=str(rooms))
     assert (done.returncode, done.stderr) == (0, "")
+    assert "over each other wire" not in done.stdout
     lines = done.stdout.splitlines()
     assert "scripted" in lines[0]
     # A server that is not there is named, and the rest goes on.
@@ -54,6 +55,14 @@ def test_the_demo_plays_over_every_wire_and_quotes_the_real_file(user: User, tmp
 
 
 def test_the_demo_knows_its_wires(user: User) -> None:
+    (user.workspace / "hello.toml").write_text(SCORE)
+    done = user.call("demo", "--score", "hello.toml")
+    assert "\n=== openai-chat, at " in done.stdout
+    assert done.stdout.endswith(
+        "The same conversation over each other wire (anthropic, gemini, openai-responses, prompted):\n"
+        "  ripieno demo --score hello.toml --protocol all\n\n"
+        "1 of 1 conversations ended as the score 'mine' expects.\n"
+    )
     absent = user.call("demo", "--protocol", "openai-response")
     assert absent.returncode == exit_codes.INPUT
     assert "Did you mean 'openai-responses'?" in absent.stderr

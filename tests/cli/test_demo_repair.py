@@ -11,7 +11,8 @@ import pytest
 from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.canisters import Conversation
 from ripieno.cli.common import exit_codes
-from ripieno.cli.demo.rehearse import find_score, wanted_ensembles
+from ripieno.cli.common.scores import find_score
+from ripieno.cli.demo.rehearse import wanted_ensembles
 from ripieno.cli.demo.workspace import examine, prepare
 from ripieno.exceptions import InputError
 from ripieno.sandbox.detection import try_tier

@@ -49,6 +49,7 @@ TUTORIALS = ROOT / "documentation" / "tutorials"
 CONNECTING = (TUTORIALS / "connect-mcp.rst").read_text(encoding="utf-8")
 CONSENT = ("toml", "console", "", "", "", "", "console")
 LARGE = ("toml", "toml", "text", "toml", "toml", "")
+TESTING = (*["python"] * 4, "toml", "console")
 REPLAY = ("console", "python", "text", "", "console", "python", "python")
 
 
@@ -128,7 +129,7 @@ def test_the_test_passes_when_it_is_recorded_and_ever_after(pytester: pytest.Pyt
 
 
 def test_testing_a_tool(pytester: pytest.Pytester) -> None:
-    function, descriptor, conftest, conversation = texts("tutorials/test-a-tool", *["python"] * 4)
+    function, descriptor, conftest, conversation, _, _ = texts("tutorials/test-a-tool", *TESTING)
     words, *_ = (block.text for block in blocks("tutorials/write-a-tool") if block.kind == "toml")
     (pytester.path / "ensembles").mkdir()
     (pytester.path / "ensembles" / "words.toml").write_text(words)
@@ -150,6 +151,15 @@ def test_testing_a_tool(pytester: pytest.Pytester) -> None:
     (pytester.path / "test_conversation.py").write_text(broken)
     # The function with a bug fails, and the call that needs no approval is not denied.
     pytester.runpytest_subprocess(*PYTEST, "-p", "no:asyncio").assert_outcomes(passed=3, failed=2)
+
+
+def test_a_score_at_a_terminal(user: User) -> None:
+    *_, score, ask = texts("tutorials/test-a-tool", *TESTING)
+    user.ensemble("words", next(typed("toml")))
+    (user.workspace / "poem.txt").write_text("one two three\n")
+    (user.workspace / "counting.toml").write_text(score)
+    done = user.call(*shlex.split(ask.removeprefix("$ ripieno ")))
+    assert (done.returncode, done.stdout) == (0, "I count.\nThe count is: 3 poem.txt\n"), done.stderr
 
 
 def test_the_example_of_the_testing_package(pytester: pytest.Pytester) -> None:

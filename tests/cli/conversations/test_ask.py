@@ -113,6 +113,28 @@ def test_only_the_tools_that_are_wanted_are_offered(user: User, served: str) -> 
         assert "'read_file', which is not offered. Offered: list_directory." in done.stdout
 
 
+def test_a_score_is_a_model_for_the_users_own_tools(user: User, greeting: str) -> None:
+    user.ensemble("greeting", greeting)
+    user.configure('[ensembles]\ninclude = ["greeting"]\n')
+    file = user.workspace / "mine.toml"
+    file.write_text(
+        '[score]\nname = "mine"\n[[turns]]\n'
+        'calls = [{ tool = "say_hello", arguments = { name = "Ada" }, label = "a" }]\n'
+        '[[turns]]\ncalls = [{ tool = "write_file", arguments = { path = "b", content = "{a}" }, label = "b" }]\n'
+        '[[turns]]\nexpect = ["b"]\ntext = "It says {a.line:1}."\n'
+    )
+    waiting = user.call("ask", "--defer", "-m", "score:mine.toml", "Hello")
+    assert "\n< greeting.say_hello (" in waiting.stderr
+    (conversation,) = [line.split()[-1] for line in waiting.stderr.splitlines() if line.startswith("To continue:")]
+    # The conversation continues with the same file, whatever the folder is.
+    assert user.call("approvals", "approve", conversation).returncode == 0
+    resumed = user.call("resume", conversation)
+    assert (resumed.returncode, resumed.stdout) == (0, "It says hello -- Ada.\n"), resumed.stderr
+    for name, why in (("./no.toml", "no.toml: error: it cannot be read"), ("no", "no score named 'no'. Known: demo,")):
+        absent = user.call("ask", "-m", f"score:{name}", "Hello")
+        assert (absent.returncode, why in absent.stderr) == (exit_codes.INPUT, True), absent.stderr
+
+
 @plays("cut")
 def test_an_answer_that_was_cut_off_is_no_good_end(user: User, served: str) -> None:
     done = user.call("ask", "Tell me.")

@@ -9,6 +9,7 @@ from ripieno.assembly.configuration import LoadedConfiguration, Places, load_con
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY
+from ripieno.models import Model
 from ripieno.models.transport.clouds import HOMES
 from ripieno.storage.redaction import HIDDEN
 
@@ -17,7 +18,7 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _VARIABLES_ONLY = re.compile(r"(?:\{env:[^{}]*\}|:)*")
 
 
-def require_model(assembly: Assembly, model: str | None, agent: str | None, *, command: str) -> None:
+def require_model(assembly: Assembly, model: str | Model | None, agent: str | None, *, command: str) -> None:
     """Checks that a model is configured, before anything is connected. ``command`` needs it, such as ``resume``.
 
     Errors: ``InputError`` that explains how to configure one; those of ``Assembly.access_model`` and ``access_agent``.
@@ -28,7 +29,8 @@ def require_model(assembly: Assembly, model: str | None, agent: str | None, *, c
     chosen = chosen or assembly.configuration.model
     if chosen is None:
         raise InputError(_how_to_configure(assembly.loaded, command))
-    assembly.access_model(chosen)
+    if isinstance(chosen, str):
+        assembly.access_model(chosen)
 
 
 def has_cloud_credentials(provider: ProviderDescriptor) -> bool:

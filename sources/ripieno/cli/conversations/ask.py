@@ -29,10 +29,13 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     no one is asked. The exit code is 1 if the run ends without an answer, and 3 if the model's endpoint fails. The
     journal records everything (ripieno journal), and an interrupted run can be continued (ripieno resume).
 
+    The model score:FILE is scripted: a score names the calls, and your own tools run. It needs no key and no network.
+
     \b
     Example:
       ripieno ask -m PROVIDER/MODEL "What is in README.rst?"
       ripieno ask --tools 'io.read_*' "Which files are there?"
+      ripieno ask -m score:./mine.toml "What is in README.rst?"
       ripieno ask --defer "Write a README for this project."
       ripieno ask --record talk.jsonl "What is in README.rst?"
       ripieno ask --replay talk.jsonl

@@ -17,6 +17,7 @@ from ripieno.cli.common.assembly import only
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import logged, observed
 from ripieno.cli.common.options import Settings, add_options
+from ripieno.cli.common.scores import find_model
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
 from ripieno.cli.conversations.cassettes import (
     NAMES,
@@ -84,7 +85,9 @@ class Wanted:
             watchers=self.watchers,
         )
         context = click.get_current_context(silent=True)
-        require_model(assembly, self.model, self.agent, command="ask" if context is None else context.info_name or "")
+        require_model(
+            assembly, find_model(self.model), self.agent, command="ask" if context is None else context.info_name or ""
+        )
         return assembly
 
     def renderer(self) -> Renderer:
@@ -105,7 +108,7 @@ class Wanted:
         """
         return assembly.conduct(
             conversation,
-            model=self.model,
+            model=find_model(self.model),
             agent=self.agent,
             tools=self.tools,
             answers=answers,
@@ -115,7 +118,12 @@ class Wanted:
 
 
 _OPTIONS = (
-    click.option("-m", "--model", metavar="PROVIDER/MODEL", help="The model, instead of the configured one."),
+    click.option(
+        "-m",
+        "--model",
+        metavar="PROVIDER/MODEL",
+        help="The model, instead of the configured one. A scripted one: score:FILE.",
+    ),
     click.option("--agent", metavar="A", help="A configured agent: its model, instructions and tools."),
     click.option("--tools", metavar="PATTERN", multiple=True, help="Offer only these tools, such as 'io.read_*'."),
     click.option("--quiet", "-q", is_flag=True, help="Show only the answer, without lines about tools."),

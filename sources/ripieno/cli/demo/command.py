@@ -1,6 +1,7 @@
-"""``ripieno demo``: a scripted model calls real tools over real wires, and the result is compared with the score."""
+"""``ripieno demo``: a scripted model calls real tools over a real wire, and the result is compared with the score."""
 
 import pathlib
+import shlex
 import sys
 import tempfile
 import time
@@ -10,6 +11,7 @@ from typing import Any
 import click
 
 from ripieno.assembly import Assembly, assemble
+from ripieno.assembly.builtins import DEFAULT_PROTOCOL
 from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBegan
@@ -18,8 +20,9 @@ from ripieno.cli.common.assembly import protocols
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.models import bundled_examples
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
+from ripieno.cli.common.scores import find_score
 from ripieno.cli.conversations.cassettes import Cassette, cassette_options, open_cassette
-from ripieno.cli.demo.rehearse import ENSEMBLES, find_score
+from ripieno.cli.demo.rehearse import ENSEMBLES
 from ripieno.cli.demo.workspace import examine, interpreter_in_path, prepare
 from ripieno.conducting import Run
 from ripieno.conducting.observers.console import Renderer
@@ -36,6 +39,10 @@ The model in this demo is scripted: it needs no key and costs nothing. Everythin
 HTTP, wire formats, tools, files, and every result that the model quotes."""
 #: The name of the notes in the cassette.
 _STAGE = "stage"
+#: The default score.
+_DEMO = "demo"
+#: The name of all protocols together.
+_ALL = "all"
 
 
 @click.command()
@@ -43,11 +50,11 @@ _STAGE = "stage"
     "--score",
     "name",
     metavar="SCORE",
-    default="demo",
+    default=_DEMO,
     show_default=True,
     help="The name of a bundled score, or the path of a file.",
 )
-@protocols("Use only this wire format; all by default.")
+@protocols(f'The wire format, or "{_ALL}" for each in turn.', default=DEFAULT_PROTOCOL)
 @click.option(
     "--sandbox",
     "tier",
@@ -58,10 +65,10 @@ _STAGE = "stage"
 @cassette_options
 @common
 @pass_settings
-def demo(settings: Settings, /, *, name: str, protocol: str | None, tier: int | None, **given: Any) -> None:
-    """Watch a scripted model call real tools over real wires; no key needed.
+def demo(settings: Settings, /, *, name: str, protocol: str, tier: int | None, **given: Any) -> None:
+    """Watch a scripted model call real tools over a real wire; no key needed.
 
-    The model's words come from a score. Its requests travel over real HTTP in each provider's own format, the tools are
+    The model's words come from a score. Its requests travel over real HTTP in a provider's own format, the tools are
     real, and the answer quotes their results. Only a temporary folder is changed.
 
     The score "demo" reads a file, runs a program, calls an MCP server and writes a note. The score "repair" is an agent
@@ -73,7 +80,7 @@ def demo(settings: Settings, /, *, name: str, protocol: str | None, tier: int | 
     \b
     Example:
       ripieno demo
-      ripieno demo --score repair
+      ripieno demo --protocol all
       ripieno demo --score repair --sandbox 2
       ripieno demo --record demo.jsonl
       ripieno demo --replay demo.jsonl
@@ -89,7 +96,7 @@ def demo(settings: Settings, /, *, name: str, protocol: str | None, tier: int | 
             with tempfile.TemporaryDirectory(prefix="ripieno-demo-") as temporary:
                 folder = pathlib.Path(temporary)
                 with interpreter_in_path(folder):
-                    good = stage.end(good=run_async(_Demonstration(score, stage, folder, tier).run(protocol)))
+                    good = stage.end(good=run_async(_Demonstration(score, name, stage, folder, tier).run(protocol)))
     raise click.exceptions.Exit(exit_codes.GOOD if good else exit_codes.REFUSED)
 
 
@@ -144,19 +151,20 @@ async def replay_demo(stage: DemoStage, replay: Replay) -> bool:
 class _Demonstration:
     """Conversations of one score, one per wire, in a folder without the user's configuration."""
 
-    def __init__(self, score: Score, stage: DemoStage, folder: pathlib.Path, tier: int | None) -> None:
+    def __init__(self, score: Score, named: str, stage: DemoStage, folder: pathlib.Path, tier: int | None) -> None:
         self._score = score
+        self._named = named
         self._stage = stage
         self._tier = tier
         self._places = Places(configuration=folder / "configuration", state=folder / "state")
         self._workspace = folder / "workspace"
 
-    async def run(self, only: str | None) -> bool:
-        """Conducts the score over each protocol, or one. Returns whether every conversation ended as expected."""
+    async def run(self, chosen: str) -> bool:
+        """Conducts the score over one protocol or all. Returns whether every conversation ended as expected."""
         registry = load_configuration(places=self._places).registry
         # A protocol without its own wire is carried by the first one that has a wire.
         known: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
-        protocols = known if only is None else [registry.resolve("protocols", only)]
+        protocols = known if chosen == _ALL else [registry.resolve("protocols", chosen)]
         carrier = next(protocol for protocol in known if protocol.routes)
         served = dict.fromkeys(protocol if protocol.routes else carrier for protocol in protocols)
         self._stage.say(_INTRODUCTION)
@@ -224,7 +232,12 @@ class _Demonstration:
             return True
         say("\n  ".join(["\nThe workspace at the end:", *lines]))
         say(f"\nWith a real model, in your own folder:\n  {bundled_examples('What is in this folder?')[0]}")
-        say("To list all providers and the keys that they need: ripieno providers\n")
+        say("To list all providers and the keys that they need: ripieno providers")
+        if others := [name for name in sorted(assembly.loaded.registry.protocols) if name not in urls]:
+            score = "" if self._named == _DEMO else f" --score {shlex.quote(self._named)}"
+            say(f"The same conversation over each other wire ({', '.join(others)}):")
+            say(f"  ripieno demo{score} --protocol {_ALL}")
+        say("")
         say(f"{good} of {len(urls)} conversations ended as the score {self._score.name!r} expects.")
         return good == len(urls)
 

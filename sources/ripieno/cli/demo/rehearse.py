@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import json
 import os
-import pathlib
 import shlex
 import shutil
 import sys
@@ -16,33 +15,19 @@ from ripieno.assembly.configuration import LoadedConfiguration, Places, load_con
 from ripieno.cli.common.findings import exposed_names
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
+from ripieno.cli.common.scores import find_score
 from ripieno.cli.common.tables import print_table
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.names import unprefixed
-from ripieno.exceptions import NameAbsence
 from ripieno.models import Protocol
 from ripieno.servers.http.server import serve
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
 from ripieno.toolset import DATA
 
-FOLDER = DATA / "scores"
 #: The ensembles that bundled scores need in addition to the bundled ones.
 ENSEMBLES = DATA / "demo" / "ensembles"
-
-
-def find_score(name: str) -> Score:
-    """The score with this name, or at this path if the name has a slash or ends in .toml.
-
-    Errors: ``NameAbsence`` for an unknown bundled score; ``ConfigurationInvalidity`` for a file.
-    """
-    if "/" in name or name.endswith(".toml"):
-        return Score.read(pathlib.Path(name))
-    known = [path.stem for path in sorted(FOLDER.glob("*.toml"))]
-    if name not in known:
-        raise NameAbsence("score", name, known, hint="For a file, write its path, such as ./mine.toml.")
-    return Score.read(FOLDER / f"{name}.toml")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,9 @@
     text = "It begins with: {second.line:1}"
     finish = "stop"                         # the default without calls; "invocations" with calls; or length, filter
 
-``ripieno demo --score FILE`` runs a score against a rehearsal, over each wire, in a folder of its own. Two more tables
-have the preconditions, and the expectations at the end::
+``ripieno ask -m score:FILE`` plays a score in one process, with your own tools, configuration and workspace.
+``ripieno demo --score FILE`` runs it against a rehearsal, over one wire or each (``--protocol all``), in a folder of
+its own. Two more tables have the preconditions, and the expectations at the end::
 
     [setup]
     configuration = { ensembles.enabled = ["io"], confirmation.approve = ["io.write_file"] }   # as in a ripieno.toml
