@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from ripieno.assembly.configuration import load_configuration
 from ripieno.cli.common import exit_codes
 from tests.cli.check.test_configuration import SERVER, ensemble
 from tests.support.command_line import User
@@ -85,6 +86,19 @@ CONFIGURATIONS = {
         ["'opnai-chat'", "'openai-chat'"],
     ),
 }
+
+
+def test_the_recipe_for_a_model_is_a_configuration(call: Call, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    done = call("ask", "Hello")
+    assert 'ripieno ask -m gemini/MODEL "..."   # needs GEMINI_API_KEY* or GOOGLE_API_KEY\n' in done.err
+    recipe = done.err[done.err.index("  [model]") :]
+    assert recipe.count("\n") == 5
+    user.configure(recipe)
+    assert call("check", "--strict").code == 0
+    loaded = load_configuration(places=user.places)
+    assert loaded.configuration.model == "mine/MODEL"
+    assert loaded.providers["mine"].protocol == "openai-chat"
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

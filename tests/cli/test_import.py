@@ -243,7 +243,7 @@ def test_names(bring: Call, user: User) -> None:
 def test_a_configuration_that_names_what_plays_is_told_of(bring: Call, user: User) -> None:
     user.configure('[ensembles]\nenabled = ["io"]\n[environment]\nallow = ["ONE_HOUSE_*"]\n')
     done = bring({"one": {"command": "one", "env": {"HOUSE_KEY": "x", "SHED_KEY": "y"}}})
-    assert f"add to enabled under [ensembles], in {user.configuration / 'config.toml'}: one" in done.out
+    assert f'To add it: include = ["one"] under [ensembles], in {user.configuration / "config.toml"}.' in done.out
     assert "Add these to allow under [environment], which your configuration sets: ONE_SHED_KEY\n" in done.out
 
 

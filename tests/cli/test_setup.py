@@ -114,7 +114,7 @@ def test_a_new_ensemble_elsewhere_says_how_it_comes_to_play(call: Call, user: Us
 
 def test_a_new_ensemble_that_the_configuration_does_not_name(call: Call, user: User) -> None:
     user.configure('[ensembles]\nenabled = ["io"]\n')
-    assert 'add "mine" to enabled under [ensembles]' in call("new", "ensemble", "mine").out
+    assert 'include = ["mine"] under [ensembles]' in call("new", "ensemble", "mine").out
 
 
 @pytest.mark.parametrize(("name", "proposal"), [("My Tools", "my-tools"), ("2day", "day"), ("../up", "up"), ("_", "")])
@@ -144,7 +144,7 @@ def test_trust_lists_what_it_covers_and_can_be_taken_back(call: Call, user: User
     (user.workspace / "ensembles" / "slip.toml").write_text('[ensemble]\nnam = "slip"\n')
     (user.workspace / "ensembles" / "good.toml").write_text('invokers = []\n[ensemble]\nname = "good"\n')
     (row,) = [line.split() for line in call("ensembles").out.splitlines() if line.startswith("good ")]
-    assert row[:5] == ["good", "no", "project", "Not", "loaded:"]
+    assert row[:6] == ["good", "left", "out", "project", "Not", "loaded:"]
     slipped = call("trust", "--yes")
     assert "Trusted 3 files of" in slipped.out
     assert "slip.toml:2: error: " in slipped.err

@@ -1,7 +1,10 @@
 """Offers: which invokers a turn has, under which names, and what is said of those it has not."""
 
+import dataclasses
+
 import pytest
 
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence
@@ -36,6 +39,22 @@ def test_two_tools_of_one_name_are_an_error_that_names_both() -> None:
     assert "notes.read_file and io.read_file would both be offered as 'read_file'" in text
     assert 'prefix = "notes"' in text
     assert names(IO, other, tools=["io.*"]) == ("read_file", "write_file")
+
+
+def test_a_bundled_tool_of_two_bundled_ensembles_is_offered_once() -> None:
+    shared = dataclasses.replace(tool("read_file"), bundled="read_file.toml")
+    starter, files = ensemble(shared, name="io"), ensemble(shared, tool("head"), name="file_read")
+    offer = Offer.of([starter, files])
+    assert [one.identity for one in offer.everything] == ["io.read_file", "file_read.head"]
+    assert names(starter, files, tools=["file_read.*"]) == ("head", "read_file")
+    # With other settings, it is another tool.
+    for other in (
+        dataclasses.replace(shared, policy=Policy(effect="read", timeout=1)),
+        dataclasses.replace(shared, bundled="other.toml"),
+        dataclasses.replace(shared, bundled=None),
+    ):
+        with pytest.raises(ConfigurationInvalidity, match="would both be offered"):
+            Offer.of([starter, ensemble(other, name="file_read")])
 
 
 def test_a_latecomer_is_left_out_and_told() -> None:

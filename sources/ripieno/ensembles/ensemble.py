@@ -80,7 +80,7 @@ class Definition:
 
     ``exposed`` fixes the name that a model sees; None derives it from ``name`` and the ensemble's prefix. ``origin``
     identifies its source and the way to run it: an approval is valid for this origin only. ``preview`` returns the
-    changes of a call; ``claim`` is a server's description of its tool, which is not verified.
+    changes of a call; ``claim`` is a server's unverified description of its tool; ``bundled``, a bundled tool's file.
     """
 
     name: str
@@ -95,6 +95,7 @@ class Definition:
     origin: str = ""
     preview: Foresight | None = None
     claim: ServerClaim | None = None
+    bundled: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, init=False, eq=False, repr=False)
@@ -115,6 +116,7 @@ class Invoker:
     origin: str
     preview: Foresight | None
     claim: ServerClaim | None
+    bundled: str | None
     ensemble: "Ensemble"
     threaded: bool
     #: Each protocol keeps its own form of the definition here, under its own key.

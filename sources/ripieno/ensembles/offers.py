@@ -57,7 +57,8 @@ class Offer:
     ) -> "Offer":
         """The invokers of the ensembles in their order, or those that ``tools`` (patterns) match.
 
-        Errors: ``ConfigurationInvalidity`` for two tools with one exposed name, ``NameAbsence`` for a pattern without a
+        A bundled tool that two bundled ensembles have is offered once, as a tool of the first. Errors:
+        ``ConfigurationInvalidity`` for two other tools with one exposed name, ``NameAbsence`` for a pattern without a
         match. With ``left_out``, for later changes, neither is raised: ``left_out(newcomer, holder)`` is called, and
         the newcomer is left out.
         """
@@ -74,6 +75,8 @@ class Offer:
                 holder = chosen.get(invoker.exposed)
                 if holder is None:
                     chosen[invoker.exposed] = invoker
+                elif _is_same(invoker, holder):
+                    continue
                 elif left_out is not None:
                     left_out(invoker, holder)
                 else:
@@ -155,6 +158,16 @@ class Offer:
         close = nearest(name, [one.exposed for one in self.searchable])
         similar = (one.exposed for one in self._catalogue.search(name, _SIMILAR))
         return tuple(dict.fromkeys((*by_identity, *close, *similar)))[:_SIMILAR]
+
+
+def _is_same(one: Invoker, other: Invoker) -> bool:
+    """Whether two ensembles have the same bundled tool, with the same settings."""
+    return (
+        one.bundled is not None
+        and one.bundled == other.bundled
+        and (one.schema, one.description, one.policy, one.configuration)
+        == (other.schema, other.description, other.policy, other.configuration)
+    )
 
 
 def _clash(newcomer: Invoker, holder: Invoker) -> Problem:

@@ -66,7 +66,7 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
             reasons = ((one.name, why_not(one, descriptor, surroundings)) for one in descriptor.invokers)
             disabled = {name: reason for name, reason in reasons if reason is not None}
             declared = tuple(
-                _define(invoker, connected[invoker.invocable.origin])
+                _define(invoker, connected[invoker.invocable.origin], bundled=descriptor.layer == "package")
                 for invoker in descriptor.invokers
                 if invoker.name not in disabled
             )
@@ -100,7 +100,7 @@ def needed_origins(descriptor: EnsembleDescriptor) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _define(invoker: InvokerDescriptor, connected: Connected) -> Definition:
+def _define(invoker: InvokerDescriptor, connected: Connected, *, bundled: bool) -> Definition:
     """The definition of a declared invoker. Its schema is closed unless it sets ``additionalProperties``."""
     return _definition(
         invoker,
@@ -108,6 +108,7 @@ def _define(invoker: InvokerDescriptor, connected: Connected) -> Definition:
         Schema.of(invoker.arguments, closed=True),
         None if invoker.results is None else Schema.of_results(invoker.results),
         origin=_digest(invoker.invocable.origin, invoker.invocable.settings),
+        bundled=invoker.file if bundled else None,
     )
 
 
@@ -184,6 +185,7 @@ def _definition(
     *,
     origin: str,
     claim: ServerClaim | None = None,
+    bundled: str | None = None,
 ) -> Definition:
     return Definition(
         name=invoker.name,
@@ -197,4 +199,5 @@ def _definition(
         origin=origin,
         preview=connected.foresee(invoker),
         claim=claim,
+        bundled=bundled,
     )

@@ -57,6 +57,24 @@ def test_two_tools_of_one_name_are_found_before_a_start(call: Call, user: User) 
     assert 'prefix = "one"' in call("check").out
 
 
+def test_all_bundled_ensembles_can_be_selected_together(call: Call, user: User) -> None:
+    names = json.dumps([file.stem for file in (ROOT / "data" / "ensembles").glob("*.toml")])
+    user.configure(f"[ensembles]\ninclude = {names}\n")
+    done = call("check")
+    assert (done.code, "0 errors" in done.out) == (0, True), done.out
+    user.configure('[ensembles]\ninclude = ["file_read"]\n')
+    assert call("check", "--strict").code == 0
+    offered = [one["identity"] for one in json.loads(call("tools", "--format", "json").out)["tools"]]
+    assert "io.read_file" in offered
+    assert "file_read.head" in offered
+    assert "file_read.read_file" not in offered
+    # The file of a user's own is not a bundled one.
+    user.ensemble("own", '[ensemble]\nname = "own"\n[[invokers]]\nsource = "read_file.toml"\n')
+    bundled = ROOT / "data" / "ensembles" / "file_read" / "invokers" / "read_file.toml"
+    (user.configuration / "ensembles" / "read_file.toml").write_text(bundled.read_text())
+    assert "own.read_file and io.read_file would both be offered" in call("check").out
+
+
 def test_only_what_plays_can_clash(call: Call, user: User) -> None:
     user.ensemble("one", ensemble("one"))
     user.ensemble("two", ensemble("two").replace('effect = "none"', 'effect = "none"\nenabled = false'))

@@ -179,11 +179,17 @@ def test_ensembles_that_do_not_play_say_why(call: Call, user: User) -> None:
     done = call("ensembles")
     assert done.code == 0, done.err
     rows = {line.split()[0]: line for line in done.out.partition("\n\n")[0].splitlines()[1:]}
-    assert [rows[name].split()[1] for name in ("io", "far", "echo", "off")] == ["yes", "yes", "no", "no"]
+    assert [rows[name].split()[1] for name in ("io", "far", "echo", "off")] == [
+        "enabled",
+        "enabled",
+        "available",
+        "disabled",
+    ]
     assert f'To add it: include = ["NAME"] under [ensembles], in {user.configuration / "config.toml"}.' in done.out
-    assert "Available" not in rows["echo"]
     assert "To add it: include = [" in call("tools", "--ensemble", "echo").err
-    assert "enabled = false" in rows["off"]
+    # The state does not replace the description.
+    assert rows["off"].endswith(rows["echo"].split("  ")[-1])
+    assert f"\noff: Disabled: enabled = false in {user.configuration / 'ensembles' / 'off.toml'}.\n" in done.out
     assert rows["far"].split()[2] == "mcp"
     listed = {one["name"]: one for one in json.loads(call("ensembles", "--format", "json").out)["ensembles"]}
     assert listed["io"]["tools"] == ["read_file", "write_file", "list_directory"]
@@ -212,13 +218,14 @@ def test_only_the_ensemble_that_is_asked_for_is_connected(call: Call, user: User
     assert "read_file" in done.out
 
 
-def test_long_descriptions_are_whole_in_a_pipe_and_brief_on_a_terminal(call: Call, user: User) -> None:
+def test_long_descriptions_are_whole_on_request_only(call: Call, user: User) -> None:
     long = "Says it, " + "and says it again, " * 20 + "and ends."
     user.ensemble(
         "echo", echo().replace("Says \\u001b[31mred\\u001b[0m things again\\u202e.", f"{long}\\nSecond line.")
     )
     for arguments in (("tools",), ("tools", "--protocol", "anthropic")):
-        assert f"{long} Second line.\n" in call(*arguments).out
+        assert f"{long} Second line.\n" in call(*arguments, "--full").out
+        assert "and ends." not in call(*arguments).out
     with Screen(user, "tools", "--ensemble", "echo", COLUMNS="300") as screen:
         assert screen.end() == 0
         assert "Says it, and says" in screen.text

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import fnmatch
+import json
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -132,9 +133,10 @@ def is_available(loaded: LoadedConfiguration, name: str) -> bool:
     return name in loaded.known and loaded.known.outlines[name].enabled
 
 
-def how_to_include(name: str) -> str:
-    """The setting that adds an ensemble, with its file."""
-    return f'To add it: include = ["{name}"] under [ensembles], in {Places.of_user().file}.'
+def how_to_include(*names: str) -> str:
+    """The setting that adds ensembles, with its file."""
+    them, listed = "it" if len(names) == 1 else "them", json.dumps(names, ensure_ascii=False)
+    return f"To add {them}: include = {listed} under [ensembles], in {Places.of_user().file}."
 
 
 def owner_of(loaded: LoadedConfiguration, name: str) -> str | None:

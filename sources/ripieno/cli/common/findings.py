@@ -58,19 +58,22 @@ def exposed_names(descriptor: EnsembleDescriptor) -> Iterator[tuple[Path, Invoke
 
 def check_names(subject: Subject) -> Iterator[Problem]:
     """Errors for tools that two ensembles would offer under one name. Connections are not considered."""
-    holders: dict[str, str] = {}
+    holders: dict[str, tuple[EnsembleDescriptor, InvokerDescriptor]] = {}
     for descriptor in subject.loaded.ensembles:
         for body, invoker, name in exposed_names(descriptor):
-            identity = f"{descriptor.name}.{invoker.name}"
-            holder = holders.setdefault(name, identity)
-            if holder != identity:
-                free = descriptor.name if prefix_of(descriptor) != descriptor.name else holder.partition(".")[0]
-                at, message = (
-                    (*(body or ("invoker",)), "name"),
-                    f"{identity} and {holder} would both be offered as {name!r}",
-                )
-                hint = f'Give one of the ensembles a prefix of its own: [ensemble] prefix = "{free}".'
-                yield finding(invoker.file, at, message, hint, "error")
+            ensemble, other = holders.setdefault(name, (descriptor, invoker))
+            if ensemble is descriptor or (
+                (invoker, invoker.file) == (other, other.file) and descriptor.layer == ensemble.layer == "package"
+            ):
+                continue  # A bundled tool of two bundled ensembles is offered once.
+            identity, holder = f"{descriptor.name}.{invoker.name}", f"{ensemble.name}.{other.name}"
+            free = descriptor.name if prefix_of(descriptor) != descriptor.name else ensemble.name
+            at, message = (
+                (*(body or ("invoker",)), "name"),
+                f"{identity} and {holder} would both be offered as {name!r}",
+            )
+            hint = f'Give one of the ensembles a prefix of its own: [ensemble] prefix = "{free}".'
+            yield finding(invoker.file, at, message, hint, "error")
 
 
 def check_rules(subject: Subject) -> Iterator[Problem]:

@@ -1,11 +1,11 @@
 """The model that a command asks, and help for configuring one."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.builtins import DEFAULT_PROTOCOL
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY
@@ -28,7 +28,7 @@ def require_model(assembly: Assembly, model: str | Model | None, agent: str | No
     chosen = model or (assembly.access_agent(agent).model if agent is not None else None)
     chosen = chosen or assembly.configuration.model
     if chosen is None:
-        raise InputError(_how_to_configure(assembly.loaded, command))
+        raise InputError(_how_to_configure(assembly, command))
     if isinstance(chosen, str):
         assembly.access_model(chosen)
 
@@ -68,12 +68,14 @@ def show_needs(provider: ProviderDescriptor, known: Mapping[str, bool] = EMPTY) 
     return ", ".join(shown)
 
 
-def examples(providers: Mapping[str, ProviderDescriptor], prompt: str = "...") -> list[str]:
-    """A command for each provider, with what it needs in the environment."""
+def examples(
+    providers: Mapping[str, ProviderDescriptor], prompt: str = "...", known: Mapping[str, bool] = EMPTY
+) -> list[str]:
+    """A command for each provider, with what it needs in the environment. A star marks what is ``known``."""
     lines: list[str] = []
     for name, descriptor in providers.items():
         needs = ", ".join(
-            filter(None, (show_needs(descriptor), _CREDENTIALS if has_cloud_credentials(descriptor) else ""))
+            filter(None, (show_needs(descriptor, known), _CREDENTIALS if has_cloud_credentials(descriptor) else ""))
         )
         wants = f"   # needs {needs or 'no key'}"
         lines.append(f'ripieno ask -m {name}/MODEL "{prompt}"{wants}')
@@ -85,23 +87,22 @@ def bundled_examples(prompt: str) -> list[str]:
     return examples(load_configuration({}).providers, prompt)
 
 
-def _how_to_configure(loaded: LoadedConfiguration, command: str) -> str:
-    file = Places.of_user().file
-    protocols: Sequence[str] = sorted(loaded.registry.protocols)
-    first = next(iter(loaded.providers), "mine")
+def _how_to_configure(assembly: Assembly, command: str) -> str:
+    providers, secrets = assembly.loaded.providers, assembly.surroundings.secrets
+    head = "No model is configured. Name one with -m:"
     chosen = [f"ripieno {command} -m PROVIDER/MODEL   # to list the providers: ripieno providers"]
     if command == "ask":
-        chosen = examples(loaded.providers)
+        known = {name: bool(secrets.get(name)) for one in providers.values() for name in variables_of(one)}
+        chosen = examples(providers, known=known)
+        head = f"{head[:-1]} (a star marks a variable that is set):" if any(known.values()) else head
     lines = [
-        "No model is configured. Name one with -m:",
+        head,
         *(f"  {line}" for line in chosen),
-        f"or permanently, in {file}:",
+        f"or permanently, such as a server of your own, in {Places.of_user().file}:",
         "  [model]",
-        f'  default = "{first}/MODEL"',
-        "For a server of your own, add a table there (protocols: " + ", ".join(protocols) + "):",
+        '  default = "mine/MODEL"',
         "  [providers.mine]",
         f'  protocol = "{DEFAULT_PROTOCOL}"',
-        '  base_url = "http://localhost:8000/v1"',
-        '  api_key = "{env:MINE_KEY}"          # leave it out if it needs no key',
+        '  base_url = "http://localhost:8000/v1"   # if it needs a key: api_key = "{env:MINE_KEY}"',
     ]
     return "\n".join(lines)

@@ -32,9 +32,9 @@ def count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def described(text: str) -> str:
-    """A description for a table cell: shortened on a terminal, otherwise whole, on one line."""
-    return brief(text) if sys.stdout.isatty() else " ".join(text.split())
+def described(text: str, *, full: bool = False) -> str:
+    """A description for a table cell, on one line: shortened, or in ``full``."""
+    return " ".join(text.split()) if full else brief(text)
 
 
 def _draw(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -13,7 +13,7 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import owner_of
+from ripieno.cli.common.assembly import how_to_include, owner_of
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FOLDER, Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -263,7 +263,7 @@ def _next(names: Sequence[str], loaded: LoadedConfiguration, folder: pathlib.Pat
     if named:
         yield f'\nTo enable them, add their folder: paths = ["{folder}"] under [ensembles], in {Places.of_user().file}.'
     elif enabled is not None and not set(names) <= set(enabled):
-        yield f"\nTo enable them, add to enabled under [ensembles], in {Places.of_user().file}: {', '.join(names)}"
+        yield f"\n{how_to_include(*names)}"
     if named:
         yield f"\nNow try: {shlex.join(['ripieno', 'check', str(folder)])}"
     else:

@@ -43,12 +43,20 @@ _ASKS = {"run": "no", "ask": "yes", "deny": "denied", "depends": "depends"}
 @click.option("--ensemble", "-e", "names", metavar="E", multiple=True, help="List only the tools of this ensemble.")
 @click.option("--all", "everything", is_flag=True, help="List unavailable tools as well, with the reasons.")
 @protocols("List what this wire format sends; with --format json, verbatim.")
+@click.option("--full", is_flag=True, help="Show whole descriptions.")
 @click.option("--strict", is_flag=True, help="As sent in strict mode, in which the provider enforces the schemas.")
 @formats
 @common
 @pass_settings
 def tools(
-    settings: Settings, *, names: tuple[str, ...], everything: bool, protocol: str | None, strict: bool, output: Format
+    settings: Settings,
+    *,
+    names: tuple[str, ...],
+    everything: bool,
+    protocol: str | None,
+    full: bool,
+    strict: bool,
+    output: Format,
 ) -> None:
     """List the tools that are offered to a model.
 
@@ -68,7 +76,7 @@ def tools(
         protocol = DEFAULT_PROTOCOL
     wire = None if protocol is None else resolve_wire(loaded, protocol, strict=strict)
     loaded = select_ensembles(loaded, names)
-    run_async(_list_tools(loaded, names, wire, output, strict=strict, everything=everything))
+    run_async(_list_tools(loaded, names, wire, output, full=full, strict=strict, everything=everything))
 
 
 async def _list_tools(
@@ -77,6 +85,7 @@ async def _list_tools(
     wire: Protocol | None,
     output: Format,
     *,
+    full: bool,
     strict: bool,
     everything: bool,
 ) -> None:
@@ -86,11 +95,11 @@ async def _list_tools(
             assembly.access_ensemble(name)
         offer = Offer.of(assembly.ensembles)
         if wire is not None:
-            _print_sent(wire, offer, output, strict=strict)
+            _print_sent(wire, offer, output, full=full, strict=strict)
         elif output == "json":
             print_json(_mapping(assembly, offer))
         else:
-            _print_offer(offer, loaded.configuration.confirmation)
+            _print_offer(offer, loaded.configuration.confirmation, full=full)
             left_out = _left_out(assembly)
             if everything and left_out:
                 click.echo()
@@ -99,7 +108,7 @@ async def _list_tools(
                 say(f"Unavailable: {len(left_out)} more. For the reasons: ripieno tools --all")
 
 
-def _print_sent(wire: Protocol, offer: Offer, output: Format, *, strict: bool) -> None:
+def _print_sent(wire: Protocol, offer: Offer, output: Format, *, full: bool, strict: bool) -> None:
     invocations = wire.invocations
     if output == "json":
         print_json(list(invocations.prepare_tools(offer, strict=strict)))
@@ -110,18 +119,18 @@ def _print_sent(wire: Protocol, offer: Offer, output: Format, *, strict: bool) -
             continue
         held = (("yes" if invocations.lowered(invoker, strict=True).strict else "no"),) if strict else ()
         size = str(len(encode(invocations.definition_of(invoker, strict=strict))))
-        rows.append((invoker.exposed, size, *held, described(invoker.description)))
+        rows.append((invoker.exposed, size, *held, described(invoker.description, full=full)))
     print_table(("NAME", "BYTES", *(("STRICT",) if strict else ()), "DESCRIPTION"), rows)
 
 
-def _print_offer(offer: Offer, rules: Rules) -> None:
+def _print_offer(offer: Offer, rules: Rules, *, full: bool) -> None:
     rows = [
         (
             invoker.exposed,
             invoker.identity,
             invoker.policy.effect,
             _ASKS[_outlook(invoker, rules).action],
-            described(invoker.description),
+            described(invoker.description, full=full),
         )
         for invoker in offer.invokers
     ]
@@ -173,7 +182,9 @@ def _tool(invoker: Invoker, rules: Rules) -> dict[str, Any]:
 @common
 @pass_settings
 def ensembles(settings: Settings, output: Format) -> None:
-    """List the ensembles: which are enabled, which are not, and why. Connects none of them.
+    """List the ensembles with their states, and connect none of them.
+
+    STATE is "enabled", "available" (include adds it), "disabled" (by its own file), or "left out".
 
     \b
     Example:
@@ -184,31 +195,31 @@ def ensembles(settings: Settings, output: Format) -> None:
     others = sorted(name for name in loaded.known if name not in enabled)
     known = [loaded.known[name] for name in (*enabled, *others)]
     if output == "json":
-        rows = [_ensemble(loaded, descriptor, enabled) for descriptor in known]
-        print_json({"ensembles": rows, "left_out": left_out_mappings(loaded)})
+        listed = [_ensemble(loaded, descriptor, enabled) for descriptor in known]
+        print_json({"ensembles": listed, "left_out": left_out_mappings(loaded)})
         return
-    print_table(
-        ("NAME", "ENABLED", "TOOLS", "LAYER", "DESCRIPTION"),
-        [
-            (
-                descriptor.name,
-                "yes" if descriptor.name in enabled else "no",
-                _count(descriptor),
-                descriptor.layer,
-                described(descriptor.description)
-                if is_available(loaded, descriptor.name)
-                else absence(loaded, descriptor.name),
-            )
-            for descriptor in known
-        ]
-        + [
-            (one.name, "no", "", one.layer, f"Not loaded: {one.reason}.")
-            for one in loaded.left_out
-            if one.layer == "project" and not one.name.startswith("[")
-        ],
-    )
+    rows = [
+        (
+            descriptor.name,
+            _state(loaded, descriptor.name, enabled),
+            _count(descriptor),
+            descriptor.layer,
+            described(descriptor.description, full=True),
+        )
+        for descriptor in known
+    ]
+    left_out = [one for one in loaded.left_out if one.layer == "project" and not one.name.startswith("[")]
+    rows += [(one.name, "left out", "", one.layer, f"Not loaded: {one.reason}.") for one in left_out]
+    print_table(("NAME", "STATE", "TOOLS", "LAYER", "DESCRIPTION"), rows)
+    for name in others:
+        if not is_available(loaded, name):
+            click.echo(clean(f"{name}: {absence(loaded, name)}"))
     if any(is_available(loaded, name) for name in others):
         click.echo(clean(f"\n{how_to_include('NAME')}"))
+
+
+def _state(loaded: LoadedConfiguration, name: str, enabled: Sequence[str]) -> str:
+    return "enabled" if name in enabled else "available" if is_available(loaded, name) else "disabled"
 
 
 def _count(descriptor: EnsembleDescriptor) -> str:
@@ -223,6 +234,7 @@ def _ensemble(loaded: LoadedConfiguration, descriptor: EnsembleDescriptor, enabl
         "name": descriptor.name,
         "description": descriptor.description,
         "enabled": descriptor.name in enabled,
+        "state": _state(loaded, descriptor.name, enabled),
         "reason": "" if descriptor.name in enabled else absence(loaded, descriptor.name),
         "layer": descriptor.layer,
         "file": descriptor.file,

@@ -7,7 +7,7 @@ import shlex
 import click
 
 from ripieno.assembly.configuration import Places, load_configuration
-from ripieno.cli.common.assembly import owner_of
+from ripieno.cli.common.assembly import how_to_include, owner_of
 from ripieno.cli.common.options import FOLDER, Settings, common, pass_settings
 from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
 from ripieno.conducting.observers.console import clean
@@ -140,7 +140,7 @@ def _next(settings: Settings, name: str, place: pathlib.Path, *, named: bool) ->
     if not named:
         loaded = load_configuration(settings.config)
         if not loaded.failures and all(descriptor.name != name for descriptor in loaded.ensembles):
-            return f'Enable it: add "{name}" to enabled under [ensembles], in {Places.of_user().file}. Then: {call}'
+            return f"{how_to_include(name)} Then: {call}"
         return f"Now try: {call}"
     return (
         f"Now check it: ripieno check {place / name}.toml\n"
