@@ -26,7 +26,7 @@ def lines_of_the_demo() -> list[str]:
     """What ``ripieno demo`` prints about its first conversation, without what changes from run to run."""
     demo = [sys.executable, "-m", "ripieno", "demo"]
     printed = subprocess.run(demo, capture_output=True, text=True, check=True, timeout=120).stdout
-    text = re.sub(r"\n\n===.*", "", printed[printed.index("===") :], flags=re.DOTALL)
+    text = re.sub(r"^(--- \d+ turns, .*?)\n.*", r"\1", printed[printed.index("===") :], flags=re.DOTALL | re.MULTILINE)
     for pattern, same in CHANGING:
         text = pattern.sub(same, text)
     return text.rstrip().splitlines()

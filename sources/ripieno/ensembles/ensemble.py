@@ -119,8 +119,7 @@ class Invoker:
     bundled: str | None
     ensemble: "Ensemble"
     threaded: bool
-    #: Each protocol keeps its own form of the definition here, under its own key.
-    encodings: dict[object, bytes]
+    encodings: dict[object, bytes]  #: Each protocol keeps its own form of the definition here, under its own key.
 
     def __init__(self, definition: Definition, ensemble: "Ensemble") -> None:
         presets = freeze(definition.policy.presets)
