@@ -11,7 +11,8 @@ import pytest
 
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.policies import Hosted
+from ripieno.descriptors.invokers import InvocableDescriptor
+from ripieno.descriptors.policies import Hosted, Policy, RetryPolicy
 from ripieno.descriptors.reader.alternatives import TemplateText
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Named, Several, Text
@@ -72,15 +73,20 @@ class Recording:
 
             return invoke
 
-        definitions = tuple(
-            descriptor.discovered(name, arguments=schema, results=self.results) for name, schema in self.offers.items()
-        )
         try:
             yield Connected(
-                connection=f"connection of {self.name}", definitions=definitions, bind=bind, hosted=self.hosted
+                connection=f"connection of {self.name}",
+                definitions=self.definitions(descriptor),
+                bind=bind,
+                hosted=self.hosted,
             )
         finally:
             self.log.append(f"close {self.name}")
+
+    def definitions(self, descriptor: EnsembleDescriptor) -> tuple[InvokerDescriptor, ...]:
+        return tuple(
+            descriptor.discovered(name, arguments=schema, results=self.results) for name, schema in self.offers.items()
+        )
 
 
 def make(text: str, alerts: list[Alert], *origins: Recording) -> Ensemble:
@@ -106,6 +112,41 @@ async def test_origins_are_opened_once_in_order_and_closed_in_reverse() -> None:
         assert not found.schema.validate({"b": 1})
     assert log == ["open network", "open local", "close local", "close network"]
     assert alerts == []
+
+
+@dataclasses.dataclass
+class Own(Recording):
+    """An origin that describes its tools itself, as one of a plugin may."""
+
+    def definitions(self, descriptor: EnsembleDescriptor) -> tuple[InvokerDescriptor, ...]:
+        assert descriptor.connection is not None
+        invocable = InvocableDescriptor(origin=self.name)
+        policy = Policy(timeout=7, retry=RetryPolicy(max_retries=2))
+        return tuple(
+            InvokerDescriptor(name=name, description="Its own.", policy=policy, invocable=invocable)
+            for name in ("kept", "found", "gone")
+        )
+
+
+OVERRIDES = """
+[overrides.found]
+description = "The operator's."
+effect = "read"
+max_retries = 1
+[overrides.gone]
+enabled = false
+"""
+
+
+async def test_overrides_apply_whatever_describes_the_tools() -> None:
+    connection = TEXT.partition("[[invokers]]")[0]
+    async with make(connection + OVERRIDES, [], Own("network", [])) as ensemble:
+        found, kept = ensemble.access_invoker("found"), ensemble.access_invoker("kept")
+        with pytest.raises(NameAbsence, match="not enabled"):
+            ensemble.access_invoker("gone")
+    assert (kept.description, kept.policy.effect, kept.policy.retry.max_retries) == ("Its own.", "write", 2)
+    assert (found.description, found.policy.effect, found.policy.retry.max_retries) == ("The operator's.", "read", 1)
+    assert found.policy.timeout == 7
 
 
 async def test_what_cannot_be_used_is_left_out_with_a_reason() -> None:

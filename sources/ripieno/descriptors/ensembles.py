@@ -14,7 +14,15 @@ from ripieno.descriptors.invokers import (
     InvokerDescriptor,
     read_item,
 )
-from ripieno.descriptors.policy_keys import CALL_KEYS, ENABLED, POLICY_KEYS, REQUIREMENT, check_policies, make_policy
+from ripieno.descriptors.policy_keys import (
+    CALL_KEYS,
+    ENABLED,
+    POLICY_KEYS,
+    REQUIREMENT,
+    check_policies,
+    make_policy,
+    override_policy,
+)
 from ripieno.descriptors.reader.keys import Key, Table, description_key
 from ripieno.descriptors.reader.kinds import COUNT, Elements, Flag, Free, Named, Several, Text, plain
 from ripieno.descriptors.reader.positions import Path
@@ -81,13 +89,12 @@ class EnsembleDescriptor:
 
         ``details`` is the rest of its definition, such as a title: JSON that only pins use.
         """
-        override = self.overrides.get(name, frozendict())
         definition = {"name": name, "description": description, "arguments": arguments, "results": results}
-        return InvokerDescriptor(
+        plain = InvokerDescriptor(
             name=name,
-            description=override.get("description", description),
-            enabled=override.get("enabled", self.defaults.get("enabled", True)),
-            policy=make_policy(self.defaults, override),
+            description=description,
+            enabled=self.defaults.get("enabled", True),
+            policy=make_policy(self.defaults),
             arguments=frozendict(arguments),
             results=None if results is None else frozendict(results),
             configuration=self.configuration,
@@ -96,6 +103,19 @@ class EnsembleDescriptor:
             ),
             offered=frozendict({**(details or {}), **definition}),
             file=self.file,
+        )
+        return self.overridden(plain)
+
+    def overridden(self, invoker: InvokerDescriptor) -> InvokerDescriptor:
+        """A discovered tool with the operator's overrides. Another time, they change nothing."""
+        override = self.overrides.get(invoker.name)
+        if override is None:
+            return invoker
+        return dataclasses.replace(
+            invoker,
+            description=override.get("description", invoker.description),
+            enabled=override.get("enabled", invoker.enabled),
+            policy=override_policy(invoker.policy, override),
         )
 
     @property

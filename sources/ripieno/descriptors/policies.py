@@ -26,8 +26,9 @@ class RetryPolicy:
     """How often a failed call or model request is repeated, and after how many seconds (seed 000, section 7.2).
 
     Calls are repeated only if ``Policy.repeatable`` is true, and only after faults of ``categories``; requests only
-    after a ``ProviderFailure`` that is ``retryable``. ``jitter`` is the part of a backoff that is random, so that
-    clients that failed together do not retry together.
+    after a ``ProviderFailure`` that is ``retryable``. The first pause is ``initial_backoff``, and none is shorter.
+    ``jitter`` is the part of a backoff above it that is random, so that clients that failed together do not retry
+    together.
     """
 
     max_retries: int = 3
@@ -46,7 +47,8 @@ class RetryPolicy:
         if failed > self.max_retries or (asked or 0.0) > LONGEST_ASKED:
             return None
         backoff = min(self.max_backoff, self.initial_backoff * self.multiplier ** min(failed - 1, 64))
-        return asked or backoff * (1 - self.jitter * (1 - chance))
+        shortest = min(self.initial_backoff, self.max_backoff)
+        return asked or shortest + (backoff - shortest) * (1 - self.jitter * (1 - chance))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -170,6 +170,12 @@ def make_policy(*layers: Mapping[str, Any]) -> Policy:
     return Policy(**given, retry=RetryPolicy(**retry)) if retry else Policy(**given)
 
 
+def override_policy(policy: Policy, keys: Mapping[str, Any]) -> Policy:
+    """The policy with the keys of a read table in place of its own."""
+    given = {name: value for name, value in keys.items() if name in _FIELDS}
+    return dataclasses.replace(policy, **given, retry=dataclasses.replace(policy.retry, **retry_values(keys)))
+
+
 def check_policy(table: Any, policy: Policy, path: Path, problems: Problems) -> None:
     """Checks the keys of one table together. ``policy`` is the table's, with defaults."""
     check_retry(table, path, problems)

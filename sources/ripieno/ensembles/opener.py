@@ -130,7 +130,7 @@ def _define_discovered(
 
     admitted = admit(descriptor, offered, surroundings.pins, surroundings.alert)
     left_out.update((one.name, f"it differs from its pin, or has none. {advise(descriptor.name)}") for one in offered)
-    for invoker in admitted:
+    for invoker in map(descriptor.overridden, admitted):
         left_out.pop(invoker.name, None)
         unmet = why_not(invoker, descriptor, surroundings)
         if unmet is not None:
