@@ -82,6 +82,28 @@ async def test_arguments_that_do_not_fit_name_their_parameter(arguments: dict[st
     assert seeing.arguments == []
 
 
+@pytest.mark.parametrize(
+    ("policy", "arguments", "category"),
+    [
+        ({}, {}, "validation"),
+        ({"effect": "write"}, {"left": 1}, "denied"),
+        ({"on_error": "report"}, {"left": 1}, "execution"),
+    ],
+)
+async def test_faults_name_a_tool_as_the_model_knows_it(
+    policy: dict[str, Any], arguments: dict[str, Any], category: str
+) -> None:
+    def broken(context: Context, arguments: dict[str, Any]) -> str:
+        raise ZeroDivisionError
+
+    found = ensemble(tool("add", broken, schema=ADD, **policy), name="wx", prefix="wx")
+    result = await Execution().execute(invoke("wx__add", **arguments), ensembles=[found])
+    fault = fault_of(result)
+    assert fault.category == category
+    assert "'wx__add'" in result.text
+    assert "'add'" not in result.text
+
+
 # Confirming.
 
 

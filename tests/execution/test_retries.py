@@ -89,7 +89,7 @@ def test_the_next_attempt_is_told() -> None:
     told: list[Event] = []
     virtually(result(Failing(NetworkFault("Lost."), TimeoutFault("Late.")), chance=0.5, notify=told.append))
     messages = [(one.done, one.message) for one in told if isinstance(one, ExecutionProgress)]
-    assert messages == [(0.0, "attempt 2 of 4 in 0.05 s: network"), (0.0, "attempt 3 of 4 in 0.1 s: timeout")]
+    assert messages == [(0.0, "attempt 2 of 4 in 0.1 s: network"), (0.0, "attempt 3 of 4 in 0.15 s: timeout")]
 
 
 def test_a_tool_that_does_not_stop_is_not_tried_again() -> None:
@@ -249,5 +249,6 @@ def test_backoff_grows_within_its_bounds(retry: RetryPolicy, failed: list[Catego
             assert category not in retry.categories or attempts.count > retry.max_retries
             assert attempts.again(Fault(category="network", message="No."), None) is None
             break
-        assert 0 <= pause <= min(highest, retry.max_backoff) * chance + 1e-9
+        shortest, longest = (min(one, retry.max_backoff) for one in (retry.initial_backoff, highest))
+        assert shortest - 1e-9 <= pause <= shortest + (longest - shortest) * chance + 1e-9
         highest = highest * retry.multiplier

@@ -67,7 +67,7 @@ def test_chance_only_shortens_it_and_never_below_its_share(failed: int, jitter: 
     whole, some = (retry.pause(failed, None, one) for one in (1.0, chance))
     assert whole is not None
     assert some is not None
-    assert whole * (1 - jitter) <= some <= whole <= retry.max_backoff
+    assert max(whole * (1 - jitter), retry.initial_backoff) <= some <= whole <= retry.max_backoff
 
 
 @pytest.mark.parametrize(

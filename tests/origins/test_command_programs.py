@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import os
 import pathlib
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -83,7 +84,7 @@ async def test_at_the_deadline_what_was_written_is_told(
         assert (fault.category, fault.code) == ("timeout", "timeout")
         assert "half\n--- standard error ---\nbecause" in fault.text()
         assert fault.details["partial_output"] == "half\n--- standard error ---\nbecause"
-        assert fault.details["command"] == ("sh", "-c", f"{program}; {hang}")
+        assert fault.details["command"] == shlex.join(["sh", "-c", f"{program}; {hang}"])
     assert alive.all_gone(30)
 
 

@@ -72,7 +72,7 @@ def tool(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]
         await settle((one,))
         assert not (workspace / ".git" / "commondir").exists()
         sandbox.close()
-        return said[0] if said else (-1, str(one.result.result().error))
+        return said[0] if said else (-1, one.result.result().text)
 
     return call
 

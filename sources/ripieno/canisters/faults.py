@@ -127,6 +127,8 @@ class Report:
     #: Whether the result is that of an earlier call.
     cached: bool = False
     sandbox: str | None = None
+    #: The exposed name of the tool, in results of ``execute_invocations``: some wires need it without the call.
+    tool: str = ""
 
     def __post_init__(self) -> None:
         tuple_fields(self, "changes", "retried")

@@ -60,7 +60,7 @@ class Call:
         self.early = early
         self._context = context
         self._arguments = arguments
-        self._timeout = timeout
+        self._timeout = context.timeout = timeout
         self._limit = limit
         self._keep = keep
         self._attempts = attempts
@@ -200,7 +200,7 @@ class Call:
             (),
             Fault(
                 category="execution",
-                message=f"The tool {self.invoker.name!r} failed unexpectedly ({type(error).__name__}).",
+                message=f"The tool {self.invoker.exposed!r} failed unexpectedly ({type(error).__name__}).",
                 code="tool_failure",
                 recoverable=False,
                 suggestion="This is a bug in the tool, not in the call. Try another way.",

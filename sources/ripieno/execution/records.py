@@ -38,7 +38,7 @@ def unfit(invoker: Invoker, problems: Sequence[SchemaProblem]) -> Fault:
         message=" ".join(problem.message for problem in problems),
         code=problems[0].code,
         details=frozendict({"parameters": tuple(problem.parameter for problem in problems)}),
-        suggestion=f"Fix the arguments of {invoker.name!r} and call it again.",
+        suggestion=f"Fix the arguments of {invoker.exposed!r} and call it again.",
     )
 
 
@@ -46,7 +46,7 @@ def denied(invoker: Invoker, advice: str) -> Fault:
     """The fault of a call that a rule or a person does not allow; ``advice`` is for the model."""
     return Fault(
         category="denied",
-        message=f"The call of {invoker.name!r} was denied.",
+        message=f"The call of {invoker.exposed!r} was denied.",
         recoverable=False,
         suggestion=advice or None,
     )

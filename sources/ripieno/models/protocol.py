@@ -90,7 +90,11 @@ class InvocationsProcessor(abc.ABC):
 
         Independent of the vendor. Errors: ``InputError`` if an invoker is not hosted here; then nothing has run.
         """
-        return await schedule(invocations, Offer.of(ensembles), execution or Execution())
+        results = await schedule(invocations, Offer.of(ensembles), execution or Execution())
+        return [
+            dataclasses.replace(result, report=dataclasses.replace(result.report, tool=invocation.name))
+            for invocation, result in zip(invocations, results, strict=True)
+        ]
 
 
 class ControlsProcessor(abc.ABC):

@@ -145,6 +145,21 @@ def test_a_strategy_without_a_budget_is_refused_before_anything_happens() -> Non
         conduct(works(1), "Go.", history=History(strategy=("summarize",), tokens=100))
 
 
+@pytest.mark.parametrize(
+    ("strategy", "match"),
+    [
+        ("none", r"the text 'none': write strategy=\(\)"),
+        ("summarize", r"the text 'summarize': write strategy=\(\"summarize\",\)"),
+        (("drop_oldest",), "There is no history strategy named 'drop_oldest'. Did you mean 'drop-oldest'"),
+    ],
+)
+def test_a_strategy_that_does_not_exist_is_refused_by_name(strategy: Any, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        History(strategy=strategy)
+    with pytest.raises(InputError, match=match):
+        conduct(works(1), "Go.", history=strategy)
+
+
 async def test_a_summarizer_that_fails_ends_no_run() -> None:
     gone = ProviderUnreachable("house", "It is gone.")
     summarizer = scripted([gone], [gone], *([says("They read.")] * 40))

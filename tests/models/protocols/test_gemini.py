@@ -33,6 +33,7 @@ from ripieno.models.transport.transport import HttpTransport
 from tests.models.protocols.test_wires_golden import natives_of, read, written
 from tests.support.loopback_models import model_over
 from tests.support.loopback_servers import serving
+from tests.support.scripted_models import ensemble, tool
 from tests.support.wire_requests import write
 
 # Paths.
@@ -194,6 +195,16 @@ def test_only_some_ends_allow_calls(word: str, finish: Finish) -> None:
 def test_answers_that_break_off(word: str, hint: str) -> None:
     with pytest.raises(ProviderRefusal, match=rf"broke off its answer: {word} \(Because\).*{hint}"):
         heard(answer(text("Hm.")), answer(reason=word, finishMessage="Because"))
+
+
+async def test_results_alone_name_their_function() -> None:
+    """From an answer over the calls to the message of results, without a conversation."""
+    native = answer(call("look", id="a"), call("look", id="b"), reason="STOP")
+    invocations = PROTOCOL.invocations.normalize_invocations(native)
+    results = await PROTOCOL.invocations.execute_invocations(invocations, [ensemble(tool("look"))])
+    (message,) = PROTOCOL.invocations.nativize_results(results)
+    responses = [part["functionResponse"] for part in message["parts"]]
+    assert [(one["name"], one["id"]) for one in responses] == [("look", "a"), ("look", "b")]
 
 
 def test_an_end_without_its_word() -> None:

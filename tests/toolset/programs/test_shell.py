@@ -1,13 +1,17 @@
 """A shell, programs without one, and code: what they give, what they refuse, and where they end."""
 
+import asyncio
 import os
 import pathlib
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from tests.skips import lacking
+from tests.support.live_processes import Outputs
+from tests.support.virtual_time import MovableClock
 from tests.toolset.bundled_tools import Tools, code_of, text_of, tools_of, write_program
 
 
@@ -28,11 +32,53 @@ async def test_a_command_gives_both_streams_and_its_exit_code(tools: Tools) -> N
 
 async def test_a_command_that_fails_says_so_to_the_model(tools: Tools) -> None:
     result = await tools("bash", command="echo half; exit 3")
-    assert text_of(result) == "Error: 'bash' ended with exit code 3.\nhalf"
+    advice = "Check the command and its output, then fix it or try another approach."
+    assert text_of(result) == f"Error: 'bash' ended with exit code 3.\nhalf\n{advice}"
     assert result.report.exit_code == 3
     assert result.error is not None
     assert result.error.details["exit_code"] == 3
     assert result.error.recoverable
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        ("./none", "The program was not found"),
+        ("touch plain; ./plain", "run it with its interpreter"),
+        ("kill -KILL $$", "too much memory"),
+        ("sh -c 'kill -KILL $$'; exit $?", "too much memory"),
+        ("exec yes", "less output"),
+    ],
+)
+async def test_each_way_to_fail_has_its_advice(command: str, advice: str, tools: Tools) -> None:
+    result = await tools("bash", command=command)
+    assert result.error is not None
+    assert advice in str(result.error.suggestion)
+
+
+SLOW = "echo reached; sleep 600"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "command"),
+    [
+        ("bash", {"command": SLOW}, SLOW),
+        ("bash", {"command": f"{SLOW}\ntrue"}, f"{SLOW}\ntrue"),
+        ("run_command", {"argv": ["sh", "-c", SLOW]}, f"sh -c '{SLOW}'"),
+    ],
+)
+async def test_a_timeout_reports_the_limit_and_the_command_as_given(
+    tool: str, arguments: dict[str, Any], command: str, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, outputs = MovableClock(), Outputs(monkeypatch)
+    calling = asyncio.create_task(tools(tool, **arguments, timeout_seconds=7))
+    await outputs.have(b"reached")
+    await clock.move(7.5)
+    result = await calling
+    assert result.error is not None
+    shown = command.replace("\ntrue", " …")
+    assert result.error.message.startswith(f"{shown!r} did not finish within 7 s and was ended.")
+    assert result.error.details == {"command": command, "timeout_seconds": 7, "partial_output": "reached"}
 
 
 async def test_a_command_that_begins_like_an_option_is_a_command(tools: Tools) -> None:

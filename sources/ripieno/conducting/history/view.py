@@ -17,7 +17,7 @@ from ripieno.conducting.history.supersession import Supersession
 from ripieno.descriptors import HistoryDescriptor
 from ripieno.descriptors.history import StrategyName
 from ripieno.ensembles.offers import Offer
-from ripieno.exceptions import InputError, ProviderFailure
+from ripieno.exceptions import InputError, NameAbsence, ProviderFailure
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import RESERVED
@@ -37,7 +37,8 @@ class History:
     ``strategy`` is a strategy, or names as in ``[history]``; no name shows everything; None drops the oldest if the
     model's context is known. ``tokens`` is the budget of strategies that have one; None is the rest of the context
     after the answer and the tools. ``model`` summarizes; None is the run's own. ``cache`` keeps the summaries: pass the
-    same object for several runs over a conversation, so that each summary is requested once.
+    same object for several runs over a conversation, so that each summary is requested once. Errors: ``InputError``
+    for a strategy that does not exist.
     """
 
     strategy: HistoryStrategy | tuple[StrategyName, ...] | None = None
@@ -47,6 +48,15 @@ class History:
     model: Model | None = None
     supersession: bool = True
     cache: MutableMapping[str, str] = dataclasses.field(default_factory=dict[str, str], compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        named: object = self.strategy
+        if isinstance(named, str):
+            written = "()" if named == "none" else f'("{named}",)'
+            raise InputError(f"A history has strategies, not the text {named!r}: write strategy={written}.")
+        for name in named if isinstance(named, tuple) else ():
+            if name not in MAKERS:
+                raise NameAbsence("history strategy", str(name), MAKERS)
 
     @classmethod
     def of(cls, descriptor: HistoryDescriptor, model: Model | None = None) -> "History":

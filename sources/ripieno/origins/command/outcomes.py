@@ -2,7 +2,6 @@
 
 import dataclasses
 import signal
-from collections.abc import Sequence
 
 from ripieno.ensembles import Outcome
 from ripieno.exceptions import ExecutionFault, TimeoutFault
@@ -11,6 +10,13 @@ from ripieno.sandbox.processes import Completed
 
 #: Bytes of a result reserved for the lines about the end of a program.
 MARK = 256
+#: Characters of a command in a message.
+_COMMAND = 200
+#: Advice by exit code; the codes are those of shells.
+_ADVICE = {
+    126: "The file cannot be executed: check its permissions, or run it with its interpreter.",
+    127: "The program was not found: check its name, or install it.",
+}
 
 
 def ending(program: str, completed: Completed) -> str:
@@ -32,8 +38,17 @@ def failure(program: str, completed: Completed, limit: int, *, suggestion: str |
         join(ending(program, completed), stdout.text, stderr.text, left(completed)),
         code="output_flood" if completed.flooded else "exit_code",
         details={"exit_code": completed.exit_code, "stdout": stdout.text, "stderr": stderr.text},
-        suggestion=suggestion,
+        suggestion=suggestion or advice(completed),
     )
+
+
+def advice(completed: Completed) -> str:
+    """What a model may try after a program failed."""
+    if completed.flooded:
+        return "Ask it for less output, or write the output to a file and read parts of it."
+    if completed.exit_code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        return "It may have used too much memory: do a smaller part of the work at once."
+    return _ADVICE.get(completed.exit_code, "Check the command and its output, then fix it or try another approach.")
 
 
 def outcome(completed: Completed, limit: int) -> Outcome:
@@ -88,20 +103,25 @@ def join(first: str, stdout: str, stderr: str, last: str) -> str:
     return "\n".join(part for part in (*parts, last) if part)
 
 
-def late(
-    argv: Sequence[str], seconds: float, stdout: Captured, stderr: Captured, limit: int, *, note: str = ""
-) -> TimeoutFault:
-    """The fault of a program that was ended at its call's deadline, with its output so far (seed 000, 6.3).
+def _short(command: str) -> str:
+    first, *more = command.strip()[:_COMMAND].split("\n", 1)
+    return f"{first} …" if more or len(command.strip()) > _COMMAND else first
 
-    ``note`` is a further remark.
+
+def late(
+    command: str, seconds: float, stdout: Captured, stderr: Captured, limit: int, *, note: str = ""
+) -> TimeoutFault:
+    """The fault of a program that was ended at its call's limit of ``seconds``, with its output (seed 000, 6.3).
+
+    ``command`` is what the model gave; ``note`` is a further remark.
     """
     stdout, stderr = share(stdout, stderr, limit // 2 - MARK)
     written = join("", stdout.text, stderr.text, "")
     heading = "It wrote nothing." if not written else "Its output:"
-    message = f"{argv[0]!r} did not finish within {seconds:.3g} s and was ended. {heading}"
+    message = f"{_short(command)!r} did not finish within {seconds:.6g} s and was ended. {heading}"
     return TimeoutFault(
         join(message, stdout.text, stderr.text, note),
         code="timeout",
-        details={"command": list(argv), "timeout_seconds": round(seconds, 3), "partial_output": written},
+        details={"command": command, "timeout_seconds": round(seconds, 3), "partial_output": written},
         suggestion="Allow more time, request less work, or spawn it and wait for it. Part of its work may be done.",
     )

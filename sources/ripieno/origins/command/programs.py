@@ -7,6 +7,7 @@ without one it gets the clean environment and our rights.
 import asyncio
 import contextlib
 import os
+import shlex
 from collections.abc import Generator, Mapping, Sequence
 
 from ripieno.ensembles import Context, Surroundings
@@ -41,12 +42,13 @@ async def run(
     readable: Sequence[str] = (),
     confined: bool = True,
     limits: ProcessLimits | None = None,
+    command: str | None = None,
 ) -> Completed:
     """Runs a program to its end, and reports its last line as progress, at most twice a second.
 
     ``directory`` and all writable paths are beneath the workspace; with ``write`` false, none is writable. Without
-    ``stdin`` standard input is empty. Processes left running are ended. Errors: those of ``launch``; ``TimeoutFault``
-    with the output so far at the call's deadline.
+    ``stdin`` standard input is empty. ``command`` is what the model gave, by default ``argv``. Processes left running
+    are ended. Errors: those of ``launch``; ``TimeoutFault`` with the output so far at the call's deadline.
     """
     limits = limits or limits_of(context)
     loop = asyncio.get_running_loop()
@@ -79,7 +81,8 @@ async def run(
             stdout, stderr = (one.captured() for one in captures)
             note = "" if sandbox is None else sandbox.lost(parts)
             limit = context.invoker.policy.output
-            raise late(argv, loop.time() - began, stdout, stderr, limit, note=note) from None
+            seconds = context.timeout or loop.time() - began
+            raise late(command or shlex.join(argv), seconds, stdout, stderr, limit, note=note) from None
         finally:
             if sandbox is not None:
                 sandbox.withdraw()

@@ -97,8 +97,9 @@ async def execute(
     argv: Sequence[str],
     *,
     stdin: bytes | None = None,
+    command: str | None = None,
 ) -> Outcome:
-    """Runs a program with the ``working_directory`` and ``env`` of a call.
+    """Runs a program with the ``working_directory`` and ``env`` of a call. ``command`` is as for ``run``.
 
     Errors: ``ExecutionFault`` with its output if its exit code is not 0; those of ``run`` and ``check``.
     """
@@ -113,6 +114,7 @@ async def execute(
         stdin=stdin,
         network=grants.network,
         limits=limits,
+        command=command,
     )
     if completed.flooded or completed.exit_code != 0:
         raise failure(argv[0], completed, output)

@@ -17,7 +17,7 @@ async def bash(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Runs ``command`` in bash, or in sh without one. The only tool whose arguments a shell reads."""
     command = encoded(arguments["command"], "command").decode()
     shell = ["bash", "--noprofile", "--norc"] if has_command("bash") else ["sh"]
-    return await execute(context, arguments, [*shell, "-c", "--", command])
+    return await execute(context, arguments, [*shell, "-c", "--", command], command=command)
 
 
 async def run_command(context: Context, arguments: dict[str, Any]) -> Outcome:

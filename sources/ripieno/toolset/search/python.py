@@ -74,7 +74,7 @@ class Fallback:
             deadline = self._context.deadline
             if deadline is None or loop.time() < deadline - _EARLY:
                 raise
-            raise late(deadlines.began) from None
+            raise late(deadlines) from None
         finally:
             stop.set()
             if timer is not None:

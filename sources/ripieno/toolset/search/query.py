@@ -70,12 +70,14 @@ class Located:
 class SearchDeadlines:
     """The time to stop at, in the event loop's time, or never (None), so that partial results can be returned.
 
-    Matching files are counted until ``counting``, and their lines located until ``locating``.
+    Matching files are counted until ``counting``, and their lines located until ``locating``. ``timeout`` is the limit
+    of the call in seconds.
     """
 
     began: float
     counting: float | None = None
     locating: float | None = None
+    timeout: float | None = None
 
     @classmethod
     def of(cls, context: Context) -> "SearchDeadlines":
@@ -84,15 +86,16 @@ class SearchDeadlines:
         if context.deadline is None:
             return cls(began=now)
         reserve = min(_RESERVE, _SHARE * max(context.deadline - now, 0.0))
-        return cls(began=now, counting=context.deadline - reserve, locating=context.deadline - reserve / 2)
+        end = context.deadline
+        return cls(began=now, counting=end - reserve, locating=end - reserve / 2, timeout=context.timeout)
 
 
-def late(began: float, found: str = "") -> TimeoutFault:
+def late(deadlines: SearchDeadlines, found: str = "") -> TimeoutFault:
     """The fault of a search that took too long. ``found``: text of partial results (seed 000, section 6.3)."""
-    seconds = asyncio.get_running_loop().time() - began
+    seconds = deadlines.timeout or asyncio.get_running_loop().time() - deadlines.began
     results = f" Found until then:\n{found}" if found else " Nothing was found until then."
     return TimeoutFault(
-        f"The search did not finish within {seconds:.3g} s and was ended.{results}",
+        f"The search did not finish within {seconds:.6g} s and was ended.{results}",
         code="timeout",
         details={"timeout_seconds": round(seconds, 3), "partial_output": found},
         suggestion="Search a smaller path, fewer files with include_pattern and exclude_pattern, or for a more "

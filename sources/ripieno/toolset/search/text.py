@@ -63,7 +63,7 @@ async def search(context: Context, arguments: Mapping[str, Any]) -> str:
     lines = await run_in_thread(_show, context, query, seen, most, arguments.get("context_lines", 2))
     if not (tally.late or located.late):
         return "\n".join(_about(query, tally, engine, lines, most))
-    raise late(deadlines.began, _within(_so_far(query, tally, seen, lines), context.invoker.policy.output // 2 - MARK))
+    raise late(deadlines, _within(_so_far(query, tally, seen, lines), context.invoker.policy.output // 2 - MARK))
 
 
 def _within(text: str, limit: int) -> str:

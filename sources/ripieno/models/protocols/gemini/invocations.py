@@ -44,8 +44,8 @@ class Invocations(InvocationsProcessor):
         return [invocation_of(part, identifiers.settle(part[_CALL].get("id"))) for part in calls]
 
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
-        # Without a conversation, the calls' names are unknown; their identifiers distinguish them.
-        parts = [response_part(result, result.invocation_id) for result in results]
+        # The identifier distinguishes results of which only the caller knows the tool.
+        parts = [response_part(result, result.report.tool or result.invocation_id) for result in results]
         return [{"role": "user", "parts": parts}] if parts else []
 
 

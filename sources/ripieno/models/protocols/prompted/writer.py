@@ -96,7 +96,7 @@ def _user(group: Sequence[Canister], names: Mapping[str, str]) -> UserCanister:
     contents: list[Content] = []
     for canister in group:
         if isinstance(canister, ResultCanister):
-            text = written_result(canister, names.get(canister.invocation_id, ""))
+            text = written_result(canister, names.get(canister.invocation_id, canister.report.tool))
             contents.append(TextualContent(text=f"\n{text}" if contents else text))
             contents.extend(one for one in canister.content if not isinstance(one, TextualContent))
         elif isinstance(canister, UserCanister):
