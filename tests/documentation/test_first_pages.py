@@ -366,7 +366,9 @@ def commands(block: str) -> list[list[str]]:
 
 
 def test_the_journal(asked: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
-    look, fork, verify, export, delete, program = texts("tutorials/the-journal", *["console"] * 5, "python")
+    look, invoked, fork, verify, export, delete, enabled, program = texts(
+        "tutorials/the-journal", *["console"] * 6, "toml", "python"
+    )
     listed, shown, found = (call(*words) for words in commands(look))
     assert "What is in README.rst?" in listed.out
     assert re.search(r"^1  user\n    What is in README.rst\?\n", shown.out, re.MULTILINE)
@@ -385,6 +387,11 @@ def test_the_journal(asked: User, call: Call, capsys: pytest.CaptureFixture[str]
     *lines, last = capsys.readouterr().out.splitlines()
     assert last == "True True"
     assert [line.split()[2] for line in lines] == ["began", "said", "said", "turned", "ended"]
+    (asked.workspace / "README.rst").write_text("Read me.")
+    read, show = (call(*words) for words in commands(invoked))
+    assert read.out == "Read me.\n"
+    assert "call read_file" in show.out
+    assert load_configuration(tomllib.loads(enabled), places=asked.places).configuration.journal is True
 
 
 def test_observability(asked: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+from frozendict import frozendict
 
 from ripieno.canisters.events import Alert
 from ripieno.ensembles import Context
@@ -36,13 +37,16 @@ async def test_a_start_is_recorded_before_the_tool_runs_and_the_end_before_anybo
 
 async def test_records_say_whose_call_it_was() -> None:
     recording = Recording()
-    around = Circumstances(conversation="c", turn=3)
+    around = Circumstances(owner="ada", conversation="c", turn=3)
     invocation = invoke("look", "a")
     result = await Execution(recorder=recording).execute(
         invocation, ensembles=[ensemble(tool("look"))], circumstances=around
     )
-    start = Record(stage="started", conversation="c", turn=3, tool="mine.look", invocation=invocation)
-    assert recording.records == [start, dataclasses.replace(start, stage="finished", result=result)]
+    end = Record(
+        stage="finished", conversation="c", turn=3, tool="mine.look", caller="ada", invocation=invocation, result=result
+    )
+    allowed = frozendict(allowed="its effect is read")
+    assert recording.records == [dataclasses.replace(end, stage="started", result=None, details=allowed), end]
 
 
 async def test_what_cannot_be_recorded_is_not_run() -> None:

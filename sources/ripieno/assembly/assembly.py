@@ -1,5 +1,6 @@
 """``Assembly``: connected ensembles, one execution and the models, built from descriptors and plugins."""
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -85,6 +86,7 @@ class Assembly:
         self._histories: dict[HistoryDescriptor, History] = {}
         self._missing_fallbacks: set[str] = set()
         self._placement = Placement(loaded)
+        self._secrets = {**os.environ, **(secrets or {})}
         variables = variables_of(loaded, os.environ if secrets is None else secrets)
         self.surroundings = self._placement.surroundings(spawner=spawner, secrets=variables, alert=self._note)
         self.execution = Execution(
@@ -118,7 +120,13 @@ class Assembly:
             self.coverage = await run_in_thread(cover, self.loaded, self.surroundings, name="coverage")
             if self.coverage.missing_tools or not self.coverage.fulfilled:
                 self._note(Alert(message=self.coverage.summary()))
-        await self._connect(ensembles)
+        with contextlib.ExitStack() as stack:
+            if self.configuration.journal and self.execution.reporter.recorder is None:
+                from ripieno.assembly.journal import open_journal  # It imports sqlite3.
+
+                self.execution.reporter.recorder = stack.enter_context(open_journal(self.loaded, self._secrets))
+            await self._connect(ensembles)
+            self._opened = stack.pop_all()
         return self
 
     @property
@@ -127,7 +135,8 @@ class Assembly:
         return tuple(one.name for one in self._starting if one.state == "connecting")
 
     async def __aexit__(self, *details: object) -> None:
-        await self._close(self.ensembles)
+        with self._opened:
+            await self._close(self.ensembles)
 
     async def _close(self, ensembles: Sequence[Ensemble]) -> None:
         await disconnect_all(ensembles)
@@ -363,8 +372,9 @@ def assemble(
 
     The user's own configuration is read only without ``configuration``, or beneath it with ``layers="user"``.
     ``workspace`` is the folder that confines file tools, by default the current one. ``secrets`` are the variables
-    that descriptors may name, by default the environment. ``recorder`` records calls and runs, ``grants`` has approvals
-    from other processes, and ``watchers`` get every event of every run. Enter it with ``async with``.
+    that descriptors may name, by default the environment. ``recorder`` records calls and runs, by default the journal
+    if ``[journal] enabled`` is true; ``grants`` has approvals from other processes, and ``watchers`` get every event of
+    every run. Enter it with ``async with``.
     """
     loaded = load_own_configuration(configuration, layers=layers, workspace=workspace, places=places, project=project)
     return Assembly(

@@ -33,7 +33,8 @@ class Chronicle:
         if self._reporter.recorder is None:
             return
         self._began = True
-        began = self._record("began", scope.turn, details={**details, "canisters": len(conversation.canisters)})
+        counted = {**details, "canisters": len(conversation.canisters)}
+        began = self._record("began", scope.turn, caller=scope.owner, details=counted)
         self._write((began, *self._new(conversation.canisters)), conversation, scope)
 
     def say(self, conversation: Conversation, scope: Circumstances) -> None:

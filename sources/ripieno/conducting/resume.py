@@ -46,7 +46,7 @@ class Resumable:
 def resumable(journal: Journal, identifier: str, paused: Paused | None = None) -> Resumable:
     """The conversation to resume: the ``paused`` one if it has not changed since, otherwise that of the journal.
 
-    Errors: ``NameAbsence`` if neither has it; ``InputError`` if its content was deleted.
+    Errors: ``NameAbsence`` if neither has it; ``InputError`` if its content was deleted, or is not all recorded.
     """
     try:
         restored = journal.restore(identifier)
@@ -54,6 +54,9 @@ def resumable(journal: Journal, identifier: str, paused: Paused | None = None) -
         if paused is None:
             raise
         return Resumable(conversation=paused.conversation, answers=paused.answers)
+    if paused is not None:
+        restored = restored.after(paused.conversation.canisters[: restored.missing])
+    restored.require_all()
     if paused is not None and _is_untouched(paused.conversation, restored):
         # Of a secret, the journal has only a fingerprint.
         conversation = paused.conversation

@@ -78,7 +78,7 @@ class ConfigurationDescriptor:
     settings: frozendict[str, frozendict[str, Any]] = EMPTY
     sandbox: SandboxDescriptor = SandboxDescriptor()  # noqa: RUF009
     search_over: int | None = None
-    #: Whether a journal is written; None means only by the command line.
+    #: Whether calls and runs are recorded in the journal; None means only by the command line.
     journal: bool | None = None
     gateway: GatewayDescriptor = GatewayDescriptor()  # noqa: RUF009
 

@@ -103,6 +103,14 @@ def _names(strategy: str | tuple[str, ...]) -> tuple[str, ...]:
 
 JOURNAL = Table(
     "[journal]",
-    "A record of conversations, in the user's state folder.",
-    (Key("enabled", Flag(), "Whether it is written. If absent, only the command line writes it.", example=True),),
+    "A record of all calls and conversations, in the user's state folder.",
+    (
+        Key(
+            "enabled",
+            Flag(),
+            "Whether it is written: by every command that calls tools, by its servers, and by programs that assemble "
+            "this configuration. If absent, programs do not write it.",
+            example=True,
+        ),
+    ),
 )

@@ -27,7 +27,7 @@ from ripieno.execution.preparation import Preparer
 from ripieno.execution.records import NOT_RUN, UNRECORDED, Reporter, denied, record_of
 from ripieno.execution.results import Keep
 from ripieno.execution.retries import Attempts
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import EMPTY, freeze
 from ripieno.storage.outputs import READER
 from ripieno.storage.records import Recorder
 
@@ -153,7 +153,10 @@ class Execution:
         timeout = _timeout(prepared)
         if seconds is not None:
             timeout = min(timeout, max(seconds, 0.001))
-        started = record_of("started", scope, invoker.identity, invocation)
+        # A decision of a person is recorded with their answer.
+        verdict = prepared.verdict
+        details = {"allowed": verdict.reason} if verdict.action == "run" else EMPTY
+        started = record_of("started", scope, invoker.identity, invocation, details=details)
         if not self.reporter.start(started, scope, lambda: call.withdraw(UNRECORDED)):
             return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
         notify = scope.notify

@@ -67,6 +67,7 @@ def record_of(
         conversation=scope.conversation,
         turn=scope.turn,
         tool=tool,
+        caller=scope.owner,
         invocation=invocation,
         result=result,
         details=details,

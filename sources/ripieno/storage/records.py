@@ -19,13 +19,15 @@ class Record:
     """One recorded event. Fields that its ``stage`` does not use are empty.
 
     ``turn`` counts the model's answers; a call has the turn of the answer that requested it. ``tool`` is an invoker's
-    identity. ``canister`` is a message. ``details`` are JSON and are frozen here. Errors: ``JsonInvalidity`` otherwise.
+    identity. ``caller`` is the user or the server's client for whom the run or the call is made. ``canister`` is a
+    message. ``details`` are JSON and are frozen here. Errors: ``JsonInvalidity`` otherwise.
     """
 
     stage: Stage
     conversation: str
     turn: int
     tool: str = ""
+    caller: str = ""
     invocation: InvocationCanister | None = None
     result: ResultCanister | None = None
     canister: Canister | None = None

@@ -40,6 +40,8 @@ def load_layers(settings: Settings, *, quiet: bool = False) -> LoadedConfigurati
         if settings.profile not in loaded.profiles:
             raise NameAbsence("profile", settings.profile, loaded.profiles)
         loaded = provision(loaded, profile=settings.profile)
+    recorded = settings.journal and loaded.configuration.journal is not False
+    loaded = dataclasses.replace(loaded, configuration=dataclasses.replace(loaded.configuration, journal=recorded))
     if not quiet:
         for line in left_out_lines(loaded):
             say(line)

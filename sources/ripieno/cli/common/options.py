@@ -30,6 +30,8 @@ class Settings:
     profile: str | None = None
     workspace: pathlib.Path | None = None
     debug: bool = False
+    #: Whether the command records its calls in the journal.
+    journal: bool = False
 
     @property
     def folder(self) -> pathlib.Path:
@@ -78,6 +80,21 @@ def add_options(command: Command, options: Sequence[Callable[[Command], Command]
 def common(command: Command) -> Command:
     """Adds the common options."""
     return add_options(command, _COMMON)
+
+
+def _keep_journal(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    del parameter
+    context.ensure_object(Settings).journal = not value
+
+
+#: Adds ``--no-journal`` to a command that calls tools: it records them, unless the configuration disables that.
+journaled = click.option(
+    "--no-journal",
+    is_flag=True,
+    callback=_keep_journal,
+    expose_value=False,
+    help="Do not record the calls in the journal.",
+)
 
 
 #: Adds ``--format``; the command receives it as ``output``.

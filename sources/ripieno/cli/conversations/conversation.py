@@ -16,7 +16,7 @@ from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common.assembly import only
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import logged, observed
-from ripieno.cli.common.options import Settings, add_options
+from ripieno.cli.common.options import Settings, add_options, journaled
 from ripieno.cli.common.scores import find_model
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
 from ripieno.cli.conversations.cassettes import (
@@ -169,7 +169,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 *arguments, wanted=dataclasses.replace(wanted, cassette=cassette, watchers=watchers), **given
             )
 
-    return add_options(logged(cassette_options(wrapped)), _OPTIONS)
+    return add_options(journaled(logged(cassette_options(wrapped))), _OPTIONS)
 
 
 async def converse(

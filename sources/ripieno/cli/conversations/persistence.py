@@ -6,16 +6,16 @@ from collections.abc import Generator, Mapping
 
 from ripieno.approvals import Given
 from ripieno.assembly.configuration import LoadedConfiguration, Places
-from ripieno.assembly.protection import withheld
+from ripieno.assembly.journal import open_journal
 from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.cli.common.main import say
 from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.storage.journal import NAME, Journal
+from ripieno.storage.journal import Journal
 
 
 class Keeper:
-    """Saves the conversations of one command. ``journal`` is None if the configuration disables it."""
+    """Saves the conversations of one command. ``journal`` is None if it is disabled."""
 
     def __init__(self, loaded: LoadedConfiguration, *, journal: Journal | None) -> None:
         self.journal = journal
@@ -30,7 +30,10 @@ class Keeper:
     def caller(self, conversation: Conversation) -> str:
         """The gateway client that requested the conversation, or an empty string."""
         kept = self.store.load(conversation.identifier)
-        return "" if kept is None else kept.caller
+        if kept is not None or self.journal is None:
+            return "" if kept is None else kept.caller
+        began = (line.record for line in self.journal.lines(conversation.identifier, stage="began"))
+        return next((record.caller for record in began if record is not None), "")
 
     def keep(self, conversation: Conversation, model: str, tools: tuple[str, ...] | None) -> None:
         """Saves a conversation with waiting calls and reports the next commands; deletes any other."""
@@ -65,13 +68,11 @@ _WHY = {
 
 @contextlib.contextmanager
 def open_keeper(loaded: LoadedConfiguration) -> Generator[Keeper, None, None]:
-    """A keeper with the user's journal, unless ``[journal] enabled`` is false. Errors: ``InputError``."""
-    state = loaded.state or Places.of_user().state
-    if loaded.configuration.journal is False:
+    """A keeper with the user's journal, unless it is disabled. Errors: ``InputError``."""
+    if not loaded.configuration.journal:
         yield Keeper(loaded, journal=None)
         return
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with Journal(state / NAME, secrets=withheld(loaded, os.environ)) as journal:
+    with open_journal(loaded, os.environ) as journal:
         yield Keeper(loaded, journal=journal)
 
 

@@ -41,7 +41,8 @@ class FoundConversation:
 
 
 def find(keeper: Keeper, beginning: str) -> FoundConversation:
-    """The conversation whose identifier has this beginning. Without one: the only one that waits, or else the latest.
+    """The conversation whose identifier has this beginning. Without one: the only one that waits, or else the latest
+    that no gateway client requested.
 
     Errors: ``NameAbsence``; ``InputError`` if several match.
     """
@@ -61,7 +62,8 @@ def find(keeper: Keeper, beginning: str) -> FoundConversation:
             workspace=paused.workspace,
         )
     assert journal is not None
-    summary = journal.find(beginning) if beginning else next(iter(journal.conversations(limit=1)), None)
+    own = (one for one in journal.conversations() if one.conducted and not one.caller)
+    summary = journal.find(beginning) if beginning else next(own, None)
     if summary is None:
         raise InputError("There is no conversation to continue. To start one: ripieno ask")
     began = [line.record for line in journal.lines(summary.identifier, stage="began")]
@@ -81,7 +83,9 @@ def recall(keeper: Keeper, found: FoundConversation) -> Resumable:
     if keeper.journal is not None:
         return resumable(keeper.journal, found.identifier, found.paused)
     if found.paused is None:
-        raise InputError("No conversation waits, and the journal is disabled ([journal] enabled = false).")
+        raise InputError(
+            "No conversation waits, and the journal is disabled (--no-journal, or [journal] enabled = false)."
+        )
     return Resumable(conversation=found.paused.conversation, answers=found.paused.answers)
 
 

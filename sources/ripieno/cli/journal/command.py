@@ -264,7 +264,7 @@ def fork(*, conversation: str | None, until: int | None, output: Format, file: p
       ripieno journal fork --format json > conversation.json
     """
     with open_journal(file) as one:
-        summary = find_conversation(one, conversation)
+        summary = find_conversation(one, conversation, conducted=True)
         forked = one.fork(summary.identifier, until=until)
     if output == "json":
         print_json(serialize(forked))

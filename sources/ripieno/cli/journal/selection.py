@@ -43,16 +43,18 @@ def open_journal(file: pathlib.Path | None) -> Generator[Journal, None, None]:
         yield journal
 
 
-def find_conversation(journal: Journal, beginning: str | None) -> Summary:
+def find_conversation(journal: Journal, beginning: str | None, *, conducted: bool = False) -> Summary:
     """The conversation whose identifier has this beginning, or the one with the latest entry.
 
+    ``conducted``: without calls that no model requested.
     Errors: ``NameAbsence`` and ``InputError``.
     """
     if beginning is not None:
         return journal.find(beginning)
-    latest = next(journal.conversations(limit=1), None)
+    latest = next((one for one in journal.conversations() if one.conducted or not conducted), None)
     if latest is None:
-        raise InputError(f"The journal {journal.path} is empty.")
+        lacking = "has no conversation of a model" if conducted else "is empty"
+        raise InputError(f"The journal {journal.path} {lacking}.")
     return latest
 
 

@@ -1,7 +1,7 @@
 """A recorded conversation as text: numbered messages, with the outcomes of calls beneath them."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals.visible_text import visible
@@ -23,6 +23,7 @@ from ripieno.storage.records import Record
 
 #: Lines and characters of each message that are shown without --full.
 _LINES, _CHARACTERS = 6, 600
+_Entry = tuple[Line, Record | None]
 _KINDS: Mapping[type[Canister], str] = {
     AssistantCanister: "assistant",
     SupervisorCanister: "supervisor",
@@ -37,11 +38,14 @@ def moment(at: str) -> str:
 
 def heading(summary: Summary) -> str:
     """One line about a conversation."""
+    times = f"{moment(summary.first)} to {moment(summary.last)} UTC"
+    if not summary.conducted:
+        return f"Calls {visible(summary.identifier)} | no model | {count(summary.calls, 'call')} | {times}"
     parts = [
         f"Conversation {visible(summary.identifier)}",
         visible(summary.model or "model unknown"),
         f"{count(summary.turns, 'turn')}, {count(summary.calls, 'call')}",
-        f"{moment(summary.first)} to {moment(summary.last)} UTC",
+        times,
         visible(summary.finish) if summary.finish else "not ended",
     ]
     return " | ".join(parts)
@@ -50,13 +54,19 @@ def heading(summary: Summary) -> str:
 def transcript(lines: Iterable[Line], *, full: bool) -> Iterator[str]:
     """The lines of a conversation as text. The numbers of messages are those of ``fork --at``.
 
-    A message that is no longer part of the conversation, because the user went back, has no number.
+    Messages without a number are not part of the conversation: the user went back, or no model requested the call.
     """
     entries = [(line, line.record) for line in lines]
-    canisters = replay(record for _, record in entries if record is not None).canisters
-    numbers = {id(canister): str(number) for number, canister in enumerate(canisters, 1)}
+    replayed = replay(record for _, record in entries if record is not None)
+    numbers = {id(canister): str(number) for number, canister in enumerate(replayed.canisters, 1)}
+    requested = {
+        _key(record.canister): place
+        for place, (_, record) in enumerate(entries)
+        if record is not None and isinstance(record.canister, InvocationCanister)
+    }
+    shown: set[tuple[str, object]] = set()
     deleted = 0
-    for line, record in entries:
+    for line, record in _ordered(entries, requested):
         if line.stage == DELETED:
             yield f"- {moment(line.at)}  {deleted} bodies deleted"
         elif record is None:
@@ -64,11 +74,43 @@ def transcript(lines: Iterable[Line], *, full: bool) -> Iterator[str]:
         elif record.stage == "said" and record.canister is not None:
             yield _message(numbers.get(id(record.canister), "-"), record.canister, full=full)
         else:
-            step = _step(record)
+            call, step = record.invocation, _step(record)
+            alone = call is not None and _key(call) not in requested
+            if call is not None and alone and _key(call) not in shown:
+                shown.add(_key(call))
+                yield _message("-", call, full=full) + (f", for {visible(record.caller)}" if record.caller else "")
             yield f"  - {line.at[11:23]}  {line.stage}{f': {step}' if step else ''}"
             # A result is part of the conversation without an entry of its own.
-            if record.result is not None and id(record.result) in numbers:
-                yield _message(numbers[id(record.result)], record.result, full=full)
+            if record.result is not None and (alone or id(record.result) in numbers):
+                yield _message(numbers.get(id(record.result), "-"), record.result, full=full)
+
+
+def _key(call: InvocationCanister) -> tuple[str, object]:
+    """What tells calls apart, since models repeat identifiers."""
+    return call.identifier, call.timestamp
+
+
+def _ordered(entries: Sequence[_Entry], requested: Mapping[tuple[str, object], int]) -> Iterator[_Entry]:
+    """The entries, with those of calls that began or were refused while the model still answered after its answer.
+
+    ``requested`` has the place of the entry in which the model requests each call.
+    """
+    early: list[_Entry] = []
+    until, before = -1, ""
+    for place, entry in enumerate(entries):
+        line, record = entry
+        if early and place > until and (before == "turned" or line.stage not in ("said", "turned")):
+            yield from early
+            early.clear()
+        call = None if record is None else record.invocation
+        at = -1 if call is None else requested.get(_key(call), -1)
+        if at > place:
+            early.append(entry)
+            until = max(until, at)
+        else:
+            yield entry
+        before = line.stage
+    yield from early
 
 
 def excerpt(text: str, sought: str, width: int = 40) -> str:
@@ -106,9 +148,9 @@ def _step(record: Record) -> str:
     name = visible(record.tool)
     if record.stage == "began":
         origin: Any = record.details.get("forked")
-        if origin is not None:
-            return f"forked from {visible(str(origin['conversation']))}, {origin['messages']} messages"
-        return visible(str(record.details.get("model", "")))
+        forked = origin and f"forked from {visible(str(origin['conversation']))}, {origin['messages']} messages"
+        caller = f", for {visible(record.caller)}" if record.caller else ""
+        return forked or visible(str(record.details.get("model", ""))) + caller
     if record.stage == "turned":
         usage: Any = record.details.get("usage") or {}
         tokens = f"{usage.get('input_tokens', 0)} input tokens, {usage.get('output_tokens', 0)} output tokens"
@@ -118,6 +160,8 @@ def _step(record: Record) -> str:
         taken = f" in {report.duration_ms:.0f} ms" if record.stage == "finished" else ""
         again = f", attempt {report.attempts}" if report.attempts > 1 else ""
         return f"{name}{taken}{again}" + (f": {error.category}: {visible(error.message)}" if error else "")
+    if record.stage == "started" and "allowed" in record.details:
+        return f"{name} ({visible(str(record.details['allowed']))})"
     if record.stage == "ended":
         return visible(str(record.details.get("finish", "")))
     details = {key: value for key, value in record.details.items() if value not in (None, "")}

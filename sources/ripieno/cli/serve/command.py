@@ -12,7 +12,7 @@ from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
-from ripieno.cli.common.options import Number, Settings, common, pass_settings
+from ripieno.cli.common.options import Number, Settings, common, journaled, pass_settings
 from ripieno.cli.serve.common import (
     approvable,
     approving,
@@ -78,6 +78,7 @@ serve.add_command(key)
     multiple=True,
     help="http: another host name of this machine that clients use.",
 )
+@journaled
 @common
 @pass_settings
 def mcp(

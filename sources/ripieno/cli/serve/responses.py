@@ -23,7 +23,7 @@ from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
-from ripieno.cli.common.options import Number, Settings, common, pass_settings
+from ripieno.cli.common.options import Number, Settings, common, journaled, pass_settings
 from ripieno.cli.serve.common import (
     approvable,
     approving,
@@ -122,6 +122,7 @@ class _Served:
     "--allow-host", "allowed", metavar="NAME", multiple=True, help="Another host name of this machine that clients use."
 )
 @logged
+@journaled
 @common
 @pass_settings
 def responses(

@@ -10,6 +10,7 @@ import os
 import pathlib
 import sys
 import traceback
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, make_assembly, say_alert, select_ensembles
 from ripieno.cli.common.main import run_async, say
-from ripieno.cli.common.options import FOLDER, Settings, common, pass_settings
+from ripieno.cli.common.options import FOLDER, Settings, common, journaled, pass_settings
 from ripieno.cli.common.tables import print_json
 from ripieno.cli.common.terminal import Terminal, make_confirmer
 from ripieno.cli.tools.explanation import Called, explain, suggest_tool, unknown_arguments
@@ -199,6 +200,7 @@ _JSON = "application/json"
     type=FOLDER,
     help="Save images, sounds and documents of the result in this folder.",
 )
+@journaled
 @common
 @pass_settings
 def invoke(
@@ -215,7 +217,7 @@ def invoke(
 
     Values are read by the tool's schema: numbers, true and false, JSON for lists and tables, anything else as text. A
     call that changes something asks at the terminal first, unless it is approved. The exit code is 1 if the result is
-    an error.
+    an error. The journal records the call (ripieno journal show).
 
     \b
     Example:
@@ -275,7 +277,7 @@ async def _invoke(
             if isinstance(event, ExecutionProgress):
                 renderer.show(event)
 
-        scope = Circumstances(conversation="command line", turn=1, notify=notify)
+        scope = Circumstances(conversation=uuid.uuid4().hex, turn=1, notify=notify)
         held[invoker.identity] = []
         called = await _call(assembly.execution, invocation, invoker, scope)
         called = dataclasses.replace(called, remarks=unknown_arguments(arguments, called))

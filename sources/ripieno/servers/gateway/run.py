@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from ripieno.approvals import Given
 from ripieno.assembly import Assembly
-from ripieno.canisters import Conversation
+from ripieno.canisters import AssistantCanister, Conversation, InvocationCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Batches, ConductEnded, Event
 from ripieno.conducting import Run
@@ -157,6 +157,7 @@ class Plan:
     def _begin(
         self, model: Model, conversation: Conversation, limits: Limits, answers: Mapping[str, Given] | None = None
     ) -> Run:
+        self._leave_out_history(conversation)
         offering = self.offering
         controls = offering.controls if self.claim is None else offering.controls.relaxed()
         return self.assembly.conduct(
@@ -171,3 +172,13 @@ class Plan:
             auxdata=self.caller,
             answers=answers,
         )
+
+    def _leave_out_history(self, conversation: Conversation) -> None:
+        """Lets the journal record what this request adds, not the history that its client sends each time."""
+        recorder = self.assembly.execution.reporter.recorder
+        if recorder is None or conversation.kept_by(recorder):
+            return
+        canisters = conversation.canisters
+        spoken = (at for at, one in enumerate(canisters, 1) if isinstance(one, AssistantCanister | InvocationCanister))
+        known = max(spoken, default=0) if self.claim is None else len(canisters)
+        conversation.note_kept(recorder, canisters[:known])

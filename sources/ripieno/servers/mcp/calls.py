@@ -34,11 +34,18 @@ PENDING = 64
 class Performance:
     """One call of a client, from its first request to its result, over any number of requests.
 
-    It is its own turn and run, with the limits of one.
+    It is its own turn and run, with the limits of one. All calls of a server are recorded in one ``conversation``.
     """
 
     def __init__(
-        self, execution: Execution, offer: Offer, invoker: Invoker, arguments: Mapping[str, Any], client: Client
+        self,
+        execution: Execution,
+        offer: Offer,
+        invoker: Invoker,
+        arguments: Mapping[str, Any],
+        client: Client,
+        *,
+        conversation: str,
     ) -> None:
         self.invoker = invoker
         self.arguments = arguments
@@ -47,7 +54,7 @@ class Performance:
         client.waits = self._progress.wake
         scope = Circumstances(
             owner=client.owner,
-            conversation="mcp",
+            conversation=conversation,
             turn=1,
             notify=self._progress.take,
             inquire=_inquire_of(client),
@@ -104,10 +111,11 @@ def _inquire_of(client: Client) -> Inquire:
     return inquire
 
 
-def refuse(execution: Execution, offer: Offer, name: str) -> str:
+def refuse(execution: Execution, offer: Offer, name: str, client: Client, conversation: str) -> str:
     """Records a call of an unknown tool, and returns the error message with the known ones."""
     fault = offer.absence(name[:100])
-    execution.reporter.refuse(_invocation(name[:100], {}), fault, Circumstances(conversation="mcp", turn=1))
+    scope = Circumstances(owner=client.owner, conversation=conversation, turn=1)
+    execution.reporter.refuse(_invocation(name[:100], {}), fault, scope)
     return f"Unknown tool: {name[:100]}. {fault.suggestion}"
 
 

@@ -94,15 +94,22 @@ class UnaskedClient(ExecutionFault):
         self.lacking = lacking
 
 
+#: Characters of a client's name that are kept.
+_PROGRAM = 60
 #: The names of the connections, by the identity of their clients' parameters.
 _CONNECTIONS: dict[int, str] = {}
 
 
 def _name_connection(peer: object | None) -> str:
-    """A name that no other connection has, or has had; without one, a new name at each call."""
+    """A name that no other connection has, or has had; without one, a new name at each call.
+
+    It begins with the name of the client's program, which the program chooses.
+    """
     name = uuid.uuid4().hex
     if peer is None:
         return name
+    program = getattr(getattr(peer, "client_info", None), "name", "")
+    name = f"{program[:_PROGRAM]} {name}".strip()
     if id(peer) not in _CONNECTIONS:
         weakref.finalize(peer, _CONNECTIONS.pop, id(peer), None)
         _CONNECTIONS[id(peer)] = name

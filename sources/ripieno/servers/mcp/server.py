@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import importlib.metadata
 import logging
+import uuid
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -51,6 +52,7 @@ class EnsembleServer(Server[None]):
         self._levels = Levels()
         self._parking = Parking()
         self._connections = 0
+        self._conversation = uuid.uuid4().hex
         self.changes = Changes(self._listing)
         super().__init__(
             name,
@@ -125,16 +127,18 @@ class EnsembleServer(Server[None]):
 
     def _begin(self, context: ServerRequestContext[None], params: CallToolRequestParams) -> Performance:
         offer = self._listing.offer
-        invoker = offer.named(params.name)
-        if invoker is None:
-            raise MCPError(code=INVALID_PARAMS, message=refuse(self._execution, offer, params.name))
         client: Client
         if _is_modern(context):
             client = RoundsClient(context.session, context.meta, self._levels, params.input_responses or {})
             client.crowded = self._parking.full
         else:
             client = DirectClient(context.session, context.meta, self._levels)
-        return Performance(self._execution, offer, invoker, params.arguments or {}, client)
+        invoker = offer.named(params.name)
+        if invoker is None:
+            message = refuse(self._execution, offer, params.name, client, self._conversation)
+            raise MCPError(code=INVALID_PARAMS, message=message)
+        arguments, conversation = params.arguments or {}, self._conversation
+        return Performance(self._execution, offer, invoker, arguments, client, conversation=conversation)
 
     def _continue(self, context: ServerRequestContext[None], params: CallToolRequestParams) -> Performance | None:
         """The call that this request continues; None for a new one."""

@@ -170,6 +170,8 @@ def _identifier(record: Record) -> str | None:
 
 def _write(record: Record, redactor: Redactor) -> str:
     body: dict[str, Any] = {"version": _VERSION}
+    if record.caller:
+        body["caller"] = redactor.text(record.caller)
     for name in ("invocation", "result", "canister"):
         part = getattr(record, name)
         if part is not None:
@@ -209,4 +211,5 @@ def _read(body: str, number: int) -> dict[str, Any]:
         raise SerializationInvalidity(
             f"Line {number} of the journal has version {version!r}; this program reads {_VERSION}."
         )
-    return {name: part if name == "details" else deserialize_canister(part) for name, part in stored.items()}
+    plain = ("caller", "details")
+    return {name: part if name in plain else deserialize_canister(part) for name, part in stored.items()}

@@ -27,9 +27,14 @@ _LOST = Fault(
 
 
 class ReplayedConversation:
-    """A conversation built record by record. ``turns`` has the turn of each canister."""
+    """A conversation built record by record. ``turns`` has the turn of each canister.
+
+    ``missing`` counts the first canisters of the conversation that were not recorded, because a server's client has
+    them.
+    """
 
     def __init__(self) -> None:
+        self.missing = 0
         self.canisters: list[Canister] = []
         self.turns: list[int] = []
         self._results: dict[tuple[int, str], ResultCanister] = {}
@@ -55,6 +60,11 @@ class ReplayedConversation:
 
     def _say(self, canister: Canister, record: Record) -> None:
         place = record.details.get("place")
+        if isinstance(place, int):
+            if not self.canisters or place < self.missing:
+                del self.canisters[:], self.turns[:]
+                self.missing = place
+            place -= self.missing
         if isinstance(place, int) and place < len(self.canisters):
             # The conversation was rolled back to this place and continued.
             del self.canisters[place:], self.turns[place:]
@@ -191,15 +201,35 @@ class Restored:
 
     ``conversation.open`` are the calls of the last assistant message without a result. ``states`` are those of that
     message's calls, in the model's order. ``ended``: no run was interrupted. ``turns`` has the turn of each canister.
+    ``missing`` counts the first canisters, which a server's client has and the journal does not.
     """
 
     conversation: Conversation
     states: tuple[InvocationState, ...]
     ended: bool
     turns: tuple[int, ...]
+    missing: int = 0
+
+    def after(self, canisters: Sequence[Canister]) -> "Restored":
+        """The conversation with the missing canisters, which come first."""
+        whole = self.conversation.replace(canisters=(*canisters, *self.conversation.canisters))
+        turns = (*(0 for _ in canisters), *self.turns)
+        return dataclasses.replace(self, conversation=whole, turns=turns, missing=self.missing - len(canisters))
+
+    def require_all(self) -> None:
+        """Errors: ``InputError`` if canisters are missing."""
+        if self.missing:
+            raise InputError(
+                f"The journal does not have the first {self.missing} messages of this conversation: the client of "
+                "the gateway has them, and can continue it."
+            )
 
     def fork(self) -> tuple[Conversation, list[Record]]:
-        """The conversation under a new identifier, and the records that begin it in a journal."""
+        """The conversation under a new identifier, and the records that begin it in a journal.
+
+        Errors: ``InputError`` if canisters are missing.
+        """
+        self.require_all()
         forked = dataclasses.replace(self.conversation, identifier=uuid.uuid4().hex, finish=None)
         origin = {"conversation": self.conversation.identifier, "messages": len(forked.canisters)}
         details = {"forked": {**origin, "usage": dataclasses.asdict(forked.usage)}}
@@ -252,6 +282,7 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
         states=tuple(states[(turns[place], one.identifier)] for place, one in calls.items()),
         ended=ended or cut,
         turns=tuple(turns),
+        missing=replayed.missing,
     )
 
 

@@ -20,13 +20,16 @@ _FIRST = """
 SELECT body FROM lines WHERE conversation = ? AND stage = 'said' AND body NOT NULL
     AND json_extract(body, '$.canister.type') = 'user' ORDER BY number LIMIT 1
 """
+_TOOL = "SELECT tool FROM lines WHERE conversation = ? AND tool != '' ORDER BY number LIMIT 1"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
     """A conversation in short. ``first`` and ``last`` are ISO 8601 in UTC; ``calls`` counts started calls.
 
-    ``finish`` is None while a run is in progress or was killed. ``words`` is the user's first message, shortened.
+    ``conducted``: a model was asked; otherwise these are calls of ``ripieno invoke``, an MCP server or a program.
+    ``caller`` is the gateway client that requested it. ``finish`` is None while a run is in progress or was killed.
+    ``words`` is the user's first message, shortened; without one, the first tool.
     """
 
     identifier: str
@@ -39,6 +42,8 @@ class Summary:
     finish: str | None
     words: str
     deleted: bool
+    conducted: bool
+    caller: str
 
     def mapping(self) -> dict[str, Any]:
         """The JSON form."""
@@ -50,10 +55,16 @@ def summarize(connection: sqlite3.Connection, identifier: str) -> Summary:
     row = connection.execute(_CALLS, (DELETED, identifier)).fetchone()
     first, last, lines, turns, calls, began, ended, turned, deleted = row
     closed = ended is not None and ended > (began or 0)
-    model = _detail(connection, turned, "model") or _detail(connection, began, "model")
-    finish = _detail(connection, ended, "finish") if closed else None
+    model = _text(connection, turned, "details.model") or _text(connection, began, "details.model")
+    finish = _text(connection, ended, "details.finish") if closed else None
     words = _words(connection.execute(_FIRST, (identifier,)).fetchone())
-    return Summary(identifier, first, last, lines, turns, calls, model, finish, words, bool(deleted))
+    if not words and not deleted:
+        found = connection.execute(_TOOL, (identifier,)).fetchone()
+        words = "" if found is None else f"(call of {found[0]})"
+    caller = _text(connection, began, "caller") or ""
+    return Summary(
+        identifier, first, last, lines, turns, calls, model, finish, words, bool(deleted), began is not None, caller
+    )
 
 
 def identify(connection: sqlite3.Connection, beginning: str) -> str:
@@ -83,10 +94,11 @@ def _absence(connection: sqlite3.Connection, name: str) -> NameAbsence:
     return NameAbsence("conversation", name, names, hint="List them: ripieno journal list")
 
 
-def _detail(connection: sqlite3.Connection, number: int | None, name: str) -> str | None:
+def _text(connection: sqlite3.Connection, number: int | None, path: str) -> str | None:
+    """A text in the body of a line; None where there is none."""
     if number is None:
         return None
-    query = f"SELECT json_extract(body, '$.details.{name}') FROM lines WHERE number = ?"
+    query = f"SELECT json_extract(body, '$.{path}') FROM lines WHERE number = ?"
     found = connection.execute(query, (number,)).fetchone()[0]
     return found if isinstance(found, str) else None
 
