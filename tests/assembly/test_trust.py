@@ -246,3 +246,62 @@ def test_a_project_may_ask_for_no_level(user: User) -> None:
     (user.workspace / "ripieno.toml").write_text("[sandbox]\nnetwork = false\n")
     loaded = load_configuration({"sandbox": {"level": "off"}}, places=user.places, project=find_project(user.workspace))
     assert loaded.configuration.sandbox == SandboxDescriptor(level="off", network=False)
+
+
+TOOL = """
+[ensemble]
+name = "linked"
+description = "Runs."
+[[invokers]]
+name = "run"
+description = "{word}"
+arguments = {{ type = "object" }}
+invocable = {{ origin = "command", argv = ["sh", "lib/run.sh"], confined = false }}
+"""
+
+
+def linked(user: User, target: pathlib.Path) -> pathlib.Path:
+    """A project whose ensemble is a link."""
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(TOOL.format(word="One."))
+    (user.workspace / "ensembles").mkdir()
+    (user.workspace / "ensembles" / "linked.toml").symlink_to(target)
+    (user.workspace / "ripieno.toml").write_text('[ensembles]\nenabled = ["linked"]\n')
+    return target
+
+
+def test_an_ensemble_that_lies_elsewhere_is_never_loaded(user: User, tmp_path: pathlib.Path) -> None:
+    linked(user, tmp_path / "elsewhere.toml")
+    TrustStore(user.places.state).add(project_in(user.workspace))
+    loaded = load_configuration(places=user.places, workspace=user.workspace, project=project_in(user.workspace))
+    assert "linked" not in loaded.known
+    assert any("a link leads out of the folder" in str(failure) for failure in loaded.failures)
+
+
+def test_an_ensemble_behind_a_link_in_the_project_is_shown_and_covered(user: User) -> None:
+    target = linked(user, user.workspace / "shared" / "linked.toml")
+    (user.workspace / "lib").mkdir()
+    script = user.workspace / "lib" / "run.sh"
+    script.write_text("echo 1\n")
+    assert "linked.run: runs sh lib/run.sh, with all your rights" in user.call("trust", "--yes").stdout
+    store = TrustStore(user.places.state)
+    assert store.trusts(project_in(user.workspace))
+    script.write_text("echo 2\n")
+    assert not store.trusts(project_in(user.workspace))
+    script.write_text("echo 1\n")
+    target.write_text(TOOL.format(word="Two."))
+    assert not store.trusts(project_in(user.workspace))
+
+
+@pytest.mark.parametrize("name", ["linked.toml", "new.toml"])
+def test_a_file_that_is_exchanged_before_it_is_loaded_stops_the_start(user: User, name: str) -> None:
+    folder = user.workspace / "ensembles"
+    folder.mkdir()
+    (folder / "linked.toml").write_text(TOOL.format(word="One."))
+    project = project_in(user.workspace)
+    TrustStore(user.places.state).add(project)
+    (folder / name).write_text(TOOL.format(word="Two.").replace("linked", name.removesuffix(".toml")))
+    loaded = load_configuration(places=user.places, workspace=user.workspace, project=project)
+    assert [str(failure) for failure in loaded.failures] == [
+        f"{folder / name} has changed since you trusted it. Review it, then run: ripieno trust"
+    ]

@@ -280,7 +280,9 @@ def test_links_of_the_user_are_followed(tmp_path: Path) -> None:
     (tmp_path / "user" / "ensembles").mkdir(parents=True)
     os.symlink(store / "a.toml", tmp_path / "user" / "ensembles" / "a.toml")
     assert list(load_ensembles([Layer(name="user", folders=(tmp_path / "user",))]).ensembles) == ["a"]
-    strange = load_ensembles([Layer(name="project", folders=(tmp_path / "user",), trusted=False)])
+    strange = load_ensembles(
+        [Layer(name="project", folders=(tmp_path / "user",), trusted=False, root=tmp_path / "user")]
+    )
     assert strange.ensembles == {}
     assert "leads out" in only(strange.problems).message
 

@@ -172,6 +172,8 @@ def load_configuration(
     for found in (ensembles, providers, profiles):
         problems.extend(problem for problem in found.problems if problem.severity == "error")
     failures: list[RipienoError] = list(registry.failures)
+    if project is not None and trusted:
+        failures.extend(_exchanged(project, layers[-1], ensembles.files))
     known_ensembles = _configured(ensembles.ensembles.replaced(whole.inline), whole, failures)
     chosen = choose(known_ensembles, whole, profiles.profiles, narrowed, failures, parts=counted)
     if problems:
@@ -218,6 +220,16 @@ def _obstacle(project: Project, store: TrustStore) -> str:
     if project.obstacle:
         return f"its folder cannot be trusted: {project.obstacle}"
     return CHANGED if store.knows(project) else ""
+
+
+def _exchanged(project: Project, layer: Layer, files: Mapping[str, str]) -> list[InputError]:
+    """An error for each ensemble file of a trusted project that was read with another content than was trusted."""
+    places = tuple(f"{path}/" for path in layer.paths)
+    return [
+        InputError(f"{path} has changed since you trusted it. Review it, then run: ripieno trust")
+        for path, digest in files.items()
+        if (path in project.files or path.startswith(places)) and project.files.get(path) != digest
+    ]
 
 
 def _configured(known: Catalogue, whole: ConfigurationDescriptor, failures: list[RipienoError]) -> Catalogue:
@@ -281,7 +293,7 @@ def _layers(
     if project is not None:
         paths = paths_of(project.part) if trusted and project.part is not None else ()
         found = () if project.ensembles is None else (project.ensembles,)
-        layers.append(Layer(name=_PROJECT, paths=(*found, *paths), trusted=trusted))
+        layers.append(Layer(name=_PROJECT, paths=(*found, *paths), trusted=trusted, root=project.folder))
     return tuple(layers)
 
 

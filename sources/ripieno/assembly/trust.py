@@ -66,7 +66,7 @@ def find_project(folder: pathlib.Path) -> Project | None:
     paths = [] if part is None else list(paths_of(part))
     if has_ensembles:
         paths.insert(0, ensembles)
-    found = load_ensembles([Layer(name="project", paths=tuple(paths), trusted=False)])
+    found = load_ensembles([Layer(name="project", paths=tuple(paths), trusted=False, root=folder)])
     reached.files.update(found.files)
     _reach_beside([folder, *paths], reached)
     if has_ensembles and not ensembles.resolve().is_relative_to(reached.home):

@@ -67,6 +67,7 @@ class Layer:
 
     ``folders`` are data folders, with optional ``ensembles/``, ``providers/`` and ``profiles/``. ``paths`` are
     further folders or files of ensembles that the user named. A layer that is not ``trusted`` may only disable.
+    ``root`` is the folder that all files must be in, also through links; None if the user named them.
     ``lazy``: invokers are read only when their ensemble is looked up. The package's own files are lazy: they are
     checked before release, and most starts need few of them.
     """
@@ -75,6 +76,7 @@ class Layer:
     folders: tuple[Path, ...] = ()
     paths: tuple[Path, ...] = ()
     trusted: bool = True
+    root: Path | None = None
     lazy: bool = False
 
 
@@ -277,7 +279,7 @@ class _Collector(Generic[D]):
 
     def _add_file(self, path: Path, layer: Layer) -> D | None:
         try:
-            document = read_toml(path) if layer.trusted else read_beneath(path.parent, path.name)
+            document = read_toml(path) if layer.root is None else _read_inside(layer.root, path)
         except ConfigurationInvalidity as invalidity:
             self._complain(layer, invalidity.problems)
             return None
@@ -308,6 +310,13 @@ class _Collector(Generic[D]):
             self._shadowed.append(
                 Shadowed(descriptor.name, earlier.layer, earlier.file, by_layer=layer.name, by_file=descriptor.file)
             )
+
+
+def _read_inside(root: Path, path: Path) -> Document:
+    """Reads a file that must be in a folder, also through links. Errors: those of ``read_beneath``."""
+    true = os.path.realpath(root)
+    relative = os.path.relpath(os.path.join(os.path.realpath(path.parent), path.name), true)
+    return dataclasses.replace(read_beneath(true, relative), path=path)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
