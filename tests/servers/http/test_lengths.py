@@ -178,3 +178,23 @@ async def test_an_answer_in_pieces_is_complete() -> None:
             writer.write(b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
             assert (await reader.read()).count(b"\0") == size
             writer.transport.abort()
+
+
+async def test_no_read_is_so_long_that_tiny_chunks_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    received = Connection.data_received
+
+    def count_bytes(self: Connection, data: bytes) -> None:
+        sizes.append(len(data))
+        received(self, data)
+
+    monkeypatch.setattr(Connection, "data_received", count_bytes)
+    counting = Counting()
+    async with serve(counting) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+        writer.write(head + b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200")
+        writer.close()
+    assert counting.entered == [b"x" * 20_000]
+    assert max(sizes) <= 8 * 1024
