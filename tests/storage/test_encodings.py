@@ -1,7 +1,7 @@
 """Secrets in other encodings: however a text, bytes, JSON or a log has them, they are replaced."""
 
 import base64
-import html
+import html.entities
 import json
 import quopri
 import random
@@ -52,6 +52,14 @@ def wrapped(text: str, width: int = 16, end: str = "\n") -> str:
     return end.join(whole[at : at + width] for at in range(0, len(whole), width))
 
 
+#: The longest name of each character that has one in HTML, such as ``equals;``.
+NAMES = {
+    one: name
+    for name, one in sorted(html.entities.html5.items(), key=lambda entry: len(entry[0]))
+    if name.endswith(";") and len(name) <= 17 and len(one) == 1
+}
+
+
 def entities(form: str) -> Encode:
     return lambda text: "".join(form.format(ord(one)) for one in text)
 
@@ -97,6 +105,7 @@ ENCODINGS: dict[str, Encode] = {
     "HTML twice": lambda text: html.escape(html.escape(text)),
     "HTML, every character": entities("&#{};"),
     "HTML, every character in hexadecimal": entities("&#x{:X};"),
+    "HTML with names": lambda text: "".join(f"&{NAMES[one]}" if one in NAMES else one for one in text),
     "hexadecimal": joined(""),
     "hexadecimal, upper case": joined("", "{:02X}"),
     "hexadecimal with colons": joined(":"),

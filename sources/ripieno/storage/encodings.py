@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 _LEVELS = 3
 _ESCAPE = re.compile(
     r"(?:\\u[0-9a-f]{4})+|(?:\\x[0-9a-f]{2})+|\\u\{[0-9a-f]{1,6}\}|(?:%[0-9a-f]{2})+"
-    r"|(?-i:(?:=(?:[0-9A-F]{2}|\r?\n))+)|&(?:#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z]{2,4});|\\.",
+    r"|(?-i:(?:=(?:[0-9A-F]{2}|\r?\n))+)|&(?:#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,15});|\\.",
     re.IGNORECASE | re.DOTALL,
 )
 #: An end of a line after and before what may be base64.
@@ -69,7 +69,9 @@ def escapes(secrets: Collection[str]) -> re.Pattern[str]:
         slashes = r'\\[^n"\\]'
     breaks = r"\\n(?<=[\w+/]{12}\\n|[\w+/]{11}\\\\n)"
     signs = r"%[0-7][0-9a-fA-F]" if in_ascii else r"%[0-9a-fA-F]{2}"
-    return re.compile(rf"{slashes}|{breaks}|{signs}|=(?:[0-9A-F]{{2}}|\r?\n)|&(?:#|[a-zA-Z]{{2,4}};)", re.DOTALL)
+    return re.compile(
+        rf"{slashes}|{breaks}|{signs}|=(?:[0-9A-F]{{2}}|\r?\n)|&(?:#|[a-zA-Z][a-zA-Z0-9]{{1,15}};)", re.DOTALL
+    )
 
 
 def views(text: str, escaped: re.Pattern[str]) -> Iterator[View]:

@@ -22,8 +22,8 @@ _LENGTHS = (b"content-length:", b"transfer-encoding:")
 _SHOWN = 18
 #: Bytes of an answer that are written at once: of a client that reads slowly, no more than a few such pieces are held.
 _PIECE = 64 * 1024
-#: Bytes that are read at once, since nothing else runs while they are parsed: 256 KiB in chunks of one byte take 250 ms of
-#: the processor, these 10 ms (measured).
+#: Bytes that are read at once, since nothing else runs while they are parsed: 256 KiB in chunks of one byte take 250 ms
+#: of the processor, these 10 ms (measured).
 _READ = 8 * 1024
 
 
