@@ -5,12 +5,14 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from frozendict import frozendict
+
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.reader.alternatives import TemplateText
 from ripieno.descriptors.reader.keys import Table
 from ripieno.descriptors.reader.kinds import INVALID, Named, Text, refuse
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.reader.problems import Problems, Source, undotted
 from ripieno.descriptors.templates import ArgvTemplate, Complaint, Template
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem
@@ -117,9 +119,20 @@ def check_invocables(
     found: list[Problem] = []
     for invoker, path in descriptor.located():
         if invoker.invocable.origin == origin:
+            at = (*path, "invocable")
             problems = Problems(Source(file=invoker.file))
-            read(descriptor, invoker, (*path, "invocable"), problems)
+            read(descriptor, invoker, at, problems)
             found.extend(problems.finished())
+            # Without the keys that are refused, the others can be checked together.
+            refused = {undotted(one.key)[len(at)] for one in found if one.key and undotted(one.key)[:-1] == at}
+            if refused:
+                kept: frozendict[str, Any] = frozendict(
+                    {key: one for key, one in invoker.invocable.settings.items() if key not in refused}
+                )
+                calling = dataclasses.replace(invoker.invocable, settings=kept)
+                problems = Problems(Source(file=invoker.file))
+                if read(descriptor, dataclasses.replace(invoker, invocable=calling), at, problems) is not None:
+                    found.extend(problems.finished())
     return tuple(found)
 
 

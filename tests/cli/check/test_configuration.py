@@ -181,3 +181,104 @@ def test_an_ensemble_in_the_place_of_a_bundled_one_is_named(call: Call, user: Us
     # To disable the bundled one so is no accident.
     mine.write_text('invokers = []\n[ensemble]\nname = "io"\ndescription = "None"\nenabled = false\n')
     assert call("check", "--strict").code == 0
+
+
+MANY = {
+    "mine": """
+[ensemble]
+name = "mine"
+[[invokers]]
+name = "first_tool"
+description = "First"
+arguments = { type = "object", properties = { a = { type = "strin" } } }
+invocable = { origin = "comand", argv = ["echo", "{a}"] }
+[[invokers]]
+name = "second_tool"
+description = "Second"
+arguments = { type = "object", properties = { a = { type = "string" } } }
+invocable = { origin = "command", argv = ["echo", "{b}"] }
+""",
+    "web": """
+[ensemble]
+name = "web"
+[[invokers]]
+name = "get_page"
+description = "Get"
+arguments = { type = "object", properties = { a = { type = "string" } } }
+invocable = { origin = "http", method = "FETCH", url = "https://example.org/{zz}" }
+""",
+    "srv": """
+[ensemble]
+name = "srv"
+[connection]
+origin = "mcp"
+transport = "stdo"
+command = ["x"]
+""",
+}
+AGENTS = """
+[agents.reviewer]
+model = "anthropi/small"
+tools = ["io.read_fil", "mine.*", "srv.anything"]
+controls = { temperatur = 1 }
+[agents.second]
+tools = ["git.*", "nothing.*"]
+"""
+
+
+def test_the_first_run_reports_all_errors_with_file_and_line(call: Call, user: User) -> None:
+    for name, text in MANY.items():
+        user.ensemble(name, text)
+    user.configure(AGENTS)
+    done = call("check", "--format", "json")
+    assert done.code == exit_codes.INPUT
+    errors = [one for one in findings(done) if one["severity"] == "error"]
+    lines = [(pathlib.Path(one["file"]).stem, one["line"], one["message"].split(",")[0]) for one in errors]
+    assert lines == [
+        ("config", 3, "agents.reviewer.model names the provider 'anthropi'"),
+        ("config", 4, "agents.reviewer.tools[0] is the pattern 'io.read_fil'"),
+        ("config", 5, "controls has no key temperatur"),
+        ("config", 7, "agents.second.tools[1] is the pattern 'nothing.*'"),
+        ("mine", 7, "JSON Schema has no type 'strin'"),
+        ("mine", 8, "ensemble 'mine': There is no origin named 'comand'. Did you mean 'command'?"),
+        ("mine", 13, "'b' is not an argument"),
+        ("srv", 6, 'transport must be one of "stdio"'),
+        ("web", 8, 'method must be one of "GET"'),
+        ("web", 8, "'zz' is not an argument"),
+    ]
+    alone = call("check", str(user.places.configuration / "ensembles" / "mine.toml"), "--format", "json")
+    assert [one["line"] for one in findings(alone) if one["severity"] == "error"] == [7, 8, 13]
+
+
+def test_a_pattern_of_an_agent_must_match_an_enabled_tool(call: Call, user: User) -> None:
+    user.configure('[ensembles]\nenabled = ["io"]\n[agents.one]\ntools = ["io.*", "git.git_log"]')
+    done = call("check", "--format", "json")
+    (problem,) = findings(done)
+    assert (done.code, problem["line"]) == (exit_codes.INPUT, 4)
+    assert problem["message"] == "agents.one.tools[1] is the pattern 'git.git_log', which matches no tool"
+    assert 'include = ["git"]' in problem["hint"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[gateway]\n", "the gateway has no model to serve"),
+        ('[model]\ndefault = "groq/small"\n', "the provider of groq/small lacks the variable GROQ_API_KEY"),
+        ('[agents.one]\nmodel = "groq/small"\n', "the provider of groq/small lacks the variable GROQ_API_KEY"),
+        ('[gateway]\nmodels = ["ollama/small"]\n', None),
+    ],
+)
+def test_what_a_start_will_need_is_a_warning(
+    call: Call, user: User, monkeypatch: pytest.MonkeyPatch, text: str, message: str | None
+) -> None:
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    user.configure(text)
+    done = call("check", "--format", "json")
+    assert (done.code, [one["message"] for one in findings(done)]) == (0, [message] if message else [])
+
+
+def test_a_broken_file_of_the_folder_is_an_error_also_while_it_is_not_trusted(call: Call, user: User) -> None:
+    (user.workspace / "ripieno.toml").write_text('[ensembles]\nenabled = ["io\n')
+    done = call("check", "--format", "json")
+    assert done.code == exit_codes.INPUT
+    assert [(one["severity"], one["line"]) for one in findings(done)] == [("error", 2)]

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 
 from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.cli.check.agents import check_agents
 from ripieno.cli.check.descriptors import check_descriptors
 from ripieno.cli.check.functions import check_functions
-from ripieno.cli.check.models import check_models, check_schemas
+from ripieno.cli.check.models import check_keys, check_models, check_schemas
 from ripieno.cli.check.needs import check_programs, check_variables
+from ripieno.cli.check.unreadable import check_origins_of, check_unreadable
 from ripieno.cli.common.assembly import absence
 from ripieno.cli.common.findings import Check, Subject, check_names, check_replaced, check_rules, finding
 from ripieno.descriptors.loading.unknown_names import file_of
@@ -14,20 +16,15 @@ from ripieno.descriptors.names import split
 from ripieno.descriptors.reader.alternatives import variables_in
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted, spelling
-from ripieno.ensembles import Origin, Surroundings
-from ripieno.ensembles.opener import needed_origins
-from ripieno.ensembles.origin import check_origin
-from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
+from ripieno.ensembles import Surroundings
+from ripieno.exceptions import Problem
 from ripieno.origins.settings import advise_setting
 
 
 def check_failures(subject: Subject) -> Iterator[Problem]:
-    """Errors that prevent every command from starting."""
-    for failure in subject.loaded.failures:
-        if isinstance(failure, ConfigurationInvalidity):
-            yield from failure.problems
-        else:
-            yield Problem(message=str(failure))
+    """Errors that prevent every command from starting, and those of origins in the same files."""
+    yield from subject.problems
+    yield from check_unreadable((one.file for one in subject.problems), subject.loaded.registry)
 
 
 def check_loading(subject: Subject) -> Iterator[Problem]:
@@ -38,18 +35,13 @@ def check_loading(subject: Subject) -> Iterator[Problem]:
 def check_origins(subject: Subject) -> Iterator[Problem]:
     """Errors that origins report about readable ensembles."""
     for descriptor in subject.descriptors:
-        for name in needed_origins(descriptor):
-            try:
-                origin: Origin = subject.loaded.registry.resolve("origins", name)
-            except RipienoError as error:
-                yield Problem(message=f"ensemble {descriptor.name!r}: {error}", file=descriptor.file)
-            else:
-                yield from check_origin(origin, descriptor)
+        yield from check_origins_of(descriptor, subject.loaded.registry)
 
 
 def check_gateway(subject: Subject) -> Iterator[Problem]:
-    """Problems that `ripieno serve responses` refuses. The variable may still be set before serving."""
+    """Problems that `ripieno serve responses` refuses. The variable and the model may still be given for serving."""
     if not subject.loaded.failures:
+        yield from _missing_model(subject.loaded)
         yield from _unknown_ensembles(subject.loaded)
         yield from _unknown_tools(subject.loaded)
         yield from _missing_secret(subject.loaded, subject.surroundings)
@@ -93,6 +85,14 @@ def _missing_secret(loaded: LoadedConfiguration, surroundings: Surroundings) -> 
             yield _problem(loaded, path, message, advise_setting([name], surroundings), "warning")
 
 
+def _missing_model(loaded: LoadedConfiguration) -> Iterator[Problem]:
+    configuration = loaded.configuration
+    gateway = configuration.gateway
+    if file_of(loaded.parts, ("gateway",)) and not (gateway.models or gateway.map or configuration.model):
+        hint = 'Add models = ["provider/model"] to it, or start it with --model provider/model.'
+        yield _problem(loaded, ("gateway",), "the gateway has no model to serve", hint, "warning")
+
+
 def _problem(loaded: LoadedConfiguration, path: Path, message: str, hint: str, severity: str = "error") -> Problem:
     return finding(file_of(loaded.parts, path), path, message, hint, severity)
 
@@ -113,8 +113,10 @@ OF_CONFIGURATIONS: tuple[Check, ...] = (
     *OF_ENSEMBLES,
     check_names,
     check_rules,
+    check_agents,
     check_schemas,
     check_models,
+    check_keys,
     check_gateway,
 )
 #: The warnings in ``doctor``, for enabled ensembles.

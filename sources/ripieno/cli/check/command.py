@@ -16,8 +16,9 @@ from ripieno.cli.check.checks import OF_CONFIGURATIONS, OF_ENSEMBLES
 from ripieno.cli.check.coverage import check_environment, split_words
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_rows
+from ripieno.cli.check.unreadable import check_unreadable
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import left_out_lines, left_out_mappings, load_layers, project_of, project_warnings
+from ripieno.cli.common.assembly import left_out_lines, left_out_mappings, load_layers, project_of, project_problems
 from ripieno.cli.common.findings import Check, Subject, find_problems
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
@@ -176,8 +177,7 @@ def _trusted(settings: Settings) -> _Imports:
 def _check_layers(settings: Settings, imports: _Imports) -> Findings:
     loaded = load_layers(settings, quiet=True)
     findings = _check_configuration(loaded, imports)
-    # Problems in untrusted files are warnings.
-    found = (*findings.problems, *project_warnings(project_of(settings)))
+    found = (*findings.problems, *project_problems(project_of(settings)))
     return dataclasses.replace(findings, problems=_sorted(found), left_out=loaded)
 
 
@@ -227,6 +227,7 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], imports: _Im
     subject = Subject(loaded=base, descriptors=tuple(read.ensembles.values()))
     findings = _find(OF_ENSEMBLES, subject, imports)
     found += (*read.problems, *findings.problems)
+    found += locate(check_unreadable((one.file for one in read.problems), base.registry))
     unread += findings.unread
     return Findings(problems=_sorted(found), ensembles=len(subject.descriptors) + number, unread=tuple(unread))
 

@@ -78,6 +78,19 @@ def _idle_fallbacks(loaded: LoadedConfiguration, variables: Mapping[str, str]) -
             yield finding(file_of(loaded.parts, path), path, message, "Set it (export NAME=…), or delete the fallback.")
 
 
+def check_keys(subject: Subject) -> Iterator[Problem]:
+    """A warning for each provider of a configured model that lacks its key, at the first model that needs it."""
+    loaded = subject.loaded
+    seen: set[str] = set()
+    for path, model in () if loaded.failures else models_of(loaded.configuration):
+        provider = model.partition("/")[0]
+        lacking = _lacking(loaded.providers.get(provider), subject.surroundings.secrets)
+        if lacking and "fallback" not in path and provider not in seen:
+            seen.add(provider)
+            message = f"the provider of {model} lacks {' and '.join(lacking)}"
+            yield finding(file_of(loaded.parts, path), path, message, "Set it: export NAME=…")
+
+
 def _lacking(provider: ProviderDescriptor | None, variables: Mapping[str, str]) -> list[str]:
     needs = () if provider is None else provider.needs
     return [

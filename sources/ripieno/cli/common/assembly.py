@@ -45,16 +45,16 @@ def load_layers(settings: Settings, *, quiet: bool = False) -> LoadedConfigurati
     if not quiet:
         for line in left_out_lines(loaded):
             say(line)
-        if project_warnings(project):
+        if project_problems(project):
             say("Left out: unreadable parts of the project's configuration. To see them: ripieno check")
     return loaded
 
 
-def project_warnings(project: Project | None) -> tuple[Problem, ...]:
-    """The problems in an untrusted project's configuration, as warnings. In a trusted one they are errors."""
+def project_problems(project: Project | None) -> tuple[Problem, ...]:
+    """The problems in an untrusted project's configuration. They prevent no start-up, unlike those of a trusted one."""
     if project is None or project.part is None or TrustStore(Places.of_user().state).trusts(project):
         return ()
-    return tuple(dataclasses.replace(problem, severity="warning") for problem in project.part.problems)
+    return project.part.problems
 
 
 def project_of(settings: Settings) -> Project | None:

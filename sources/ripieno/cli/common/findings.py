@@ -15,7 +15,7 @@ from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.descriptors.rules import Pattern
 from ripieno.ensembles import Surroundings
-from ripieno.exceptions import Problem, nearest
+from ripieno.exceptions import ConfigurationInvalidity, Problem, nearest
 from ripieno.jsonvalues import EMPTY, is_table
 
 #: Keywords under which a schema may name further arguments.
@@ -28,6 +28,17 @@ class Subject:
 
     loaded: LoadedConfiguration
     descriptors: tuple[EnsembleDescriptor, ...]
+
+    @functools.cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """The errors that prevent a start-up."""
+        found: list[Problem] = []
+        for failure in self.loaded.failures:
+            if isinstance(failure, ConfigurationInvalidity):
+                found.extend(failure.problems)
+            else:
+                found.append(Problem(message=str(failure)))
+        return tuple(found)
 
     @functools.cached_property
     def surroundings(self) -> Surroundings:

@@ -1,0 +1,82 @@
+"""Errors in agents and models that can be found although other parts of the configuration have errors."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.cli.check.unreadable import raw_mappings
+from ripieno.cli.common.assembly import absence
+from ripieno.cli.common.findings import Subject, finding
+from ripieno.descriptors.names import matches
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import dotted, spelling
+from ripieno.exceptions import Problem
+from ripieno.jsonvalues import is_list, is_table
+
+
+def check_agents(subject: Subject) -> Iterator[Problem]:
+    """Errors for unknown providers, and for patterns under ``tools`` of an agent that match no tool."""
+    loaded = subject.loaded
+    # The restricted part of a project that is not trusted has no agents; a part with errors lacks the whole table.
+    files = [part.file for part in loaded.parts if "agents" in part.parts or part.problems]
+    for file, mapping in raw_mappings(files):
+        for path, value in _values(mapping):
+            if path[2] == "tools":
+                yield from _check_pattern(subject, file, path, value)
+            elif loaded.failures:
+                yield from _check_provider(subject, mapping, file, path, value)
+
+
+def _values(mapping: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """The models and the patterns of each agent, with their paths."""
+    agents: Any = mapping.get("agents")
+    for name, agent in agents.items() if is_table(agents) else ():
+        if not is_table(agent):
+            continue
+        if isinstance(agent.get("model"), str):
+            yield ("agents", name, "model"), agent["model"]
+        for key in ("fallback", "tools"):
+            items: Any = agent.get(key)
+            for index, item in enumerate(items if is_list(items) else ()):
+                if isinstance(item, str):
+                    yield ("agents", name, key, index), item
+
+
+def _check_provider(
+    subject: Subject, mapping: Mapping[str, Any], file: str, path: Path, model: str
+) -> Iterator[Problem]:
+    """Without other failures, loading reports this."""
+    loaded, provider = subject.loaded, model.partition("/")[0]
+    declared: Any = mapping.get("providers")
+    known = {*loaded.providers, *(declared if is_table(declared) else ()), *_unread(subject, "provider")}
+    reported = any((one.file, one.key) == (file, dotted(path)) for one in subject.problems)
+    if provider not in known and not reported:
+        hint = spelling(provider, known) or "Add a table [providers.NAME]. To list the providers: ripieno providers"
+        message = f"{dotted(path)} names the provider {provider!r}, which does not exist"
+        yield finding(file, path, message, hint, "error")
+
+
+def _check_pattern(subject: Subject, file: str, path: Path, pattern: str) -> Iterator[Problem]:
+    loaded = subject.loaded
+    # After a failure, the selection may be incomplete.
+    ensembles = [*loaded.known.values()] if loaded.failures else [*loaded.ensembles]
+    # The tools of a connection are unknown until it is connected.
+    open_ended = [one.name for one in ensembles if one.connection is not None]
+    open_ended += _unread(subject, "ensemble")
+    if any(matches(pattern.partition(".")[0], f"{name}.") for name in open_ended):
+        return
+    identities = [f"{one.name}.{tool.name}" for one in ensembles for tool in one.invokers if tool.enabled]
+    if not any(matches(pattern, one) for one in identities):
+        hint = absence(loaded, pattern.partition(".")[0]) if not _is_selected(loaded, pattern) else ""
+        hint = hint or spelling(pattern, identities) or "To list the tools: ripieno tools"
+        yield finding(file, path, f"{dotted(path)} is the pattern {pattern!r}, which matches no tool", hint, "error")
+
+
+def _is_selected(loaded: LoadedConfiguration, pattern: str) -> bool:
+    return pattern.partition(".")[0] in {one.name for one in loaded.ensembles}
+
+
+def _unread(subject: Subject, kind: str) -> list[str]:
+    """The names of the ensembles or providers whose files have errors."""
+    headers: list[Any] = [mapping.get(kind) for _, mapping in raw_mappings(one.file for one in subject.problems)]
+    return [str(one["name"]) for one in headers if is_table(one) and "name" in one]
