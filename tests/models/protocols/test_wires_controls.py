@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from ripieno.canisters import Controls, UserCanister
+from ripieno.canisters import Controls, SupervisorCanister, UserCanister
 from ripieno.canisters.controls import Format
 from ripieno.descriptors.control_keys import make_controls
 from ripieno.ensembles import Ensemble
@@ -208,13 +208,11 @@ formats = st.just(ANY) | st.builds(
 @both
 @given(form=formats)
 def test_a_format_is_read_as_it_was_written(protocol: Protocol, form: Format) -> None:
-    if protocol is ANTHROPIC and form.schema is None:
-        with pytest.raises(InputError, match="does not support JSON without a schema"):
-            write(protocol, HI, controls=Controls(format=form))
-        return
     read = asked(protocol, write(protocol, HI, controls=Controls(format=form))).controls.format
-    expected = form
-    if form.schema is not None and protocol in (ANTHROPIC, GEMINI):
+    expected: Format | None = form
+    if form.schema is None and protocol is ANTHROPIC:
+        expected = None  # It is an instruction there.
+    elif form.schema is not None and protocol in (ANTHROPIC, GEMINI):
         expected = Format(kind="json_schema", schema=form.schema)  # There is no word for the rest.
     elif form.schema is not None and not form.name:
         expected = dataclasses.replace(form, name="answer")  # A name is required there.
@@ -232,6 +230,15 @@ def test_formats_are_what_the_sdks_say() -> None:
     assert problems(both_said, streaming) == []
     assert both_said["output_config"]["effort"] == "low"
     assert both_said["output_config"]["format"]["schema"] == thaw(PLACE)
+
+
+def test_json_without_a_schema_is_an_instruction_where_the_wire_has_only_schemas() -> None:
+    canisters = [SupervisorCanister.of("Be brief."), *HI]
+    body = json.loads(write(ANTHROPIC, canisters, controls=Controls(format=ANY)))
+    brief, instruction = body["system"]
+    assert brief["text"] == "Be brief."
+    assert "one JSON object and nothing else" in instruction["text"]
+    assert "output_config" not in body
 
 
 @both

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Controls
-from ripieno.canisters.controls import Format, Reasoning
+from ripieno.canisters.controls import Reasoning
 from ripieno.ensembles.offers import Offer
-from ripieno.exceptions import InputError, RequestInvalidity
+from ripieno.exceptions import RequestInvalidity
 from ripieno.models.protocol import Capabilities, ControlsProcessor, Native
 from ripieno.models.protocols.common.requests import (
     choice_of,
@@ -36,7 +36,11 @@ class AnthropicControls(ControlsProcessor):
 
     def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
         form, reasoning = format_of(controls, capabilities), controls.reasoning
-        output = {"effort": None if reasoning == "none" else reasoning, "format": form and _format(form)}
+        schema = None if form is None else form.schema
+        output = {
+            "effort": None if reasoning == "none" else reasoning,
+            "format": None if schema is None else {"type": "json_schema", "schema": schema},
+        }
         native = {
             "max_tokens": controls.output_tokens or capabilities.get("output_tokens") or OUTPUT_TOKENS,
             **sampling_of(controls, capabilities, default=False),
@@ -83,12 +87,6 @@ def _reasoning(thinking: Mapping[str, Any], effort: Reasoning | None) -> Reasoni
         return None
     efforts: list[Reasoning] = [effort for tokens, effort in _BUDGETS if budget <= tokens]
     return efforts[0] if efforts else "high"
-
-
-def _format(form: Format) -> dict[str, Any]:
-    if form.schema is None:
-        raise InputError("The Messages wire does not support JSON without a schema (format = json_object): give one.")
-    return {"type": form.kind, "schema": form.schema}
 
 
 def _chosen(choice: Mapping[str, Any]) -> str | None:

@@ -17,11 +17,17 @@ from ripieno.models.protocols.common.tools import Declared, declare, hosted_word
 
 _SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 
+#: The wire enforces schemas only; the format ``json_object`` is an instruction.
+_JSON = "Answer with one JSON object and nothing else: no text around it, and no code fence."
+
 
 def request(asked: Request) -> bytes:
     """The body of a request. Errors: ``InputError`` for a control that the wire refuses."""
     supervisors, canisters = leading(asked.canisters)
     system = [block for one in supervisors for block in supervisor_blocks(one)]
+    form = asked.controls.format
+    if form is not None and form.schema is None:
+        system.append({"type": "text", "text": _JSON})
     rest = {"model": asked.model, **CONTROLS.nativize(asked.controls, asked.capabilities)}
     members = [("messages", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
     mark = marked if asked.capabilities.get("cache_breakpoints", True) else bytes
