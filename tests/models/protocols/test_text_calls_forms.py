@@ -51,6 +51,45 @@ def test_two_forms_in_one_answer() -> None:
         assert calls_in(text) == [READ, READ], text
 
 
+PATH = '<parameter name="path">a.txt</parameter>'
+INVOKE = f'<invoke name="read">\n{PATH}\n</invoke>'
+FUNCTION = "<function=read>\n<parameter=path>\na.txt\n</parameter>\n</function>"
+STEP = (
+    '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="read">'
+    f"{PATH.replace('parameter', 'steptml:parameter')}</steptml:invoke><｜tool_call_end｜>"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (f"{FUNCTION}\n</tool_call>", 1),
+        (f"{FUNCTION}</tool_call>\n{FUNCTION}\n</tool_call>", 2),
+        (f"{FUNCTION}\n</tool_call>\n<tool_call>\n{FUNCTION}\n</tool_call>", 2),
+        ('<function=read>{"path": "a.txt"}</function>\n</tool_call>', 1),
+        (f"<a:tool_call>{FUNCTION}</a:tool_call>", 1),
+        (f"<｜tool_calls_begin｜>{STEP}<｜tool_calls_end｜>", 1),
+        (f"<｜tool_calls_begin｜>\n{STEP}\n{STEP}\n<｜tool_calls_end｜>", 2),
+        (f"<dots_function_call>\n{INVOKE}\n</dots_function_call>", 1),
+        (f"<dots_function_call>\n{INVOKE}\n{INVOKE}\n</dots_function_call>", 2),
+    ],
+)
+def test_no_wrapper_stays_in_the_text(text: str, count: int) -> None:
+    text = f"Sure: {text} Done."
+    whole = taken_apart(text)
+    assert calls_in(text) == [READ] * count
+    assert texts_in(text).split() == ["Sure:", "Done."]
+    for chunks in everywhere(text):
+        assert taken_apart(chunks) == whole
+
+
+@pytest.mark.parametrize(
+    "end", ["</tool_call>", "</dots_function_call>", "<｜tool_calls_end｜>", "<｜tool_call_end｜>"]
+)
+def test_an_end_without_a_call_before_it_is_text(end: str) -> None:
+    assert taken_apart(f"It ends with {end}, always.") == [Text(f"It ends with {end}, always.")]
+
+
 @EVERY
 def test_half_a_frame_is_text(form: str, example: str) -> None:
     body = example.removesuffix("<|call|>")

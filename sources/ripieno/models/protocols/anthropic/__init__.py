@@ -31,8 +31,8 @@ opaque contents.
 Lost in requests: the same, and a text's kind; blank texts; borders between adjacent canisters of one role, and the
 user's position among the results of a turn; audio; images of a supervisor and of the assistant, and of a document as
 part of it; a document's identifier without its ``context`` field; the kind of a document that is text or at a URL; a
-fault's category, code and details (its text and ``is_error`` return), and the position of images in a failed result; the format
-``json_object``, which becomes an instruction at the end of ``system``.
+fault's category, code and details (its text and ``is_error`` return), and the position of images in a failed result;
+the format ``json_object``, which becomes an instruction at the end of ``system``.
 """
 
 import re

@@ -36,6 +36,8 @@ from ripieno.models.protocols.text_calls.places import Places
 from ripieno.models.protocols.text_calls.values import Found
 
 _FUNCTIONS = "functions."
+#: Ends of wrappers that are expected at the same time.
+_NESTED = 4
 
 
 class Parser:
@@ -234,7 +236,8 @@ class Parser:
         else:
             self._wrap(raw)
         if variant.ends:
-            self._ends = variant.ends
+            # Wrappers may be nested. A text that opens ever new ones must not make each step slower.
+            self._ends = tuple(dict.fromkeys((*variant.ends, *self._ends)))[:_NESTED]
         if variant.channel is not None:
             self._channel = variant.channel
 

@@ -85,9 +85,18 @@ _TOOL_CALL = (
         read=_named,
     ),
 )
+#: Qwen3-Coder closes a ``<tool_call>`` that it did not open.
+_UNOPENED = ("</tool_call>",)
 _FUNCTION_TAG = (
-    Variant(head=sequence(NAME, (">",), SPACE, ("{",)), body=lambda: Closed("</function>"), read=_function),
-    Variant(head=sequence(NAME, (">",), SPACE, ("<parameter=", "</function>")), body=_function_body(), read=_function),
+    Variant(
+        head=sequence(NAME, (">",), SPACE, ("{",)), body=lambda: Closed("</function>"), read=_function, ends=_UNOPENED
+    ),
+    Variant(
+        head=sequence(NAME, (">",), SPACE, ("<parameter=", "</function>")),
+        body=_function_body(),
+        read=_function,
+        ends=_UNOPENED,
+    ),
 )
 
 
@@ -169,6 +178,7 @@ FORMS = (
         Form(name=name, opener=f"<{tag}>", variants=_wrapper(tag, *inner), namespaced=True)
         for name, tag, inner in (
             ("function_calls", "function_calls", ("<invoke",)),
+            ("dots_function_call", "dots_function_call", ("<invoke",)),
             ("tool_calls", "tool_calls", ("<invoke", "<tool_call>")),
             ("wrapped_tool_call", "tool_call", ("<function=", "<invoke")),
         )

@@ -1,4 +1,4 @@
-"""Forms of special tokens: ``<|python_tag|>`` (Llama 3), DeepSeek's and Kimi's sections."""
+"""Forms of special tokens: ``<|python_tag|>`` (Llama 3), the sections of DeepSeek, Kimi and Step-3."""
 
 # ruff: noqa: RUF001  models write these characters
 
@@ -118,6 +118,25 @@ FORMS = (
         opener="<|tool_calls_section_begin|>",
         variants=lambda _: (
             Variant(head=sequence(SPACE, ("<|tool_call_begin|>",)), body=Empty, ends=("<|tool_calls_section_end|>",)),
+        ),
+    ),
+    # Step-3: the calls in these wrappers are tags (``<steptml:invoke``).
+    Form(
+        name="step_section",
+        opener="<｜tool_calls_begin｜>",
+        variants=lambda _: (
+            Variant(head=sequence(SPACE, ("<｜tool_call_begin｜>",)), body=Empty, ends=("<｜tool_calls_end｜>",)),
+        ),
+    ),
+    Form(
+        name="step_call",
+        opener="<｜tool_call_begin｜>",
+        variants=lambda _: (
+            Variant(
+                head=sequence(SPACE, ("function",), ("<｜tool_sep｜>",), SPACE, ("<steptml:invoke",)),
+                body=Empty,
+                ends=("<｜tool_call_end｜>",),
+            ),
         ),
     ),
 )
