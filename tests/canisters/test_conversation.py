@@ -76,6 +76,27 @@ def test_open_invocations_wait_for_their_results() -> None:
     assert WAITING.open == (invoke("a"), invoke("b"))
 
 
+def test_open_invocations_can_be_declined() -> None:
+    with pytest.raises(InputError, match=r"decline_open\(\"reason\"\), or say\(…, declining=True\)"):
+        WAITING.say("Never mind.")
+    declined = WAITING.decline_open("Not today.")
+    assert (declined.open, declined.waiting, declined.finish) == ((), (), None)
+    assert [one.text for one in declined.canisters[-2:] if isinstance(one, ResultCanister)] == [
+        "Error: The call of 'look' was declined.\nNot today."
+    ] * 2
+    assert declined.say("Well?").canisters[-1] == UserCanister.of("Well?")
+    assert declined.decline_open().canisters == declined.canisters
+
+
+def test_saying_may_decline_what_stays_open() -> None:
+    said = WAITING.say([result("b"), UserCanister.of("Never mind.")], declining=True)
+    assert said.open == ()
+    kinds = [(type(one), getattr(one, "invocation_id", "")) for one in said.canisters[4:]]
+    assert kinds == [(ResultCanister, "b"), (ResultCanister, "a"), (UserCanister, "")]
+    assert "something else" in said.canisters[5].text
+    assert Conversation.of("Hi.").say("And?", declining=True).canisters[-1] == UserCanister.of("And?")
+
+
 def test_a_result_belongs_to_an_open_invocation() -> None:
     for talk, said in ((WAITING, ["c"]), (WAITING, ["a", "a"]), (Conversation.of("Hi."), ["a"])):
         with pytest.raises(InputError, match="No open invocation has the identifier"):

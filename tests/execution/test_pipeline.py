@@ -145,6 +145,11 @@ async def test_whoever_is_asked_sees_all_and_decides() -> None:
         )
     ]
     assert [type(event) for event in events] == [ConfirmationRequested, ExecutionBegan]
+    shown: Any = events[0].mapping()["request"]
+    assert shown == person.requests[0].mapping()
+    assert shown["arguments"] == {"left": 1, "right": 10}
+    assert shown["presentation"]["digest"] == person.requests[0].shown.digest
+    assert shown["choices"] == ["approve", "always", "edit", "deny", "defer"]
 
 
 async def test_a_denial_carries_its_advice() -> None:

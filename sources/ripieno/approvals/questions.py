@@ -80,7 +80,11 @@ class Inquirer:
         if self._notify is not None:
             self._notify(
                 ConfirmationRequested(
-                    invocation=self._invocation, tool=request.tool, effect=request.effect, reason=f"{reason}: {text}"
+                    invocation=self._invocation,
+                    tool=request.tool,
+                    effect=request.effect,
+                    reason=f"{reason}: {text}",
+                    request=freeze(request.mapping()),
                 )
             )
         answer = await ask(self._confirmer, request)

@@ -58,6 +58,13 @@ class ConfirmationRequest:
             tool=self.tool, effect=self.effect, reason=self.reason, arguments=self.arguments
         )
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The answers that have an effect, of ``approve``, ``always``, ``edit``, ``deny`` and ``defer``."""
+        if self.question is not None:
+            return ("approve", "edit", "deny")
+        return ("approve", *(("always",) if self.waivable else ()), "edit", "deny", "defer")
+
     def mapping(self) -> dict[str, Any]:
         """The JSON form, for confirmers in other programs; its texts are not made visible."""
         question = self.question
@@ -71,6 +78,7 @@ class ConfirmationRequest:
             "question": None if question is None else {"text": question.text, "schema": thaw(question.schema)},
             "presentation": self.shown.mapping(),
             "waivable": self.waivable,
+            "choices": list(self.choices),
         }
 
 

@@ -11,6 +11,7 @@ from frozendict import frozendict
 from ripieno.canisters.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
 from ripieno.canisters.contents import freeze_fields, tuple_fields
 from ripieno.canisters.controls import Finish
+from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import thaw
 
@@ -35,6 +36,8 @@ class Usage:
 
 
 NO_USAGE = Usage()
+#: What an application does about open invocations.
+_FIRST = 'Add their results first, or decline them: conversation.decline_open("reason"), or say(…, declining=True).'
 
 
 class Stateful:
@@ -95,13 +98,17 @@ class Conversation(Stateful):
             return what
         return cls(canisters=_canisters(what))
 
-    def say(self, what: str | Canister | Sequence[Canister]) -> "Conversation":
+    def say(self, what: str | Canister | Sequence[Canister], *, declining: bool = False) -> "Conversation":
         """The next conversation to conduct. Results close their open invocations.
 
-        Errors: ``InputError`` for any other canister while invocations are open, and for a result that belongs to
-        none of them.
+        ``declining``: invocations that stay open are declined before anything else is said. Errors: ``InputError`` for
+        any canister but a result while invocations are open, and for a result that belongs to none of them.
         """
         added = _canisters(what)
+        if declining and self.open:
+            results = [one for one in added if isinstance(one, ResultCanister)]
+            rest = [one for one in added if not isinstance(one, ResultCanister)]
+            return self.say(results).decline_open("The user said something else instead.").say(rest)
         waiting = {invocation.identifier for invocation in self.open}
         for canister in added:
             if isinstance(canister, ResultCanister):
@@ -110,13 +117,30 @@ class Conversation(Stateful):
                 waiting.discard(canister.invocation_id)
             elif waiting:
                 names = ", ".join(f"{one.name} ({one.identifier})" for one in self.open if one.identifier in waiting)
-                raise InputError(f"These invocations wait for their results: {names}. Add the results first.")
+                raise InputError(f"These invocations wait for their results: {names}. {_FIRST}")
         return self.replace(
             canisters=self.canisters + added,
             open=tuple(one for one in self.open if one.identifier in waiting),
             waiting=tuple(one for one in self.waiting if one.invocation in waiting),
             finish=None,
             submission=None,
+        )
+
+    def decline_open(self, reason: str = "") -> "Conversation":
+        """The conversation with a denial as the result of each open invocation; the model reads ``reason``."""
+        return self.say(
+            [
+                ResultCanister(
+                    invocation_id=one.identifier,
+                    error=Fault(
+                        category="denied",
+                        message=f"The call of {one.name!r} was declined.",
+                        recoverable=False,
+                        suggestion=reason or None,
+                    ),
+                )
+                for one in self.open
+            ]
         )
 
     def replace(self, **fields: Any) -> "Conversation":

@@ -105,12 +105,16 @@ class TurnEnded(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmationRequested(_Streamed):
-    """The confirmer is asked whether a call may run. The event is only a notification."""
+    """The confirmer is asked whether a call may run. The event is only a notification.
+
+    ``request`` is ``ConfirmationRequest.mapping()``: all that a person needs to decide, with the possible answers.
+    """
 
     invocation: InvocationCanister
     tool: str
     effect: Effect
     reason: str
+    request: frozendict[str, object] = frozendict()  # noqa: RUF009
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

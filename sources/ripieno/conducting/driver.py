@@ -142,7 +142,8 @@ class Driver:
         waiting = [one for one, invoker in found if invoker is not None and invoker.hosted == "caller"]
         if waiting:
             names = ", ".join(f"{one.name} ({one.identifier})" for one in waiting)
-            raise InputError(f"These invocations wait for their results: {names}. Say those first.")
+            advice = 'Say those first, or decline them: conversation.decline_open("reason").'
+            raise InputError(f"These invocations wait for their results: {names}. {advice}")
         participants = {
             "model": self.model.identity,
             "ensembles": [ensemble.name for ensemble in self.ensembles],

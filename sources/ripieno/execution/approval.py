@@ -161,7 +161,11 @@ class Approver:
         if scope.notify is not None:
             scope.notify(
                 ConfirmationRequested(
-                    invocation=prepared.invocation, tool=request.tool, effect=request.effect, reason=request.reason
+                    invocation=prepared.invocation,
+                    tool=request.tool,
+                    effect=request.effect,
+                    reason=request.reason,
+                    request=freeze(request.mapping()),
                 )
             )
         answer = await ask(self._confirmer, request)

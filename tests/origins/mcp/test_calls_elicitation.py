@@ -69,7 +69,8 @@ async def test_what_a_person_says_reaches_the_tool(
     assert asked.question.text.startswith("Region?")
     assert "\u202e" not in asked.question.text
     assert asked.arguments == {"sure": True}
-    assert sum(isinstance(event, ConfirmationRequested) for event in events) == 1
+    (asked,) = [event for event in events if isinstance(event, ConfirmationRequested)]
+    assert asked.request["choices"] == ("approve", "edit", "deny")
 
 
 async def test_it_may_ask_again_but_not_for_ever(ensemble: Ensemble) -> None:
