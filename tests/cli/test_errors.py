@@ -71,7 +71,14 @@ CONFIGURATIONS = {
     "no such plugin": ('[plugins]\nallow = ["ripieno-nothing"]\n', ["tools"], ["ripieno-nothing", "[plugins] allow"]),
     "wrong provider": ("", ["ask", "-m", "opnai/x", "Hello"], ["'opnai'", "'openai'"]),
     "no model": ("", ["ask", "Hello"], ["[model]", 'default = "', "-m", "[providers.mine]", "config.toml"]),
-    "model without provider": ("", ["ask", "-m", "small", "Hello"], ["provider/model", "'small'"]),
+    "model without provider": ("", ["ask", "-m", "small", "Hello"], ["provider/model", "'small'", "anthropic/NAME"]),
+    "model of a family": (
+        "",
+        ["ask", "-m", "claude", "Hello"],
+        ["not 'claude'. Did you mean anthropic/claude-... or bedrock/claude-... or vertex/claude-...?"],
+    ),
+    "model without its provider": ("", ["ask", "-m", "grok-4", "Hello"], ["Did you mean xai/grok-4?"]),
+    "provider without a model": ("", ["ask", "-m", "openai", "Hello"], ["For example: openai/NAME."]),
     "missing key": ("", ["ask", "-m", "openai/x", "Hello"], ["OPENAI_API_KEY", "export", "openai"]),
     "unknown agent": ("", ["ask", "--agent", "wrtier", "Hello"], ["'wrtier'", "[agents.NAME]"]),
     "agent whose tools are nowhere": (

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -53,14 +54,26 @@ class Providers:
         """
         name, slash, model = identity.partition("/")
         if not slash or not model:
-            example = next(iter(self.descriptors), "house")
-            raise InputError(f"A model is named provider/model, such as {example}/NAME; not {identity!r}.")
+            raise InputError(f"A model is named provider/model, not {identity!r}. {self._proposal(name)}")
         provider = self.access_provider(name)
         if self.descriptors[name].protocol != _PROMPTED and not provider.capabilities(model).get(
             "function_calling", True
         ):
             provider = _prompted(provider)
         return Model(provider=provider, name=model)
+
+    def _proposal(self, name: str) -> str:
+        """Models that a name without a provider may mean, by the providers' names and descriptions."""
+        family = re.split(r"[-_.:\d]", name.casefold(), maxsplit=1)[0]
+        offering = [
+            one.name
+            for one in self.descriptors.values()
+            if family and family in re.findall(r"\w+", f"{one.name} {one.description}".casefold())
+        ]
+        if name in self.descriptors or not offering:
+            return f"For example: {name if name in self.descriptors else next(iter(self.descriptors), 'house')}/NAME."
+        whole = name if name.casefold() != family else f"{name}-..."
+        return f"Did you mean {' or '.join(f'{one}/{whole}' for one in offering)}?"
 
     def access_provider(self, name: str) -> Provider:
         """The provider with this name. Errors: as ``access_model``."""

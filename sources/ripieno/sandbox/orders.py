@@ -104,7 +104,7 @@ class Place:
         elif failure.number == errno.ENOENT and "/" in program:
             message = f"There is no program {program!r}, or the interpreter in its first line is missing."
         elif failure.number == errno.ENOENT:
-            message = f"There is no program {program!r} in any folder of PATH ({path})."
+            message = f"There is no program {program!r} in any folder of PATH."
             suggestion = "Install it, add its folder to PATH, or give its absolute path."
         elif failure.number == errno.EACCES and self._confined and self._executable():
             message = f"{program!r} may not be executed: the sandbox does not permit reading it or its interpreter."

@@ -1,6 +1,7 @@
 """``ripieno ask`` and ``ripieno chat``, against a rehearsed model over real HTTP."""
 
 import contextlib
+import json
 import pathlib
 import signal
 import tomllib
@@ -103,6 +104,21 @@ def test_the_answer_streams_and_notes_stand_beside_it(user: User, served: str) -
     assert [line for line in lines if line.startswith("< io.read_file (") and line.endswith("ms, early) alpha ...")]
     quiet = user.call("ask", "-", "--quiet", text="What is in it?")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, done.stdout, "")
+
+
+def test_a_pipe_is_added_to_the_prompt(user: User) -> None:
+    (user.workspace / "talking.toml").write_text(TALKING)
+    command = ("ask", "-m", "score:talking.toml")
+    for arguments, text, prompt in (
+        (["Summarise this."], "one\ntwo\n", "Summarise this.\n\none\ntwo"),
+        ([], "whole\n", "whole"),
+        (["Alone."], "", "Alone."),
+    ):
+        done = user.run(*command, "--record", f"{prompt[:5]}.jsonl", *arguments, text=text)
+        assert (done.returncode, done.stdout) == (0, "First.\n"), done.stderr
+        assert json.dumps(prompt) in (user.workspace / f"{prompt[:5]}.jsonl").read_text()
+    nothing = user.run(*command)
+    assert (nothing.returncode, "Missing argument 'PROMPT'" in nothing.stderr) == (exit_codes.INPUT, True)
 
 
 @plays("reading")
@@ -211,7 +227,9 @@ def test_a_signal_ends_the_tools_too(user: User, served: str, tmp_path: pathlib.
             f'environment = {{ ALIVE = "{alive.path}" }}\n',
         )
         with user.start("ask", "Wait.") as process:
+            assert process.stdin is not None
             assert process.stderr is not None
+            process.stdin.close()
             for line in process.stderr:
                 if "> mine.wait_long" in line:
                     break

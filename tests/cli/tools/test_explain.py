@@ -1,5 +1,7 @@
 """``ripieno explain``, and what ``ripieno check`` warns of: what is lost of a schema on its way."""
 
+import json
+
 from ripieno.cli.common import exit_codes
 from tests.support.command_line import User
 from tests.support.users import Call
@@ -43,6 +45,12 @@ def test_it_shows_what_is_sent_and_what_is_lost(call: Call, user: User) -> None:
     ]
     plain = call("explain", "tagged.set_labels", "--protocol", "anthropic")
     assert plain.out.endswith("All of its schema is sent.\n")
+
+
+def test_the_wire_is_that_of_the_configured_model(call: Call, user: User) -> None:
+    for text, protocol in (("", "openai-chat"), ('[model]\ndefault = "anthropic/m"\n', "anthropic")):
+        user.configure(text)
+        assert json.loads(call("explain", "io.read_file", "--format", "json").out)["protocol"] == protocol
 
 
 def test_a_mistake_says_what_to_do(call: Call, user: User) -> None:

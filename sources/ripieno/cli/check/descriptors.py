@@ -21,14 +21,16 @@ def check_descriptors(subject: Subject) -> Iterator[Problem]:
     """Warnings about names, descriptions and effects."""
     for descriptor in subject.descriptors:
         file = _mapping(descriptor.file)
-        # Bundled tools keep the names that models already know.
-        ours = descriptor.file is not None and FilePath(descriptor.file).resolve().is_relative_to(DATA.resolve())
+        # Only authors can rename tools: not the users of a plugin, and bundled ones have names that models know.
+        foreign = descriptor.layer.startswith("plugin ") or (
+            descriptor.file is not None and FilePath(descriptor.file).resolve().is_relative_to(DATA.resolve())
+        )
         if not descriptor.description:
             hint = "Describe its purpose in one line: description = ..."
             yield finding(descriptor.file, ("ensemble",), f"the ensemble {descriptor.name!r} has no description", hint)
         for invoker, body in descriptor.located():
             header = body or ("invoker",)
-            if not ours and not _VERB_NOUN.match(invoker.name):
+            if not foreign and not _VERB_NOUN.match(invoker.name):
                 hint = "Models choose better between names of a verb and its object, such as read_file."
                 yield finding(invoker.file, (*header, "name"), f"the name {invoker.name!r} is not verb_noun", hint)
             yield from _lint_parameters(invoker, body)

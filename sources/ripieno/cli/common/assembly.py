@@ -13,7 +13,7 @@ import click
 
 from ripieno.approvals import Confirmer
 from ripieno.assembly import Assembly
-from ripieno.assembly.builtins import ripieno_protocols
+from ripieno.assembly.builtins import DEFAULT_PROTOCOL, ripieno_protocols
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
 from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import Project, TrustStore, find_project
@@ -105,8 +105,14 @@ def protocols(text: str, *, default: str | None = None) -> Callable[[Command], C
     return click.option("--protocol", metavar="P", default=default, show_default=default is not None, help=text)
 
 
-def resolve_wire(loaded: LoadedConfiguration, protocol: str, *, strict: bool) -> Protocol:
-    """The named wire format. Errors: ``UsageError`` for one that does not support ``strict``."""
+def resolve_wire(loaded: LoadedConfiguration, protocol: str | None, *, strict: bool) -> Protocol:
+    """The named wire format; by default that of the configured model.
+
+    Errors: ``UsageError`` for one that does not support ``strict``.
+    """
+    if protocol is None:
+        provider = loaded.providers.get((loaded.configuration.model or "").partition("/")[0])
+        protocol = DEFAULT_PROTOCOL if provider is None else provider.protocol
     wire: Protocol = loaded.registry.resolve("protocols", protocol)
     if strict and wire.invocations.strict_dialect is None:
         raise click.UsageError(f"The protocol {protocol!r} has no strict mode: leave out --strict.")

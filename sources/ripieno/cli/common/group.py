@@ -11,7 +11,10 @@ from ripieno.cli.common.options import Settings, common
 
 #: Each command: its module and name, and its line in ``ripieno --help``, so that help imports none of them.
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("ripieno.cli.demo.command:demo", "Watch a scripted model call real tools over real wires; no key needed."),
+    "demo": (
+        "ripieno.cli.demo.command:demo",
+        "Watch a scripted model call real tools over a real wire; no key needed.",
+    ),
     "ensembles": ("ripieno.cli.tools.list:ensembles", "List the ensembles: which are enabled, which are not, and why."),
     "tools": ("ripieno.cli.tools.list:tools", "List the tools that are offered to a model."),
     "explain": ("ripieno.cli.tools.schemas:explain", "Show the definition of one tool as a wire format sends it."),

@@ -1,5 +1,7 @@
 """``ripieno ask``: one prompt to a model, which may call tools. The answer streams."""
 
+import os
+import stat
 import sys
 
 import click
@@ -24,23 +26,25 @@ from ripieno.testing.cassettes import Replay
 def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     """Send one prompt to a model, which may call tools.
 
-    The answer goes to standard output, lines about tools to standard error. The PROMPT - is read from standard input.
-    Calls that change something ask at the terminal first; with --defer they wait for an answer, and with --autonomous
-    no one is asked. The exit code is 1 if the run ends without an answer, and 3 if the model's endpoint fails. The
-    journal records everything (ripieno journal), and an interrupted run can be continued (ripieno resume).
+    The answer goes to standard output, lines about tools to standard error. A pipe or a file at standard input is added
+    to the PROMPT, or is the whole of it. Calls that change something ask at the terminal first; with --defer they wait
+    for an answer, and with --autonomous no one is asked. The exit code is 1 if the run ends without an answer, and 3 if
+    the model's endpoint fails. The journal records everything (ripieno journal), and an interrupted run can be
+    continued (ripieno resume).
 
     The model score:FILE is scripted: a score names the calls, and your own tools run. It needs no key and no network.
 
     \b
     Example:
       ripieno ask -m PROVIDER/MODEL "What is in README.rst?"
+      git diff | ripieno ask "Summarise this."
       ripieno ask --tools 'io.read_*' "Which files are there?"
       ripieno ask -m score:./mine.toml "What is in README.rst?"
       ripieno ask --defer "Write a README for this project."
       ripieno ask --record talk.jsonl "What is in README.rst?"
       ripieno ask --replay talk.jsonl
     """
-    text = sys.stdin.read() if prompt == "-" else prompt
+    text = sys.stdin.read() if prompt == "-" else _with_pipe(prompt)
     if text is None and not isinstance(wanted.cassette, Replay):
         raise click.UsageError("Missing argument 'PROMPT'.")
     if text is not None and not text.strip():
@@ -50,3 +54,13 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     with Terminal() as terminal, open_keeper(loaded) as keeper, keeper.store.claimed(conversation.identifier):
         ended = run_async(converse(loaded, wanted, conversation, terminal, keeper), wake=terminal.interrupt)
     raise exit_of(ended)
+
+
+def _with_pipe(prompt: str | None) -> str | None:
+    """The prompt, with what a pipe or a file at standard input has. Sockets and other devices are not read."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (AttributeError, OSError, ValueError):  # Standard input is closed, or replaced.
+        return prompt
+    piped = sys.stdin.read().strip() if stat.S_ISFIFO(mode) or stat.S_ISREG(mode) else ""
+    return "\n\n".join(filter(None, (prompt, piped))) or prompt

@@ -9,7 +9,6 @@ from frozendict import frozendict
 
 from ripieno.approvals.rules import Outlook, expect
 from ripieno.assembly import Assembly
-from ripieno.assembly.builtins import DEFAULT_PROTOCOL
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters.controls import Rules
 from ripieno.cli.common.assembly import (
@@ -72,9 +71,7 @@ def tools(
       ripieno tools --strict
     """
     loaded = load_layers(settings)
-    if strict and protocol is None:
-        protocol = DEFAULT_PROTOCOL
-    wire = None if protocol is None else resolve_wire(loaded, protocol, strict=strict)
+    wire = resolve_wire(loaded, protocol, strict=strict) if strict or protocol is not None else None
     loaded = select_ensembles(loaded, names)
     run_async(_list_tools(loaded, names, wire, output, full=full, strict=strict, everything=everything))
 
@@ -182,7 +179,7 @@ def _tool(invoker: Invoker, rules: Rules) -> dict[str, Any]:
 @common
 @pass_settings
 def ensembles(settings: Settings, output: Format) -> None:
-    """List the ensembles with their states, and connect none of them.
+    """List the ensembles: which are enabled, which are not, and why. Connects none of them.
 
     STATE is "enabled", "available" (include adds it), "disabled" (by its own file), or "left out".
 

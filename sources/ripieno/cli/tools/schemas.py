@@ -4,7 +4,6 @@ import dataclasses
 
 import click
 
-from ripieno.assembly.builtins import DEFAULT_PROTOCOL
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.assembly import load_layers, make_assembly, protocols, resolve_wire, select_ensembles
 from ripieno.cli.common.main import run_async
@@ -19,13 +18,15 @@ from ripieno.schemas.lowering import Lowered
 
 @click.command()
 @click.argument("tool", metavar="ENSEMBLE.TOOL")
-@protocols("The wire format.", default=DEFAULT_PROTOCOL)
+@protocols("The wire format, instead of that of the configured model.")
 @click.option("--strict", is_flag=True, help="As sent in strict mode, in which the provider enforces the schema.")
 @formats
 @common
 @pass_settings
-def explain(settings: Settings, tool: str, protocol: str, strict: bool, output: Format) -> None:
+def explain(settings: Settings, tool: str, protocol: str | None, strict: bool, output: Format) -> None:
     """Show the definition of one tool as a wire format sends it.
+
+    The wire format is that of the configured model, or that of chat completions if there is none.
 
     Also lists the parts of its schema that the wire format cannot send as they are: KEPT is expressed in another form,
     MOVED is in a description, DROPPED is not sent, and DOUBTFUL is sent, although the provider documents that it
