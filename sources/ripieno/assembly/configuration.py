@@ -18,7 +18,7 @@ import platformdirs
 from ripieno.assembly.plugins import BUILT_IN, Registry, discover
 from ripieno.assembly.selection import choose, named_profile
 from ripieno.assembly.trust import CONFIGURATION_NAME, Project, TrustStore, paths_of, restrict
-from ripieno.assembly.workspaces import keep_apart, keep_code
+from ripieno.assembly.workspaces import changed_files, keep_apart, keep_code
 from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, ProviderDescriptor
 from ripieno.descriptors.configuration import combine, read_parts
 from ripieno.descriptors.loading import (
@@ -173,7 +173,7 @@ def load_configuration(
         problems.extend(problem for problem in found.problems if problem.severity == "error")
     failures: list[RipienoError] = list(registry.failures)
     if project is not None and trusted:
-        failures.extend(_exchanged(project, layers[-1], ensembles.files))
+        failures.extend(changed_files(project, layers[-1], ensembles.files))
     known_ensembles = _configured(ensembles.ensembles.replaced(whole.inline), whole, failures)
     chosen = choose(known_ensembles, whole, profiles.profiles, narrowed, failures, parts=counted)
     if problems:
@@ -220,16 +220,6 @@ def _obstacle(project: Project, store: TrustStore) -> str:
     if project.obstacle:
         return f"its folder cannot be trusted: {project.obstacle}"
     return CHANGED if store.knows(project) else ""
-
-
-def _exchanged(project: Project, layer: Layer, files: Mapping[str, str]) -> list[InputError]:
-    """An error for each ensemble file of a trusted project that was read with another content than was trusted."""
-    places = tuple(f"{path}/" for path in layer.paths)
-    return [
-        InputError(f"{path} has changed since you trusted it. Review it, then run: ripieno trust")
-        for path, digest in files.items()
-        if (path in project.files or path.startswith(places)) and project.files.get(path) != digest
-    ]
 
 
 def _configured(known: Catalogue, whole: ConfigurationDescriptor, failures: list[RipienoError]) -> Catalogue:

@@ -1,9 +1,11 @@
-"""Checks of a workspace: it does not contain the user's state, and the code in it that ensembles name is known."""
+"""Checks of a workspace: it has no state of the user, its named code is known, and its files are those trusted."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from ripieno.assembly.trust import Project
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.loading.layers import Layer
 from ripieno.descriptors.named_files import NamedFiles
 from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.exceptions import InputError, RipienoError
@@ -39,3 +41,13 @@ def keep_code(named: NamedFiles, ensembles: Sequence[EnsembleDescriptor], failur
                 named.add(descriptor)
             except InputError as error:
                 failures.append(error)
+
+
+def changed_files(project: Project, layer: Layer, files: Mapping[str, str]) -> list[InputError]:
+    """An error for each ensemble file of a trusted project that was read with another content than was trusted."""
+    places = tuple(f"{path}/" for path in layer.paths)
+    return [
+        InputError(f"{path} has changed since you trusted it. Review it, then run: ripieno trust")
+        for path, digest in files.items()
+        if (path in project.files or path.startswith(places)) and project.files.get(path) != digest
+    ]
