@@ -23,6 +23,7 @@ from ripieno.approvals import (
     Given,
 )
 from ripieno.approvals.grants import Binding
+from ripieno.assembly import assemble
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.ensembles import Definition, Ensemble
@@ -32,6 +33,7 @@ from ripieno.execution import Circumstances, Deferred, Execution, Prepared
 from ripieno.schemas import Schema
 from ripieno.storage.records import Record
 from tests.counts import count
+from tests.support.command_line import User
 from tests.support.scripted_models import Person, Recording, ensemble, fault_of, invoke, tool
 from tests.support.single_calls import Seeing
 
@@ -353,3 +355,24 @@ async def test_arguments_that_no_longer_fit_the_rule_that_approved_them_do_not_s
         prepared.arguments["path"] = path
         assert isinstance(execution.launch(prepared, around), ResultCanister)
     assert seeing.arguments == []
+
+
+async def test_an_approval_ends_when_a_link_in_a_path_leads_elsewhere(user: User) -> None:
+    for name in ("shown", "other"):
+        (user.workspace / name).mkdir()
+    link = user.workspace / "link"
+    link.symlink_to("shown")
+
+    def answer(request: ConfirmationRequest) -> Answer:
+        del request
+        link.unlink()
+        link.symlink_to("other")
+        return Approve()
+
+    settings = {"ensembles": {"enabled": ["file_write"]}}
+    async with assemble(settings, workspace=user.workspace, confirmer=CallbackConfirmer(answer)) as assembly:
+        result = await assembly.execution.execute(
+            invoke("write_file", "a", path="link/new.txt", content="x"), ensembles=assembly.ensembles
+        )
+    assert fault_of(result).code == "other_arguments"
+    assert not (user.workspace / "other" / "new.txt").exists()

@@ -94,12 +94,16 @@ class Judge:
                 presets=invoker.presets,
             )
         shown = prepared.all_arguments
+        surroundings = prepared.invoker.ensemble.surroundings
+        # Where links in its paths lead is part of a call.
+        places = None if surroundings is None else resolve_links(shown, str(surroundings.workspace))
+        parts = [shown, *(one for one in (prepared.change, places) if one is not None)]
         return Binding(
             conversation=scope.conversation,
             invocation=prepared.invocation.identifier,
             tool=prepared.invoker.identity,
             definition=definition,
-            arguments=digest(shown if prepared.change is None else [shown, prepared.change]),
+            arguments=digest(parts if len(parts) > 1 else shown),
             rules=self._digest,
         )
 
