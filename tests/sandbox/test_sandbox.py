@@ -10,7 +10,7 @@ import pytest
 from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.exceptions import PermissionFault, ResourceFault
 from ripieno.sandbox import Confinement, DetectedTiers, ProcessLimits, RoutedSpawner, Sandbox
-from ripieno.sandbox.paths import outermost, readable_places, secrets_of
+from ripieno.sandbox.paths import is_beneath, outermost, readable_places, secrets_of
 from ripieno.sandbox.processes import LocalSpawner, collect
 
 KERNEL = DetectedTiers(
@@ -241,3 +241,49 @@ async def test_what_another_tier_must_keep_is_not_started_here(tmp_path: pathlib
             ["touch", "started"], {"PATH": os.defpath}, tmp_path, ProcessLimits(), confinement=Confinement(tier=3)
         )
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("key", ["readable", "writable"])
+@pytest.mark.parametrize("through", ["", "/inner"])
+def test_a_link_that_programs_can_replace_grants_nothing(tmp_path: pathlib.Path, key: str, through: str) -> None:
+    workspace, away, other = (tmp_path / name for name in ("workspace", "away", "other"))
+    for folder in (workspace, away / "inner", other):
+        folder.mkdir(parents=True)
+    (workspace / "link").symlink_to(away)
+    (tmp_path / "own").symlink_to(other)
+    box = sandbox(workspace, KERNEL, **{key: (f"{workspace}/link{through}", f"{tmp_path}/own")})
+    made = box.confinement(writable=[workspace])
+    granted = (*made.readable, *made.writable)
+    assert str(other) in granted
+    assert not any(is_beneath(place, [str(away)]) for place in granted)
+    box.close()
+
+
+def test_a_link_in_a_writable_folder_grants_nothing(tmp_path: pathlib.Path) -> None:
+    workspace, shared, away = (tmp_path / name for name in ("workspace", "shared", "away"))
+    for folder in (workspace, shared, away):
+        folder.mkdir()
+    (shared / "link").symlink_to(away)
+    box = sandbox(workspace, KERNEL, writable=(str(shared), f"{shared}/link"), readable=(f"{shared}/link",))
+    made = box.confinement(writable=[workspace])
+    assert str(shared) in made.writable
+    assert str(away) not in (*made.readable, *made.writable)
+    box.close()
+
+
+@pytest.mark.parametrize("part", ["share", "bin"])
+def test_links_in_a_virtual_environment_of_the_workspace_grant_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    workspace, away = tmp_path / "workspace", tmp_path / "away"
+    environment = workspace / ".venv"
+    for folder in (environment, away):
+        folder.mkdir(parents=True)
+    (environment / "pyvenv.cfg").touch()
+    for name in {"bin", "lib"} - {part}:
+        (environment / name).mkdir()
+    (environment / part).symlink_to(away)
+    monkeypatch.setenv("PATH", f"{environment}/bin:{os.environ['PATH']}")
+    box = sandbox(workspace, KERNEL)
+    assert str(away) not in box.confinement(writable=[workspace]).readable
+    box.close()

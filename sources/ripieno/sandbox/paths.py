@@ -23,6 +23,9 @@ _PARTS = (
     *("pkg", "src", "VERSION", "go.env", "conf", "jmods", "release"),
 )
 
+#: The most steps in which a path is resolved.
+_STEPS = 10_000
+
 #: The paths of a workspace that control git and ripieno; a folder ends in a slash.
 CONTROLS = (
     *(".git/config", ".git/config.worktree", ".git/hooks/", ".git/info/"),
@@ -30,21 +33,23 @@ CONTROLS = (
 )
 
 
-def readable_places(path: str, home: str, *, network: bool) -> tuple[str, ...]:
+def readable_places(path: str, home: str, *, network: bool, writable: Sequence[str] = ()) -> tuple[str, ...]:
     """The folders and files, resolved, that system programs need: never a home or a path in one.
 
     ``path`` is the PATH to search. Its folders count outside of homes, those of the interpreter anywhere. Of the folder
     above them, which may be an application's with its secrets, only the parts of a known layout count. /etc may contain
-    files that only root may read: see ``secrets_of``.
+    files that only root may read: see ``secrets_of``. Where a link in the ``writable`` folders leads does not count.
     """
     interpreters = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     homes = {home, os.path.expanduser("~"), "/root", "/home"}
     found = [one for one in _SYSTEM + _MACHINE if os.path.exists(one)]
-    found += [one for folder in _folders(path) if not _within(folder, homes) for one in (folder, *_layout(folder))]
+    found += [
+        one for folder in _folders(path, writable) if not _within(folder, homes) for one in (folder, *_layout(folder))
+    ]
     found += [one for prefix in interpreters if prefix not in homes for one in _parts(prefix) if not _holds(one, homes)]
     if network and os.path.exists(_RESOLVER):
         found.append(_RESOLVER)
-    return tuple(outermost(os.path.realpath(one) for one in found))
+    return tuple(outermost(os.path.realpath(one) for one in found if not is_led(one, writable)))
 
 
 def secrets_of(folder: str) -> tuple[list[str], list[str]]:
@@ -91,10 +96,32 @@ def is_beneath(path: str, folders: Sequence[str]) -> bool:
     return any(_beneath(path, one) for one in folders)
 
 
-def _folders(path: str) -> Iterator[str]:
+def is_led(path: str | os.PathLike[str], folders: Sequence[str]) -> bool:
+    """Whether a link in one of these folders decides where a path leads. ``folders`` are true paths."""
+    current, parts = "/", os.path.join(os.getcwd(), path).split("/")[::-1]
+    for _ in range(_STEPS):
+        if not parts:
+            return False
+        name = parts.pop()
+        if name == "..":
+            current = os.path.dirname(current)
+        elif name not in ("", "."):
+            place = os.path.join(current, name)
+            if not os.path.islink(place):
+                current = place
+                continue
+            if is_beneath(place, folders):
+                return True
+            target = os.readlink(place)
+            current = "/" if target.startswith("/") else current
+            parts += target.split("/")[::-1]
+    return True
+
+
+def _folders(path: str, writable: Sequence[str]) -> Iterator[str]:
     """The folders of a PATH, resolved."""
     for folder in path.split(os.pathsep):
-        if os.path.isabs(folder) and os.path.isdir(folder):
+        if os.path.isabs(folder) and os.path.isdir(folder) and not is_led(folder, writable):
             yield os.path.realpath(folder)
 
 

@@ -16,7 +16,7 @@ from ripieno.exceptions import PermissionFault
 from ripieno.sandbox.detection import DetectedTiers, try_tier
 from ripieno.sandbox.git_files import controls_beneath, withdraw
 from ripieno.sandbox.homes import Home, Homes, Resident
-from ripieno.sandbox.paths import CONTROLS, is_beneath, outermost, readable_places, secrets_of
+from ripieno.sandbox.paths import CONTROLS, is_beneath, is_led, outermost, readable_places, secrets_of
 from ripieno.sandbox.private_folder import PrivateFolder, sweep
 from ripieno.sandbox.processes import Completed, clean_environment
 from ripieno.sandbox.refusals import explain, explain_lost, explain_unread, parts_of
@@ -158,9 +158,10 @@ class Sandbox:
         template, wishes = self.choice.template, self.wishes
         granted = network if wishes.network is None else wishes.network
         home = home or self.homes.access(_NOBODY)
-        writes = outermost([*(self._inside(path) for path in writable), *_there(wishes.writable)])
+        writes = outermost([*(self._inside(path) for path in writable), *self._writable()])
         self.withdraw()
-        known = (tuple(writes), tuple(_there((*wishes.readable, *readable))), granted)
+        reads = _there(path for path in (*wishes.readable, *readable) if not is_led(path, [self.workspace, *writes]))
+        known = (tuple(writes), tuple(reads), granted)
         if known not in self._made:
             self._made[known] = self._make(template, *known)
         made = self._made[known]
@@ -257,7 +258,7 @@ class Sandbox:
     def _protected(self) -> tuple[str, ...]:
         """The paths that programs must not write, as found before the first of them ran."""
         if self._found is None:
-            folders = (self.workspace, *_there(self.wishes.writable))
+            folders = (self.workspace, *self._writable())
             named = [f"{self.workspace}/{name}" for name in CONTROLS]
             named += [path for folder in folders for path in controls_beneath(folder)]
             controls = [path for path in map(_resolved, named) if is_beneath(path, folders)]
@@ -303,9 +304,15 @@ class Sandbox:
             reasons.append(f"Tier {tier} unavailable: {found.failure}")
         return _nothing(" ".join(reasons))
 
+    def _writable(self) -> list[str]:
+        """The true paths of the operator's writable folders, except where a link of programs leads there."""
+        kept = [path for path in self.wishes.writable if not is_led(path, [self.workspace])]
+        folders = {path: os.path.realpath(path) for path in kept}
+        return _there(path for path in kept if not is_led(path, [one for key, one in folders.items() if key != path]))
+
     def _inside(self, path: str | os.PathLike[str]) -> str:
         real, own = os.path.realpath(path, strict=True), [] if self._folder is None else [self._folder.path]
-        if not is_beneath(real, [self.workspace, *map(os.path.realpath, self.wishes.writable), *own]):
+        if not is_beneath(real, [self.workspace, *self._writable(), *own]):
             raise PermissionFault(f"{os.fspath(path)!r} leads out of the workspace and is not writable.")
         return real
 
@@ -313,7 +320,9 @@ class Sandbox:
         """The paths that system programs need to read, and those of them that must be hidden."""
         if network not in self._readable:
             path = clean_environment()["PATH"]
-            places = (*readable_places(path, os.path.expanduser("~"), network=network), *self._toolchains[1])
+            writable = [self.workspace, *self._writable()]
+            system = readable_places(path, os.path.expanduser("~"), network=network, writable=writable)
+            places = (*system, *self._toolchains[1])
             hidden: list[str] = []
             if os.geteuid() == 0 and _SETTINGS in places:
                 common, hidden = self._secrets
