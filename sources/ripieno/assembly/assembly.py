@@ -86,6 +86,7 @@ class Assembly:
         self._histories: dict[HistoryDescriptor, History] = {}
         self._missing_fallbacks: set[str] = set()
         self._placement = Placement(loaded)
+        self._opened = contextlib.ExitStack()
         self._secrets = {**os.environ, **(secrets or {})}
         variables = variables_of(loaded, os.environ if secrets is None else secrets)
         self.surroundings = self._placement.surroundings(spawner=spawner, secrets=variables, alert=self._note)

@@ -24,10 +24,10 @@ from ripieno.execution.cache import CachedCall, ResultCache
 from ripieno.execution.call import Call, settle
 from ripieno.execution.context import Circumstances, Deferred, Prepared, context_of
 from ripieno.execution.preparation import Preparer
-from ripieno.execution.records import NOT_RUN, UNRECORDED, Reporter, denied, record_of
+from ripieno.execution.records import NOT_RUN, UNRECORDED, Reporter, denied, record_of, start_of
 from ripieno.execution.results import Keep
 from ripieno.execution.retries import Attempts
-from ripieno.jsonvalues import EMPTY, freeze
+from ripieno.jsonvalues import freeze
 from ripieno.storage.outputs import READER
 from ripieno.storage.records import Recorder
 
@@ -153,11 +153,7 @@ class Execution:
         timeout = _timeout(prepared)
         if seconds is not None:
             timeout = min(timeout, max(seconds, 0.001))
-        # A decision of a person is recorded with their answer.
-        verdict = prepared.verdict
-        details = {"allowed": verdict.reason} if verdict.action == "run" else EMPTY
-        started = record_of("started", scope, invoker.identity, invocation, details=details)
-        if not self.reporter.start(started, scope, lambda: call.withdraw(UNRECORDED)):
+        if not self.reporter.start(start_of(prepared, scope), scope, lambda: call.withdraw(UNRECORDED)):
             return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
         notify = scope.notify
         if notify is not None:

@@ -17,7 +17,8 @@ from ripieno.canisters.events import Alert
 from ripieno.canisters.faults import Fault, Report
 from ripieno.ensembles import Invoker, Surroundings
 from ripieno.ensembles.owner import reason
-from ripieno.execution.context import Circumstances
+from ripieno.execution.context import Circumstances, Prepared
+from ripieno.jsonvalues import EMPTY
 from ripieno.schemas import SchemaProblem
 from ripieno.storage.records import Record, Recorder, Stage
 
@@ -72,6 +73,13 @@ def record_of(
         result=result,
         details=details,
     )
+
+
+def start_of(prepared: Prepared, scope: Circumstances) -> Record:
+    """The record of a call that starts, with the rule that allowed it. A person's decision is in an earlier record."""
+    verdict = prepared.verdict
+    details = {"allowed": verdict.reason} if verdict.action == "run" else EMPTY
+    return record_of("started", scope, prepared.invoker.identity, prepared.invocation, details=details)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ReplayDivergence, RipienoError, SerializationInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.call import Call
-from ripieno.execution.records import NOT_RUN, UNRECORDED, record_of
+from ripieno.execution.records import NOT_RUN, UNRECORDED, record_of, start_of
 from ripieno.models import Model, Protocol, Provider
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import Natives, Transport
@@ -237,7 +237,7 @@ class ReplayedExecution(Execution):
         line = self._player.launch(invocation.identifier)
         if line is not None:
             return deserialize(ResultCanister, line.fields["result"])
-        if not self.reporter.start(record_of("started", scope, invoker.identity, invocation), scope):
+        if not self.reporter.start(start_of(prepared, scope), scope):
             return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
         if scope.notify is not None:
             scope.notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))
