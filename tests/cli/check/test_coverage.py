@@ -104,11 +104,13 @@ def test_a_network_that_nobody_granted(call: Call, user: User, equipped: pathlib
     (line,) = lines
     assert line.split("  ")[0] == "http_request, http_get, http_post, curl, wget, download, upload"
     assert 'the network is not granted: set hosts = ["api.example.org"] under [configuration.network]' in line
-    assert "13 of 13 categories" in done.out.splitlines()[-1]
+    assert "12 of 13 categories" in done.out.splitlines()[-1]
     assert done.out.endswith(" Not granted: network.\n")
     reported = report(call("check", "--profile", "full", "--format", "json"))
-    assert (reported["matrix"]["Network"], reported["complete"], reported["fulfilled"]) == ("yes", True, True)
+    assert (reported["matrix"]["Network"], reported["complete"], reported["fulfilled"]) == ("not granted", False, True)
+    assert reported["missing_categories"] == ["network"]
     (network,) = [one for one in reported["categories"] if one["name"] == "network"]
+    assert network["state"] == "not granted"
     assert {(tool["described"], tool["callable"], tool["granted"]) for tool in network["tools"]} == {
         (True, False, False)
     }

@@ -280,7 +280,7 @@ class _Survey:
         return EnsembleStatus(name=name, reason=self.unmet[name])
 
     def _column(self, categories: Iterable[str], known: Mapping[str, State]) -> State:
-        """The state of a column: missing if a part of it is missing, no if none of it is selected."""
+        """The state of a column: that of its worst part, no if none of it is selected."""
         states: list[State] = []
         for name in categories:
             if name in known:
@@ -288,6 +288,7 @@ class _Survey:
                 continue
             unmet = [self.unmet[one.name] for one in self.loaded.ensembles if one.category == name]
             states.append("no" if not unmet else "yes" if None in unmet else "missing")
-        if "missing" in states:
-            return "missing"
+        for worst in ("missing", "not granted"):
+            if worst in states:
+                return worst
         return "no" if set(states) == {"no"} else "yes" if set(states) == {"yes"} else "missing"

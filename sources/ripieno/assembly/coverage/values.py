@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from frozendict import frozendict
 
-#: Whether a selected thing is available; ``no`` if it is not selected.
-State = Literal["yes", "no", "missing"]
+#: Whether a selected thing is available; ``no`` if it is not selected, ``not granted`` if it lacks only a grant.
+State = Literal["yes", "no", "not granted", "missing"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +67,12 @@ class CategoryStatus:
 
     @property
     def state(self) -> State:
-        """``missing`` if it is selected and has too few tools, or none that can be called or only lacks a grant."""
+        """``missing`` if it is selected and has too few tools, or none that can be called, for any other reason."""
         if not self.selected:
             return "no"
-        there = any(tool.callable or not tool.granted for tool in self.tools)
-        return "yes" if self.present >= self.minimum and there else "missing"
+        if self.present < self.minimum:
+            return "missing"
+        return "yes" if self.callable else "missing" if self.granted else "not granted"
 
     @property
     def granted(self) -> bool:
@@ -162,7 +163,7 @@ class Coverage:
 
     @property
     def complete(self) -> bool:
-        """Whether every category is available."""
+        """Whether every category is available, with at least one tool that can be called."""
         return all(category.state == "yes" for category in self.categories)
 
     @property
@@ -174,7 +175,7 @@ class Coverage:
 
     @property
     def fulfilled(self) -> bool:
-        """Whether every selected category and ensemble, and the needs of the task, are available."""
+        """Whether every selected category and ensemble is available or waits for a grant, and the task is ready."""
         return (
             all(category.state != "missing" for category in self.categories)
             and all(one.reason is None for one in self.ensembles)

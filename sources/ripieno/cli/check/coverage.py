@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from ripieno.assembly.coverage.validation import read_manifest, validate_loaded
-from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, TaskStatus, ToolStatus
+from ripieno.assembly.coverage.values import Coverage, EnsembleStatus, TaskStatus, ToolStatus
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import how_to_include, load_layers
 from ripieno.cli.common.options import Format, Settings
@@ -47,12 +47,14 @@ def _sort(wanted: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _print(coverage: Coverage) -> None:
     rows = [
-        (one.name, _state(one), str(len(one.tools)), str(one.present), str(one.callable), f"{one.percent:g} %")
+        (one.name, one.state, str(len(one.tools)), str(one.present), str(one.callable), f"{one.percent:g} %")
         for one in coverage.categories
     ]
     print_table(("CATEGORY", "STATE", "TOOLS", "PRESENT", "CALLABLE", "COVERAGE"), rows)
     click.echo()
-    print_table(("PROFILE", *(name.upper() for name in coverage.matrix)), [_matrix_row(coverage)])
+    columns = coverage.matrix
+    row = (coverage.profile or "none", *columns.values())
+    print_table(("PROFILE", *(name.upper() for name in columns)), [row])
     _print_missing(coverage.ensembles, coverage.missing_tools)
     if coverage.task is not None:
         _print_task(coverage.task)
@@ -60,17 +62,6 @@ def _print(coverage: Coverage) -> None:
         names = ", ".join(coverage.configurable)
         click.echo(clean(f"\nConfigurable: {names}. {how_to_include('NAME')}"))
     click.echo(clean(f"\n{coverage.summary()}"))
-
-
-def _state(category: CategoryStatus) -> str:
-    return "not granted" if category.selected and not category.granted else category.state
-
-
-def _matrix_row(coverage: Coverage) -> tuple[str, ...]:
-    lacking = {one.name for one in coverage.categories if one.selected and not one.granted}
-    columns = read_manifest().matrix
-    states = ("not granted" if lacking & {*columns[name]} else state for name, state in coverage.matrix.items())
-    return coverage.profile or "none", *states
 
 
 def _print_missing(ensembles: Iterable[EnsembleStatus], tools: Iterable[ToolStatus]) -> None:
