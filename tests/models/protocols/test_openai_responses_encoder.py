@@ -35,6 +35,7 @@ from ripieno.jsonvalues import freeze
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder
+from tests.models.protocols.test_wires_golden import natives_of, read
 from tests.support.openresponses_checker import StreamChecker, check_stream
 
 CALL = InvocationCanister(
@@ -97,9 +98,24 @@ def test_the_events_of_the_seed_stand_beside_the_official_ones() -> None:
     begin, end = (event for event in checker.events if event["type"].endswith((".begin", ".end")))
     assert (begin["call_id"], begin["name"]) == ("call_1", "get_weather")
     assert (end["name"], end["arguments"]) == ("get_weather", '{"city":"Wien"}')
+    added, *_, done = (event for event in checker.events if event.get("output_index") == 0)
+    assert added["item_id"] == added["item"]["id"] == done["item_id"] == done["item"]["id"] == begin["item_id"]
     # Other streams do not have them.
     with pytest.raises(AssertionError, match="unknown type"):
         check_stream(frames_of(ANSWER, SeedEncoder))
+
+
+@pytest.mark.parametrize(
+    ("finish", "status"), [("open", "requires_action"), ("invocations", "completed"), ("length", "incomplete")]
+)
+def test_the_seeds_status_of_calls_that_wait_for_the_client(finish: Finish, status: str) -> None:
+    answer = [*ANSWER[:1], *ANSWER[5:-1], TurnEnded(finish=finish)]
+    assert streamed(answer, SeedEncoder).response["status"] == status
+    # Our own client reads it as an answer with calls.
+    natives = natives_of(frames_of(answer, SeedEncoder))
+    *_, last = read(PROTOCOL, natives)
+    assert isinstance(last, TurnEnded)
+    assert last.finish == ("length" if finish == "length" else "invocations")
 
 
 @pytest.mark.parametrize(

@@ -263,8 +263,21 @@ class Encoder(Writer):
 class SeedEncoder(Encoder):
     """Adds ``response.output_tool_call.begin``, ``.delta`` and ``.end`` to calls, and ``response.done`` at the end.
 
-    Each comes before its official counterpart, except that an item is added first. Free-form calls have none.
+    Each comes before its official counterpart, except that an item is added first. Free-form calls have none. Events
+    about an item have its ``item_id``. A response whose calls wait for the client, after calls that ran here, has the
+    status ``requires_action`` (seed 004).
     """
+
+    _waits = False
+
+    def _event(self, kind: str, **members: Any) -> bytes:
+        if kind in ("response.output_item.added", "response.output_item.done"):
+            members = {"item_id": members["item"]["id"], **members}
+        return super()._event(kind, **members)
+
+    def _end(self, event: TurnEnded) -> bytes:
+        self._waits = event.finish == "open"
+        return super()._end(event)
 
     def _start_call(self, number: int, call: InvocationBegan | InvocationCanister) -> bytes:
         added = super()._start_call(number, call)
@@ -287,7 +300,7 @@ class SeedEncoder(Encoder):
         return end + super()._end_arguments(opened, invocation, text)
 
     def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
-        response = self._response(status, members)
+        response = self._response("requires_action" if self._waits else status, members)
         return self._about(status, response) + self._about("done", response)
 
 
