@@ -126,10 +126,18 @@ async def test_every_problem_of_a_start_comes_together(user: User, greeting: str
     user.ensemble("wrong", greeting.replace("greeting", "wrong").replace('"{name}"', '"{nam}"'))
     user.ensemble("missing", greeting.replace("greeting", "missing").replace('"command"', '"comand"'))
     with pytest.raises(AssemblyFailure) as caught:
-        async with assemble({"plugins": {"allow": ["not-installed"]}}, places=user.places, layers="user"):
+        async with assemble(places=user.places):
             pytest.fail("It must not start.")
     text = caught.value.text
-    assert all(part in text for part in ("not-installed", "'command'", "name"))
+    assert all(part in text for part in ("'command'", "name"))
+
+
+async def test_a_plugin_that_is_not_installed_is_an_alert(user: User) -> None:
+    user.configure('[plugins]\nallow = ["not-installed"]\n')
+    async with assemble(places=user.places) as assembly:
+        (alert,) = assembly.alerts
+    file = user.configuration / "config.toml"
+    assert alert.message.startswith(f"{file}:2: the plugin 'not-installed' is not installed. Install it")
 
 
 async def test_names_that_fit_nothing(user: User) -> None:
@@ -250,19 +258,19 @@ def test_workspace_is_absolute(user: User, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_a_failure_has_each_reason_once_and_its_parts_are_failures(user: User) -> None:
-    settings = {"ensembles": {"enabled": ["nowhere", "io", "nothing"]}, "plugins": {"allow": ["not-installed"]}}
+    settings = {"ensembles": {"enabled": ["nowhere", "io", "nothing"]}, "model": {"default": "unknown-one/x"}}
     with pytest.raises(AssemblyFailure) as caught:
         async with assemble(settings, places=user.places):
             pytest.fail("It must not start.")
     shown = "".join(traceback.format_exception(caught.value))
-    for reason in ("'nowhere'", "'nothing'", "'not-installed'"):
+    for reason in ("'nowhere'", "'nothing'", "'unknown-one'"):
         assert shown.count(reason) == 1
         assert caught.value.text.count(reason) == 1
     names, others = caught.value.split(NameAbsence)
     assert isinstance(names, AssemblyFailure)
     assert isinstance(others, AssemblyFailure)
     assert "'nowhere'" in names.text
-    assert "'not-installed'" not in names.text
+    assert "'unknown-one'" not in names.text
 
 
 def test_the_profile_that_names_an_unknown_ensemble_is_named(user: User) -> None:

@@ -68,7 +68,6 @@ CONFIGURATIONS = {
     ),
     "unknown profile": ('[ensembles]\nprofile = "minmal"\n', ["tools"], ["'minmal'", "'minimal'"]),
     "no such folder": ('[ensembles]\npaths = ["nowhere"]\n', ["tools"], ["nowhere"]),
-    "no such plugin": ('[plugins]\nallow = ["ripieno-nothing"]\n', ["tools"], ["ripieno-nothing", "[plugins] allow"]),
     "wrong provider": ("", ["ask", "-m", "opnai/x", "Hello"], ["'opnai'", "'openai'"]),
     "no model": ("", ["ask", "Hello"], ["[model]", 'default = "', "-m", "[providers.mine]", "config.toml"]),
     "model without provider": ("", ["ask", "-m", "small", "Hello"], ["provider/model", "'small'", "anthropic/NAME"]),

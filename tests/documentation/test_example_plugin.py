@@ -11,8 +11,10 @@ import tomllib
 import jsonschema
 import pytest
 
+from ripieno import plugin
 from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister
+from tests.assembly.test_plugins import install
 from tests.support.command_line import ROOT, User
 from tests.support.toml_ensembles import Alerts
 
@@ -63,6 +65,31 @@ def test_installed_is_not_consent(user: User) -> None:
     assert done.returncode == 0, done.stderr
     assert "weather" not in done.stdout
     assert "ripieno-weather" in user.call("doctor").stdout
+    advice = 'Installed plugins that are not allowed: ripieno-weather. To allow one: allow = ["ripieno-weather"]'
+    for words in (["invoke", "weather.get_weather"], ["tools", "-e", "weather"], ["forecast"]):
+        done = user.call(*words)
+        assert (done.returncode, advice in done.stderr) == (2, True), done.stderr
+
+
+def test_the_tutorial_has_all_hooks() -> None:
+    page = (ROOT / "documentation" / "tutorials" / "write-a-plugin.rst").read_text(encoding="utf-8")
+    listed = page.partition("All hooks")[2]
+    assert [name for name in vars(plugin) if name.startswith("ripieno_") and f"``{name}``" not in listed] == []
+
+
+def test_a_command_of_a_plugin_has_its_own_line(user: User, tmp_path: pathlib.Path) -> None:
+    source = (
+        "import click\nfrom ripieno.plugin import hookimpl\n"
+        '@hookimpl\ndef ripieno_commands():\n    return {"sing": "choir_plugin:sing"}\n'
+        '@click.command()\ndef sing():\n    """Sing a song."""\n'
+    )
+    install(tmp_path, "choir", "choir_plugin", source)
+    user.configure('[plugins]\nallow = ["choir", "not-installed"]\n')
+    done = user.run("--help", PYTHONPATH=str(tmp_path))
+    assert "  sing       Sing a song." in done.stdout.splitlines(), done.stdout + done.stderr
+    checked = user.call("check")
+    assert f"{user.configuration / 'config.toml'}:2: warning: the plugin 'not-installed'" in checked.stdout
+    assert (checked.returncode, user.call("check", "--strict").returncode) == (0, 2)
 
 
 def test_allowed_it_is_enabled(allowing: User, installed: pathlib.Path) -> None:

@@ -12,6 +12,7 @@ from ripieno.assembly.configuration import LoadedConfiguration, Places, load_own
 from ripieno.assembly.coverage.validation import cover
 from ripieno.assembly.coverage.values import Coverage
 from ripieno.assembly.placement import Placement
+from ripieno.assembly.plugins import find_missing
 from ripieno.assembly.trust import Project
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
@@ -117,6 +118,8 @@ class Assembly:
         ensembles = self._prepare(failures)
         if failures:
             raise AssemblyFailure("Start-up failed:", failures)
+        for one in find_missing(self.loaded.registry, self.loaded.parts):
+            self._note(Alert(message=f"{one.file}:{one.line}: {one.message}. {one.hint}"))
         if self.loaded.profile is not None:
             self.coverage = await run_in_thread(cover, self.loaded, self.surroundings, name="coverage")
             if self.coverage.missing_tools or not self.coverage.fulfilled:
@@ -229,7 +232,8 @@ class Assembly:
         reasons = [one.reason for one in self.absences if one.name == name]
         if not reasons and name in self.loaded.known:
             reasons = [f'It is available, but not enabled. To enable it: include = ["{name}"] under [ensembles].']
-        raise NameAbsence("ensemble", name, (one.name for one in self.ensembles), hint=" ".join(reasons))
+        hint = " ".join(reasons) or self.loaded.registry.advice
+        raise NameAbsence("ensemble", name, (one.name for one in self.ensembles), hint=hint)
 
     def access_invoker(self, identity: str) -> Invoker:
         """The invoker ``ensemble.tool``. Errors: ``NameAbsence``."""

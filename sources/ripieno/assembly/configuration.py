@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import platformdirs
 
-from ripieno.assembly.plugins import BUILT_IN, Registry, discover
+from ripieno.assembly.plugins import BUILT_IN, Registry, discover, find_missing
 from ripieno.assembly.selection import choose, named_profile
 from ripieno.assembly.trust import CONFIGURATION_NAME, Project, TrustStore, paths_of, restrict
 from ripieno.assembly.workspaces import changed_files, keep_apart, keep_code
@@ -175,7 +175,9 @@ def load_configuration(
     if project is not None and trusted:
         failures.extend(changed_files(project, layers[-1], ensembles.files))
     known_ensembles = _configured(ensembles.ensembles.replaced(whole.inline), whole, failures)
-    chosen = choose(known_ensembles, whole, profiles.profiles, narrowed, failures, parts=counted)
+    chosen = choose(
+        known_ensembles, whole, profiles.profiles, narrowed, failures, parts=counted, advice=registry.advice
+    )
     if problems:
         failures.insert(0, ConfigurationInvalidity(problems))
     if user and (misnamed := own.configuration / CONFIGURATION_NAME).is_file():
@@ -187,6 +189,7 @@ def load_configuration(
     place = pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute()
     everything: tuple[FoundFile, ...] = (ensembles, providers, profiles)
     warnings = [problem for one in everything for problem in one.problems if problem.severity != "error"]
+    warnings += find_missing(registry, parts)
     keep_apart(own.state, place, whole.sandbox, failures)
     named = NamedFiles(place, project.files if project is not None and trusted else {})
     keep_code(named, chosen, failures)
@@ -350,7 +353,7 @@ def _providers(
         if descriptor is not None:
             providers[name] = descriptor
     unread = any(problem.severity == "error" for problem in from_data.problems)
-    if registry is not None and not (unread or registry.failures):
+    if registry is not None and not (unread or registry.failures or registry.missing):
         known = Known(protocols=registry.protocols, clouds=CLOUDS, homes=HOMES)
         problems += find_strange_models(parts, whole, {*providers, *whole.providers})
         problems += find_strange_providers(parts, providers, known)

@@ -16,7 +16,10 @@ from typing import Any
 import pluggy
 
 from ripieno import plugin
-from ripieno.exceptions import NameAbsence, PluginFailure
+from ripieno.descriptors.loading import locate
+from ripieno.descriptors.loading.layers import ConfigurationPart
+from ripieno.descriptors.reader.problems import dotted
+from ripieno.exceptions import NameAbsence, PluginFailure, Problem
 
 #: The plugin that comes with the package.
 BUILT_IN = "ripieno.assembly.builtins"
@@ -46,7 +49,18 @@ class Registry:
     sandboxes: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     commands: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     plugins: tuple[PluginStatus, ...] = ()
+    #: The names that ``[plugins] allow`` has, and no installed distribution.
+    missing: tuple[str, ...] = ()
     failures: tuple[PluginFailure, ...] = ()
+
+    @property
+    def advice(self) -> str:
+        """How to allow the installed plugins that are not allowed; empty if there are none."""
+        others = sorted({one.distribution for one in self.plugins if not one.allowed})
+        if not others:
+            return ""
+        how = f'To allow one: allow = ["{others[0]}"] under [plugins].'
+        return f"Installed plugins that are not allowed: {', '.join(others)}. {how}"
 
     def resolve(self, kind: str, name: str) -> Any:
         """The object of a name in ``origins``, ``protocols``, ``sandboxes`` or ``commands``; imports it.
@@ -98,10 +112,25 @@ def discover(allow: Iterable[str] = ()) -> Registry:
                 failure=None if failure is None else failure.reason,
             )
         )
-    missing = sorted(name for name in allow if normalize(name) not in found)
-    reason = "[plugins] allow names it, but no such distribution is installed."
-    failures.extend(PluginFailure(name, reason) for name in missing)
-    return _collect(manager, statuses, failures)
+    missing = tuple(sorted(name for name in allow if normalize(name) not in found))
+    return _collect(manager, statuses, missing, failures)
+
+
+def find_missing(registry: Registry, parts: Sequence[ConfigurationPart]) -> tuple[Problem, ...]:
+    """A warning for each plugin that ``[plugins] allow`` names and that is not installed, with file and line."""
+    return locate(
+        Problem(
+            message=f"the plugin {name!r} is not installed",
+            file=part.file,
+            key=dotted(("plugins", "allow", allowed.index(name))),
+            hint="Install it in the same environment, or remove it from allow under [plugins].",
+            severity="warning",
+        )
+        for part in parts
+        for allowed in (part.parts.get("plugins", {}).get("allow", ()),)
+        for name in registry.missing
+        if name in allowed
+    )
 
 
 @functools.lru_cache(maxsize=4)
@@ -116,17 +145,23 @@ def _register(manager: pluggy.PluginManager, entry: importlib.metadata.EntryPoin
         return PluginFailure(entry.name, "another plugin already has this name.")
     try:
         manager.register(entry.load(), name=entry.name)
-        # An implementation of a hook that does not exist is a misspelling.
-        manager.check_pending()
+        known = [name for name in vars(plugin) if name.startswith(f"{plugin.PROJECT}_")]
+        for hook in vars(manager.hook).values():
+            if hook.get_hookimpls() and not hook.has_spec():
+                raise NameAbsence("hook", hook.name, known, hint=f"The hooks are {', '.join(sorted(known))}.")
     except Exception as error:
         if manager.has_plugin(entry.name):
             manager.unregister(name=entry.name)
-        return PluginFailure(entry.name, f"{entry.value} cannot be loaded: {type(error).__name__}: {error}")
+        why = str(error) if isinstance(error, NameAbsence) else f"{type(error).__name__}: {error}"
+        return PluginFailure(entry.name, f"{entry.value} cannot be loaded: {why}")
     return None
 
 
 def _collect(
-    manager: pluggy.PluginManager, statuses: Sequence[PluginStatus], failures: list[PluginFailure]
+    manager: pluggy.PluginManager,
+    statuses: Sequence[PluginStatus],
+    missing: tuple[str, ...],
+    failures: list[PluginFailure],
 ) -> Registry:
     """Calls the hooks of each plugin separately, so that an exception affects only its plugin."""
     data: list[tuple[str, tuple[pathlib.Path, ...]]] = []
@@ -144,7 +179,7 @@ def _collect(
                         failures.append(PluginFailure(name, f"{kind}: {key!r} is taken by {holder}."))
         except Exception as error:
             failures.append(PluginFailure(name, f"a hook failed: {type(error).__name__}: {error}"))
-    return Registry(data=tuple(data), **named, plugins=tuple(statuses), failures=tuple(failures))
+    return Registry(data=tuple(data), **named, plugins=tuple(statuses), missing=missing, failures=tuple(failures))
 
 
 def _ask(manager: pluggy.PluginManager, module: Any, hook: str) -> Any:

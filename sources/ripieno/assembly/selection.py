@@ -25,11 +25,13 @@ def choose(
     failures: list[RipienoError],
     *,
     parts: Sequence[ConfigurationPart],
+    advice: str = "",
 ) -> tuple[EnsembleDescriptor, ...]:
     """The enabled ensembles, in their order.
 
     ``[ensembles] enabled`` names them exactly. Otherwise they are those of the profile, and all of plugins, the user
     and the caller, since adding a file or allowing a plugin is a choice. ``include`` adds others in both cases.
+    ``advice`` is added to the failure for an unknown name.
     """
     try:
         if configuration.enabled is not None:
@@ -52,7 +54,7 @@ def choose(
     missing = [name for name in names if name not in known]
     if missing:
         for name in missing:
-            hint = f"It is named {_named_in(parts, name) or by}."
+            hint = f"It is named {_named_in(parts, name) or by}. {advice}".strip()
             failures.append(NameAbsence("ensemble", name, known, hint=hint))
         return ()
     if narrowed is not None:

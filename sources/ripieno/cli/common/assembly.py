@@ -96,7 +96,8 @@ def require_ensembles(loaded: LoadedConfiguration, names: Iterable[str]) -> None
     for name in names:
         if name not in enabled:
             why = absence(loaded, name)
-            raise NameAbsence("ensemble", name, enabled, left_out=why and f"is {why[0].lower()}{why[1:]}")
+            left_out = why and f"is {why[0].lower()}{why[1:]}"
+            raise NameAbsence("ensemble", name, enabled, left_out=left_out, hint=loaded.registry.advice)
 
 
 def protocols(text: str, *, default: str | None = None) -> Callable[[Command], Command]:

@@ -64,25 +64,48 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise click.exceptions.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
+            from ripieno.assembly.plugins import discover
+
+            advice: str = (_registry(ctx) or discover()).advice
+            message = f"No such command {args[0]!r}.{advice and f' {advice}'}"
+            raise click.exceptions.NoSuchCommand(args[0], message, possibilities=self.list_commands(ctx), ctx=ctx)
         return super().resolve_command(ctx, args)
 
+    def _line(self, ctx: click.Context, name: str) -> str:
+        """The line of a command in the help. That of a plugin's command is its own, so that it is imported."""
+        if name in COMMANDS:
+            return COMMANDS[name][1]
+        from ripieno.exceptions import PluginFailure
+
+        try:
+            command = self.get_command(ctx, name)
+        except PluginFailure as failure:
+            return str(failure)
+        return "From a plugin." if command is None else command.get_short_help_str(100) or "From a plugin."
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, COMMANDS[name][1] if name in COMMANDS else "From a plugin.") for name in self.list_commands(ctx)]
+        rows = [(name, self._line(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
 
 def _plugin_commands(ctx: click.Context) -> Mapping[str, str]:
     """The dotted paths of the commands of plugins that the user's or the named configuration allows."""
-    found: dict[str, Mapping[str, str]] = ctx.meta
-    if "ripieno.commands" not in found:
+    registry = _registry(ctx)
+    commands: Mapping[str, str] = {} if registry is None else registry.commands
+    return commands
+
+
+def _registry(ctx: click.Context) -> Any:
+    """The ``Registry`` of plugins; None if there is no configuration that could allow one."""
+    found: dict[str, Any] = ctx.meta
+    if "ripieno.registry" not in found:
         from ripieno.assembly.configuration import Places, load_configuration
 
         config = ctx.ensure_object(Settings).config
         known = config is not None or Places.of_user().file.is_file()
-        found["ripieno.commands"] = load_configuration(config).registry.commands if known else {}
-    return found["ripieno.commands"]
+        found["ripieno.registry"] = load_configuration(config).registry if known else None
+    return found["ripieno.registry"]
 
 
 def _foreign(name: str, path: str) -> click.Command:
