@@ -77,6 +77,9 @@ def test_help_tells_the_exit_codes(call: Call) -> None:
         exit_codes.REFUSED,
         exit_codes.INPUT,
         exit_codes.PROVIDER,
+        exit_codes.WAITING,
+        exit_codes.LIMIT,
+        exit_codes.UNANSWERED,
         exit_codes.INTERNAL,
         exit_codes.SIGNAL + 2,
     ):

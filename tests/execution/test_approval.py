@@ -84,6 +84,20 @@ async def test_a_rule_over_arguments_approves_or_asks(rules: Rules, path: str, a
     assert len(person.requests) == asked
 
 
+@pytest.mark.parametrize(
+    ("rules", "path", "why"),
+    [
+        ({"deny": ("io.x(path=docs/**)",)}, "src/../a", "deny has 'io.x(path=docs/**)', where path may lead with '..'"),
+        ({"ask": ("io.x(path=docs/**)",)}, "%2e%2e/a", "ask has 'io.x(path=docs/**)', where path may lead with '..'"),
+        ({"approve": ("io.x(path=docs/**)",)}, "docs/../a", "is write; no approval covers path, since it has '..'"),
+    ],
+)
+async def test_a_denial_says_that_two_dots_were_the_reason(rules: Any, path: str, why: str) -> None:
+    found = ensemble(writer(Seeing()), name="io")
+    assert why in (await run(Execution(rules=Rules(**rules)), found, path=path)).text
+    assert "'..'" not in (await run(Execution(rules=Rules(**rules)), found, path="docs")).text
+
+
 async def test_rules_see_presets_defaults_and_coerced_arguments() -> None:
     schema = {**FILE, "properties": {**FILE["properties"], "mode": {"type": "string", "default": "append"}}}
     definition = dataclasses.replace(writer(Seeing(), presets={"size": 7}), schema=Schema.of(schema))

@@ -92,10 +92,17 @@ def judge(
     if policy.confirm and action != "deny":
         return _CONFIRMED
     if decision is not None and not (action == "approve" and policy.harmless):
-        return _verdict(decision.action, decision.pattern)
-    if policy.harmless or not allows():
-        return _BY_EFFECT[policy.effect]
-    return _ALLOWED
+        verdict = _verdict(decision.action, decision.pattern)
+        if not decision.ascending:
+            return verdict
+        return dataclasses.replace(verdict, reason=f"{verdict.reason}, where {decision.ascending} may lead with '..'")
+    if not policy.harmless and allows():
+        return _ALLOWED
+    verdict = _BY_EFFECT[policy.effect]
+    name = "" if policy.harmless else rules.unapproved(identity, arguments)
+    if not name:
+        return verdict
+    return dataclasses.replace(verdict, reason=f"{verdict.reason}; no approval covers {name}, since it has '..'")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ def begin(call: Call, store: PausedStore, caller: str = "") -> Paused:
     """A conversation that waits, kept as a server keeps those of its callers."""
     known = {one.identifier for one in store.all()}
     begun = call("ask", "--defer", "Note who asks.")
-    assert begun.code == exit_codes.REFUSED, begun.err
+    assert begun.code == exit_codes.WAITING, begun.err
     (paused,) = [one for one in store.all() if one.identifier not in known]
     store.save(dataclasses.replace(paused, caller=caller))
     return store.find(paused.identifier)

@@ -154,8 +154,16 @@ def test_a_score_is_a_model_for_the_users_own_tools(user: User, greeting: str) -
 @plays("cut")
 def test_an_answer_that_was_cut_off_is_no_good_end(user: User, served: str) -> None:
     done = user.call("ask", "Tell me.")
-    assert (done.returncode, done.stdout) == (exit_codes.REFUSED, "And then\n")
+    assert (done.returncode, done.stdout) == (exit_codes.UNANSWERED, "And then\n")
+    assert exit_codes.UNANSWERED == 12
     assert "'length'" in done.stderr
+
+
+@plays("reading")
+def test_a_limit_has_an_own_exit_code(user: User, served: str) -> None:
+    with (user.configuration / "config.toml").open("a") as file:
+        file.write("[limits]\nturns = 1\n")
+    assert user.call("ask", "What is in it?").returncode == exit_codes.LIMIT == 11
 
 
 @plays("talking")

@@ -108,6 +108,16 @@ async def test_a_call_that_cannot_run_is_answered_at_once_and_is_no_barrier() ->
     assert stage.budget.calls == 1
 
 
+@pytest.mark.parametrize(("seconds", "refused"), [(60.0, 0), (0.0, 2)])
+async def test_results_from_the_cache_are_no_repetitions(seconds: float, refused: int) -> None:
+    stage = Stage(tool("look", cache=seconds), limits=Limits(repeats=3))
+    for number in range(5):
+        stage.turn.seal(invoke("look", f"call {number}", path="a"))
+        await settle_down()
+    await stage.turn.finish()
+    assert [text for _, text in stage.fates] == ["look"] * (5 - refused) + ["!limit"] * refused
+
+
 # Order.
 
 

@@ -2,12 +2,18 @@
 
 #: Everything went well.
 GOOD = 0
-#: The result of the tool is an error, or the run ended without an answer.
+#: The result of the tool is an error, or a tool with a bug ended the run.
 REFUSED = 1
 #: A mistake in the command line or the configuration; nothing was done.
 INPUT = 2
 #: A model's endpoint could not be reached, or answered with an error.
 PROVIDER = 3
+#: The run waits: a call needs an answer, or the caller runs it.
+WAITING = 10
+#: A limit ended the run.
+LIMIT = 11
+#: The run ended without an answer, such as one that was cut off.
+UNANSWERED = 12
 #: A bug in ripieno. The number is that of sysexits.h, EX_SOFTWARE.
 INTERNAL = 70
 #: Interrupted by a signal: this and its number, as shells count (130 for Ctrl-C).
@@ -15,4 +21,5 @@ SIGNAL = 128
 
 HELP = """\
 Exit codes: 0 success · 1 the tool or the run failed · 2 a mistake in the command line or configuration ·
-3 the model's endpoint failed · 70 a bug in ripieno · 130 interrupted (128 + the number of the signal)."""
+3 the model's endpoint failed · 10 the run waits for an answer to a call · 11 a limit ended the run ·
+12 the run ended without an answer · 70 a bug in ripieno · 130 interrupted (128 + the number of the signal)."""

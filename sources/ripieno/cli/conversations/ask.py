@@ -28,9 +28,9 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
 
     The answer goes to standard output, lines about tools to standard error. A pipe or a file at standard input is added
     to the PROMPT, or is the whole of it. Calls that change something ask at the terminal first; with --defer they wait
-    for an answer, and with --autonomous no one is asked. The exit code is 1 if the run ends without an answer, and 3 if
-    the model's endpoint fails. The journal records everything (ripieno journal), and an interrupted run can be
-    continued (ripieno resume).
+    for an answer, and with --autonomous no one is asked. The exit code is 10 if a call waits, 11 if a limit ended the
+    run, 12 if it ended without an answer, and 3 if the model's endpoint fails. The journal records everything (ripieno
+    journal), and an interrupted run can be continued (ripieno resume).
 
     The model score:FILE is scripted: a score names the calls, and your own tools run. It needs no key and no network.
 

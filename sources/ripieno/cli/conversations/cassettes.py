@@ -88,7 +88,10 @@ def replay_runs(replay: Replay, renderer: Renderer, prompt: str | None = None) -
 
 def exit_of(ended: Conversation) -> click.exceptions.Exit:
     """The exit of a command whose last run has ended."""
-    return click.exceptions.Exit(exit_codes.GOOD if ended.finish in ANSWERED else exit_codes.REFUSED)
+    if ended.finish in ANSWERED:
+        return click.exceptions.Exit(exit_codes.GOOD)
+    codes = {"open": exit_codes.WAITING, "limit": exit_codes.LIMIT}
+    return click.exceptions.Exit(codes.get(ended.finish or "", exit_codes.UNANSWERED))
 
 
 async def _replay(replay: Replay, renderer: Renderer, prompt: str | None) -> Conversation:

@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.faults import Effect
 from ripieno.descriptors.names import is_wildcard, matches
-from ripieno.descriptors.rules.globs import Glob
+from ripieno.descriptors.rules.globs import Glob, ascends
 from ripieno.exceptions import PatternInvalidity
 
 Action = Literal["approve", "ask", "deny"]
@@ -88,13 +88,21 @@ class Pattern:
             return True
         return all(name not in arguments or wanted.covers(arguments[name]) for name, wanted in self.conditions)
 
+    def ascending(self, arguments: Mapping[str, Any]) -> str:
+        """The first argument with a condition whose path has ``..``; empty if none has."""
+        return next((name for name, _ in self.conditions if ascends(arguments.get(name))), "")
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The decision of rules about a call, and the pattern that made it."""
+    """The decision of rules about a call, and the pattern that made it.
+
+    ``ascending`` is the argument with ``..`` because of which a pattern may match.
+    """
 
     action: Action
     pattern: str
+    ascending: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,14 +123,19 @@ class CallRules:
         """The decision of the strictest pattern that matches a call; None if none does."""
         for pattern in self.deny:
             if pattern.covers(identity, arguments):
-                return Decision(action="deny", pattern=pattern.text)
+                return Decision(action="deny", pattern=pattern.text, ascending=pattern.ascending(arguments))
         for pattern in self.ask:
             if pattern.covers(identity, arguments):
-                return Decision(action="ask", pattern=pattern.text)
+                return Decision(action="ask", pattern=pattern.text, ascending=pattern.ascending(arguments))
         for pattern in self.approve:
             if pattern.fits(identity, effect, arguments):
                 return Decision(action="approve", pattern=pattern.text)
         return None
+
+    def unapproved(self, identity: str, arguments: Mapping[str, Any]) -> str:
+        """The argument with ``..`` because of which no pattern approves a call; empty if there is another reason."""
+        tried = (pattern.ascending(arguments) for pattern in self.approve if pattern.meets(identity))
+        return next(filter(None, tried), "")
 
 
 def _kind(value: object) -> object:

@@ -190,6 +190,12 @@ class Glob:
         )
 
 
+def ascends(value: object) -> bool:
+    """Whether a value is a text with ``..`` as a part of a path, in any spelling."""
+    forms = (value, _fold(value), _fold(urllib.parse.unquote(value))) if isinstance(value, str) else ()
+    return any(_UP.search(one) for one in forms)
+
+
 def _fold(text: str, *, start: bool = True, end: bool = True) -> str:
     """A normalized text: without case, compatible forms, double slashes and ``./``; backslashes become slashes."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())

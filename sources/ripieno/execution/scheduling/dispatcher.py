@@ -203,7 +203,7 @@ class Dispatcher:
         """Sets the one result of a call and reports it."""
         entry.result = result
         call = entry.call
-        if call is not None:
+        if call is not None and not result.report.cached:
             self._budget.note(entry.invocation, result)
         if self._around.notify is not None:
             self._around.notify(
