@@ -47,14 +47,13 @@ async def _no_answer(text: str, schema: Mapping[str, Any]) -> None:
 class Context:
     """The context of the call that an invocable serves.
 
-    ``turn`` is the number of the answer in the conversation that requested it, from 1. ``namespace`` belongs to one
-    conversation and one ensemble, for data kept between calls. ``deadline`` is in the event loop's time; ``timeout`` is
-    the limit of each attempt in seconds. ``progress(done, total, message)`` may be called from any thread.
-    ``inquire(text, schema)`` asks the person behind the call for an object of values; None without a valid answer. Code
-    that runs a program sets ``sandbox`` to the name of its sandbox for the reports. ``kept`` are the bytes of a long
-    text that are stored for the model to read later, if it can. ``barred(path="a/b")`` is the rule that keeps the tool
-    from a path that it found beneath its argument ``path``; None if none does, or ``barred`` if none can. ``owner`` is
-    the user for whom the call is made.
+    ``turn`` counts the answers of the conversation, from 1. ``namespace`` belongs to one conversation and one ensemble,
+    for data kept between calls. ``deadline`` is in the event loop's time, ``timeout`` the seconds of each attempt.
+    ``progress(done, total, message)`` may be called from any thread. ``inquire(text, schema)`` asks the person behind
+    the call for an object of values; None without a valid answer. Code that runs a program sets ``sandbox`` to the name
+    of its sandbox. ``kept`` are the bytes of a long text that are stored for the model. ``barred(path="a/b")`` is the
+    rule that keeps the tool from a path beneath its argument ``path``; None if none does, or ``barred`` if none can.
+    ``owner`` is the user for whom the call is made.
     """
 
     invoker: "Invoker"
