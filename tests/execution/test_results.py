@@ -196,7 +196,10 @@ def test_a_fault_is_bounded_too() -> None:
 
 def test_changes_are_changes() -> None:
     change = Change.of("FileCreated", path="x")
-    assert changes_of(Outcome(changes=[change])) == (change,)  # type: ignore[arg-type]
+    assert changes_of(Outcome(changes=[change]), ()) == (change,)  # type: ignore[arg-type]
+    # What a tool reports about a path says more than what was seen of it.
+    seen = [Change.of("FileModified", path=path) for path in ("x", "y")]
+    assert changes_of(Outcome(changes=(change,)), seen) == (change, seen[1])
     for nonsense in (5, ["x"], None):
         with pytest.raises(TypeError):
-            changes_of(Outcome(changes=nonsense))  # type: ignore[arg-type]
+            changes_of(Outcome(changes=nonsense), ())  # type: ignore[arg-type]

@@ -150,6 +150,8 @@ class ResultCanister(Encodable):
             "execution_time_ms": round(report.duration_ms),
             "state_changes": [change.mapping() for change in report.changes],
         }
+        if report.changes_unknown:
+            mapping["state_changes_unknown"] = report.changes_unknown
         if report.sandbox is not None:
             mapping["sandbox"] = report.sandbox
         if self.error is None:

@@ -59,6 +59,14 @@ class Change:
         return {"type": self.kind, **thaw(self.data)}
 
 
+@dataclasses.dataclass(slots=True)
+class Changes:
+    """The changes that the programs of a running call made; ``unknown`` is why some may be missing."""
+
+    found: list[Change] = dataclasses.field(default_factory=list[Change])
+    unknown: str = ""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """The reason why a call failed, in words that let a model fix it (seed 000, section 6.3)."""
@@ -117,6 +125,8 @@ class Report:
     duration_ms: float = 0.0
     exit_code: int | None = None
     changes: tuple[Change, ...] = ()
+    #: Why changes of files may be missing in ``changes``.
+    changes_unknown: str = ""
     stdout_truncated: bool = False
     stderr_truncated: bool = False
     total_bytes: int = 0

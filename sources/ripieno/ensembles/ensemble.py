@@ -12,9 +12,11 @@ from typing import Any, Literal, TypeAlias
 from frozendict import frozendict
 
 from ripieno.canisters.events import Alert
+from ripieno.canisters.faults import Changes
 from ripieno.descriptors import Policy
 from ripieno.descriptors.names import expose
 from ripieno.descriptors.policies import Hosted
+from ripieno.ensembles.differences import difference
 from ripieno.ensembles.owner import Owner, Recovery, reason
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.threads import is_asynchronous, run_in_thread
@@ -51,9 +53,9 @@ class Context:
     for data kept between calls. ``deadline`` is in the event loop's time, ``timeout`` the seconds of each attempt.
     ``progress(done, total, message)`` may be called from any thread. ``inquire(text, schema)`` asks the person behind
     the call for an object of values; None without a valid answer. Code that runs a program sets ``sandbox`` to the name
-    of its sandbox. ``kept`` are the bytes of a long text that are stored for the model. ``barred(path="a/b")`` is the
-    rule that keeps the tool from a path beneath its argument ``path``; None if none does, or ``barred`` if none can.
-    ``owner`` is the user for whom the call is made.
+    of its sandbox, and adds to ``changes``. ``kept`` are the bytes of a long text that are stored for the model.
+    ``barred(path="a/b")`` is the rule that keeps the tool from a path beneath its argument ``path``; None if none does,
+    or ``barred`` if none can. ``owner`` is the user for whom the call is made.
     """
 
     invoker: "Invoker"
@@ -73,6 +75,7 @@ class Context:
     barred: Callable[..., str | None] | None = None
     owner: str = ""
     timeout: float | None = None
+    changes: Changes = dataclasses.field(default_factory=Changes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,7 +356,7 @@ class Ensemble:
     def _regain(self, opened: Opened) -> None:
         before = self._shown()
         self._adopt(opened)
-        self._alert(f"Ensemble {self.name!r} has reconnected. {_difference(before, self._shown())}".rstrip())
+        self._alert(f"Ensemble {self.name!r} has reconnected. {difference(before, self._shown())}".rstrip())
 
     def _become(self, state: State) -> None:
         if state != self.state:
@@ -364,7 +367,7 @@ class Ensemble:
         before = self._shown()
         self._offer(definitions)
         self._tell()
-        if changes := _difference(before, self._shown()):
+        if changes := difference(before, self._shown()):
             self._alert(f"Ensemble {self.name!r} has changed its tools. {changes}")
 
     def _shown(self) -> dict[str, object]:
@@ -389,13 +392,3 @@ class Ensemble:
         invokers = (Invoker(definition, self) for definition in sorted(definitions, key=lambda one: one.name))
         self.invokers = frozendict({invoker.name: invoker for invoker in invokers})
         self.revision += 1
-
-
-def _difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    """``New: a, b. Gone: c. Changed: d.``, for names with values; empty if nothing differs."""
-    kinds = (
-        ("New", [name for name in after if name not in before]),
-        ("Gone", [name for name in before if name not in after]),
-        ("Changed", [name for name in after if name in before and after[name] != before[name]]),
-    )
-    return " ".join(f"{kind}: {', '.join(names)}." for kind, names in kinds if names)

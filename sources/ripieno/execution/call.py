@@ -276,7 +276,8 @@ class Call:
         report = Report(
             duration_ms=(self.result.get_loop().time() - self._began) * 1000,
             exit_code=outcome.exit_code,
-            changes=changes_of(outcome),
+            changes=changes_of(outcome, self._context.changes.found),
+            changes_unknown=self._context.changes.unknown,
             stdout_truncated=outcome.stdout_truncated or cut,
             stderr_truncated=outcome.stderr_truncated,
             total_bytes=total if outcome.total_bytes is None else outcome.total_bytes,

@@ -76,13 +76,17 @@ def _check(content: Any, name: str, kind: type) -> None:
         raise TypeError(f"{name} of {type(content).__name__} is {type(value).__name__}, not {kind.__name__}.")
 
 
-def changes_of(outcome: Outcome) -> tuple[Change, ...]:
-    """The changes that a tool reports. Errors: ``TypeError`` for anything but a sequence of changes."""
+def changes_of(outcome: Outcome, seen: Sequence[Change]) -> tuple[Change, ...]:
+    """The changes that a tool reports, and those of other paths that were ``seen``.
+
+    Errors: ``TypeError`` for anything but a sequence of changes.
+    """
     changes: tuple[Any, ...] = tuple(outcome.changes)
     for change in changes:
         if not isinstance(change, Change):
             raise TypeError(f"changes of Outcome has a {type(change).__name__} among them, not only Change.")
-    return changes
+    reported = {change.data.get("path") for change in changes} - {None}
+    return (*changes, *(one for one in seen if one.data.get("path") not in reported))
 
 
 def structure_of(value: object) -> object | None:

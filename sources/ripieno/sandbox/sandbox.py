@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 
 from ripieno.descriptors.sandbox import Level, SandboxDescriptor
 from ripieno.exceptions import PermissionFault
+from ripieno.sandbox.changed_files import FileChange, WatchedFolder
 from ripieno.sandbox.detection import DetectedTiers, try_tier
 from ripieno.sandbox.git_files import controls_beneath, withdraw
 from ripieno.sandbox.homes import Home, Homes, Resident
@@ -76,6 +77,8 @@ class Sandbox:
         self._folder: PrivateFolder | None = None
         self._homes: Homes | None = None
         self._sweeper: threading.Thread | None = None
+        #: The changes of files in the workspace.
+        self.files = WatchedFolder(self.workspace)
         self._made: dict[tuple[tuple[str, ...], tuple[str, ...], bool], Confinement] = {}
         self._readable: dict[bool, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
@@ -244,9 +247,15 @@ class Sandbox:
         """
         return [path for path in self._leads if withdraw(path)]
 
+    def without_own(self, changes: Sequence[FileChange]) -> list[FileChange]:
+        """The changes without the empty places that tier 2 makes for missing protected paths."""
+        own = {os.path.relpath(path, self.workspace) for path in self._absent}
+        return [change for change in changes if change[1] not in own]
+
     def close(self) -> None:
         """Removes its folders and the empty places that tier 2 leaves. Call it when no process runs any more."""
         self.withdraw()
+        self.files.close()
         if self._folder is not None:
             self._folder.close()
             self._folder = self._homes = None

@@ -49,9 +49,10 @@ async def test_formatting_tells_what_changed_with_hashes(tools: Tools) -> None:
     result = await tools("format")
     assert json_of(result)["changed"] == ["bad.py"]
     after = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert [one.mapping() for one in result.report.changes] == [
-        {"type": "FileModified", "path": "bad.py", "before": f"sha256:{before}", "after": f"sha256:{after}"}
-    ]
+    changed, *caches = [one.mapping() for one in result.report.changes]
+    hashes = {"before": f"sha256:{before}", "after": f"sha256:{after}"}
+    assert changed == {"type": "FileModified", "path": "bad.py", **hashes}
+    assert all(str(one["path"]).startswith(".ruff_cache") for one in caches)
     assert json_of(await tools("format"))["changed"] == []
 
 

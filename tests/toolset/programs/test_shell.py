@@ -81,6 +81,22 @@ async def test_a_timeout_reports_the_limit_and_the_command_as_given(
     assert result.error.details == {"command": command, "timeout_seconds": 7, "partial_output": "reached"}
 
 
+async def test_changes_of_files_are_reported_also_by_a_program_that_fails(tools: Tools) -> None:
+    (tools.workspace / "old.txt").write_text("old")
+    first = await tools("bash", command="mkdir d; echo new > d/new.txt; rm old.txt; exit 3")
+    assert first.error is not None
+    assert [change.mapping() for change in first.report.changes] == [
+        {"type": "DirectoryCreated", "path": "d"},
+        {"type": "FileCreated", "path": "d/new.txt"},
+        {"type": "FileDeleted", "path": "old.txt"},
+    ]
+    second = await tools("python_exec", code="open('d/new.txt', 'a').write('more')")
+    assert [change.mapping() for change in second.report.changes] == [{"type": "FileModified", "path": "d/new.txt"}]
+    assert second.report.changes_unknown == ""
+    third = await tools("bash", command="cat d/new.txt", working_directory="d")
+    assert third.report.changes == ()
+
+
 async def test_a_command_that_begins_like_an_option_is_a_command(tools: Tools) -> None:
     assert "command not found" in text_of(await tools("bash", command="--version"))
     assert text_of(await tools("bash", command="-c 'echo x' || echo or")).startswith("or")

@@ -12,6 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import InputError, PermissionFault, ResourceFault, ValidationFault
+from ripieno.origins.command.changes import note_changes
 from ripieno.origins.command.outcomes import MARK, late
 from ripieno.sandbox import Process, ProcessLimits
 from ripieno.sandbox.capture import Capture
@@ -48,14 +49,16 @@ async def run(
 
     ``directory`` and all writable paths are beneath the workspace; with ``write`` false, none is writable. Without
     ``stdin`` standard input is empty. ``command`` is what the model gave, by default ``argv``. Processes left running
-    are ended. Errors: those of ``launch``; ``TimeoutFault`` with the output so far at the call's deadline.
+    are ended. Errors: those of ``launch``; ``TimeoutFault`` with the output so far at the call's deadline. Adds the
+    changes of files to those of the call.
     """
     limits = limits or limits_of(context)
     loop = asyncio.get_running_loop()
     sandbox = surroundings_of(context).sandbox if confined else None
     began = loop.time()
     parts = frozenset[str]() if sandbox is None else sandbox.parts()
-    with contextlib.closing(_Reporter(context)) as reporter:
+    async with note_changes(context, write=write), contextlib.AsyncExitStack() as stack:
+        reporter = stack.enter_context(contextlib.closing(_Reporter(context)))
         captures = _Watched(limits.output_bytes, reporter), _Watched(limits.output_bytes, reporter)
         try:
             process = await launch(
