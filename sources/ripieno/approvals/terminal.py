@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -83,6 +84,8 @@ class TerminalConfirmer:
                         return Edit(arguments)
                 case "" | "n" | "no":
                     return Deny("The user said no.")
+                case word if word in ("?", "help") or re.fullmatch(r"/\w*", word):
+                    _print(_help(request, single=self._single))
                 case _ if self._single:
                     _print(f"{visible(line)!r} is no answer. Type y for yes, n for no.")
                 case "a" | "always":
@@ -166,6 +169,20 @@ def _menu(request: ConfirmationRequest, *, abridged: bool, single: bool) -> str:
         return f"Allow it? [y/N{view}, e: edit] "
     always = f", a: always allow {exact} in this session" if request.waivable else ""
     return f"Allow it? [y/N{view}{always}, e: edit, or advice for the model] "
+
+
+def _help(request: ConfirmationRequest, *, single: bool) -> str:
+    """What can be typed. The call stays open."""
+    lines = [
+        "y    run this call",
+        "n    deny it; so does an empty line",
+        "v    view the whole call",
+        "e    edit its arguments",
+    ]
+    if not single:
+        lines += ["a    always allow it in this session"] if request.waivable else []
+        lines += ["Any other line denies the call and is advice for the model. Commands of the chat work afterwards."]
+    return "\n".join(lines)
 
 
 def _columns() -> int:

@@ -306,6 +306,11 @@ def test_a_chat_asks_and_can_be_stopped_at_the_question(user: User, served: str)
         screen.wait_for("(stopped)")
         screen.wait_for("you: ")
         screen.type("Write it.\n")
+        # A request for help is no answer.
+        for asked in ("?", "/tools"):
+            screen.wait_for("Allow it?")
+            screen.type(f"{asked}\n")
+            screen.wait_for("Commands of the chat work afterwards.")
         screen.wait_for("Allow it?")
         screen.type("y\n")
         screen.wait_for("The end.")
@@ -313,3 +318,16 @@ def test_a_chat_asks_and_can_be_stopped_at_the_question(user: User, served: str)
         screen.type("\x04")
         assert screen.end() == 0
     assert (user.workspace / "b.txt").read_text() == "written"
+
+
+@plays("talking")
+def test_pasted_lines_are_one_message(user: User, served: str) -> None:
+    with Screen(user, "chat") as screen:
+        screen.wait_for("you: ")
+        screen.type("\x1b[200~Hello\n\nWhat is this?\n\x1b[201~")
+        screen.type("\n")
+        screen.wait_for("First.")
+        screen.wait_for("you: ")
+        screen.type("/exit\n")
+        assert screen.end() == 0
+        assert "Second." not in screen.text

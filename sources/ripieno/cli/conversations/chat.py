@@ -44,7 +44,8 @@ _HELP = """\
 /new     start a new conversation
 /go      continue with calls that waited for an answer
 /exit    end the chat; so does Ctrl-D
-Ctrl-C stops an answer and keeps the conversation. Any other line is sent to the model."""
+Ctrl-C stops an answer and keeps the conversation. Any other line is sent to the model.
+Pasted lines are one message."""
 
 
 class Loop:
@@ -171,8 +172,8 @@ class Chat:
         attended = sys.stdin.isatty()
         if attended:
             with contextlib.suppress(ImportError):
-                # Its import enables line editing in input().
-                importlib.import_module("readline")
+                # Its import enables line editing in input(); the setting, pasted lines as one text in old versions.
+                importlib.import_module("readline").parse_and_bind("set enable-bracketed-paste on")
         while True:
             try:
                 return input("you: " if attended else "").strip()
