@@ -210,6 +210,7 @@ async def fronting(
         {"providers": {"back": table, **(providers or {})}},
         workspace=workspace,
         places=Places(configuration=folder / "configuration", state=folder / "state"),
+        layers="user",
         confirmer=confirmer,
         watchers=watchers,
     )

@@ -64,6 +64,7 @@ async def staged(
         configuration or {},
         workspace=workspace,
         places=Places(configuration=folder / "configuration", state=folder / "state"),
+        layers="user",
         confirmer=confirmer or ServingConfirmer("ripieno serve responses"),
     )
     warnings: list[str] = []

@@ -131,6 +131,17 @@ async def test_a_refusal_of_the_backend_is_the_error_of_the_client(kind: Kind, t
                     assert error.response.headers["retry-after"] == "7"
 
 
+async def test_the_log_has_the_reason_of_a_refused_request_once(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with refusing(tmp_path, KINDS["openai-chat"], 400, words="Unknown parameter: top_q.") as front:
+        with pytest.raises(openai.BadRequestError):
+            await _responses(front, False)
+    assert [
+        one.getMessage().count("Unknown parameter: top_q.") for one in caplog.records if "top_q" in one.getMessage()
+    ] == [1]
+
+
 async def test_a_conversation_that_is_too_long_says_so_as_clients_look_for_it(tmp_path: pathlib.Path) -> None:
     words = "This model's maximum context length is 10 tokens."
     async with refusing(tmp_path, KINDS["openai-chat"], 400, words=words) as front:
@@ -145,8 +156,9 @@ async def test_a_backend_that_is_not_there(kind: Kind, tmp_path: pathlib.Path) -
         taken.bind(("127.0.0.1", 0))
         url = base_url(f"http://127.0.0.1:{taken.getsockname()[1]}", kind.protocol)
         async with fronting(tmp_path, kind, url, provider={"breaker": {"failures": 0}}) as front:
-            for error in await fails(front, "InternalServerError", "Nothing answers at"):
+            for error in await fails(front, "InternalServerError", "Nothing answers at the endpoint"):
                 assert error.status_code == 502
+                assert not any(part in str(error) for part in ("127.0.0.1", str(taken.getsockname()[1])))
 
 
 async def test_a_server_of_this_machine_is_asked_as_soon_as_it_is_there(tmp_path: pathlib.Path) -> None:

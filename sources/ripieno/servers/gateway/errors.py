@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,9 +30,12 @@ _logger = logging.getLogger(__name__)
 _STATUSES: Mapping[str, int] = {"quota": 429, "timeout": 504, "network": 502, "permission": 502, "resource": 502}
 #: The codes of refused histories, which is all that the log shows of them.
 _CODES: Mapping[type[InputError], str] = {Unpaired: "unpaired_calls", Unsigned: "unsigned_result"}
-#: Categories that concern the account at an endpoint, not the request: their messages are logged.
-_OURS = frozenset({"permission", "quota", "resource"})
+#: Categories whose messages are logged: they concern the account at an endpoint, or what it does not understand.
+_OURS = frozenset({"permission", "quota", "resource", "validation"})
 _SHOWN = 300
+#: Addresses of endpoints, and the details of a failed connection, which have hosts and ports: for the log only.
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>()]*[^\s'\"<>().,:;]")
+_DETAILS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
 _FAILED = "The log of the gateway has the reason."
 #: Messages about too long conversations. Clients compact a conversation after the code for them.
 _TOO_LONG = ("context_length_exceeded", "context length", "context window", "maximum context", "prompt is too long")
@@ -69,8 +73,11 @@ def _of_ourselves(error: Exception) -> Refusal:
 
 
 def _of_provider(error: ProviderFailure) -> Refusal:
-    """The endpoint's message; if it concerns the request, the endpoint's status as well."""
+    """The endpoint's message without addresses; if it concerns the request, the endpoint's status as well."""
     message = error.reason if not error.before else f"{error.reason} (tried before it: {'; '.join(error.before)})"
+    public = _ADDRESS.sub("the endpoint", error.reason)
+    if isinstance(error, ProviderUnreachable):
+        public = _DETAILS.sub("", public)
     status = _STATUSES.get(error.category, 502)
     code: str | None = None
     if isinstance(error, ProviderRefusal):
@@ -82,12 +89,11 @@ def _of_provider(error: ProviderFailure) -> Refusal:
     elif error.after is not None and not error.retryable:
         # Its breaker is open: a retry would not be sent.
         status = 503
-    if error.category != "validation":
-        # The operator can act on it. Other messages of the endpoint could quote the request.
-        shown = isinstance(error, ProviderUnreachable) or error.category in _OURS
-        refused = f"HTTP {error.status}" if isinstance(error, ProviderRefusal) else "The answer cannot be read."
-        _logger.warning("%s: %s", error.provider, printable(message, _SHOWN) if shown else refused)
-    return Refusal(status=status, message=message, code=code, seconds=error.after)
+    # The operator can act on it. Messages of other categories could quote an answer.
+    shown = isinstance(error, ProviderUnreachable) or error.category in _OURS
+    refused = f"HTTP {error.status}" if isinstance(error, ProviderRefusal) else "The answer cannot be read."
+    _logger.warning("%s: %s", error.provider, printable(message, _SHOWN) if shown else refused)
+    return Refusal(status=status, message=public, code=code, seconds=error.after)
 
 
 def _code_in(body: Any) -> str | None:
