@@ -485,7 +485,7 @@ def test_an_example_says_what_was_refused(user: User, rehearsed: str) -> None:
 @pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)
 def test_the_two_lines_of_the_readme(noted: User, rehearsed: str) -> None:
     noted.configure("".join(f'[providers.{name}]\nbase_url = "{rehearsed}"\n' for name in ("ollama", "anthropic")))
-    shown = texts("../README", "", "", "python", "", "", "")[5]
+    shown = texts("../README", "toml", "", "", "", "", "python", "", "")[7]
     commands = [shlex.split(line, comments=True) for line in shown.splitlines()]
     assert [words[:3] for words in commands] == [["ripieno", "serve", "responses"]] * 2
     for words in commands:

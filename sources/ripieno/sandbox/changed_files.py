@@ -4,7 +4,6 @@ The first use lists the names in the folder. Each later use costs time for its o
 left out. Changes that happen at the same time cannot be told apart: whoever looks meanwhile sees them all.
 """
 
-import ctypes
 import dataclasses
 import errno
 import functools
@@ -13,7 +12,7 @@ import struct
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 #: The kind of a change, and the path beneath the folder.
 FileChange: TypeAlias = tuple[Literal["FileCreated", "FileModified", "FileDeleted", "DirectoryCreated"], str]
@@ -100,7 +99,7 @@ class WatchedFolder:
         self._entries = 0
         descriptor = _libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if descriptor < 0:
-            self._refused = f"the system refuses to report them ({os.strerror(ctypes.get_errno())})"
+            self._refused = f"the system refuses to report them ({os.strerror(_ctypes().get_errno())})"
             return
         self._descriptor = descriptor
         self._list("")
@@ -113,7 +112,7 @@ class WatchedFolder:
             path = os.path.join(self._root, folder)
             watch = _libc().inotify_add_watch(self._descriptor, os.fsencode(path), _MASK)
             if watch < 0:
-                if ctypes.get_errno() in (errno.ENOSPC, errno.ENOMEM):
+                if _ctypes().get_errno() in (errno.ENOSPC, errno.ENOMEM):
                     self._refuse("the system's limit of watches (fs.inotify.max_user_watches) is reached")
                 # Otherwise it is gone already, or may not be read.
                 continue
@@ -215,5 +214,13 @@ class WatchedFolder:
 
 
 @functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
+def _ctypes() -> Any:
+    # Its import opens a library, which a program that only lists tools must not.
+    import ctypes
+
+    return ctypes
+
+
+@functools.cache
+def _libc() -> Any:
+    return _ctypes().CDLL(None, use_errno=True)

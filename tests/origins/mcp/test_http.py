@@ -134,7 +134,7 @@ async def test_calls_their_faults_and_tools_that_come_later(
         assert ensemble.revision == revision + 1
         assert list(ensemble.invokers) == sorted(ensemble.invokers)
         assert await call(ensemble, "grown9") == said("grown9 {}")
-        ensemble.access_invoker("echo").invocable = make_invocable("nobody")
+        object.__setattr__(ensemble.access_invoker("echo"), "invocable", make_invocable("nobody"))
         with pytest.raises(ValidationFault, match="Unknown tool: nobody"):
             await call(ensemble, "echo")
 

@@ -193,7 +193,8 @@ def test_check_says_what_serving_would_refuse(user: User, call: Call, monkeypatc
     )
     done = call("check", "--config", str(file))
     assert done.code == 2
-    assert done.out.count(f"{file}:") == 4
+    assert done.out.count(f"{file}:") == 5
+    assert ": 4 errors, " in done.out
     assert f"{file}:4: error: gateway.ensembles[1] names the ensemble 'io2', which is not enabled\n" in done.out
     assert "Did you mean 'io'?" in done.out
     assert f"{file}:5: error: gateway.mcp[0] names the ensemble 'git'" in done.out

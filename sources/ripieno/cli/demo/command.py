@@ -193,7 +193,7 @@ class _Demonstration:
         ensembles = f"{count} tools of {len(assembly.ensembles)} ensembles ({names})"
         self._stage.say(f"Connected {ensembles} in {_since(began)}.")
         for absence in assembly.absences:
-            reason = absence.reason.rpartition("could not be started: ")[2].partition(" (")[0]
+            reason = absence.reason.rpartition("could not be started: ")[2].partition(". ")[0]
             self._stage.say(f"Optional ensemble not started: {absence.name}. {reason}.")
 
     def _has_sandbox(self, assembly: Assembly) -> bool:
