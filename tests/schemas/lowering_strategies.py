@@ -105,12 +105,16 @@ def is_explained(error: jsonschema.ValidationError, schema: Any, losses: Iterabl
     return (pointer, "") in reported or any(is_explained(one, schema, losses) for one in error.context or ())
 
 
-def keywords(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """All keywords of a schema, under the pointers of the subschemas that have them."""
+def keywords(schema: Mapping[str, Any], *, vacuous: bool = True) -> Iterator[tuple[str, str]]:
+    """All keywords of a schema, under the pointers of the subschemas that have them.
+
+    Without ``vacuous``, an empty ``items`` is left out: any item fits it, as without it.
+    """
     waiting: list[tuple[str, Any]] = [("", schema)]
     for pointer, one in waiting:
         for keyword, value in one.items() if isinstance(one, Mapping) else ():
-            yield pointer, keyword
+            if vacuous or keyword != "items" or value not in ({}, True):
+                yield pointer, keyword
             below = f"{pointer}/{keyword}"
             if keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"):
                 waiting += [(f"{below}/{escaped(name)}", part) for name, part in value.items()]

@@ -243,11 +243,12 @@ def test_lowering_is_idempotent(dialect: Dialect, mapping: dict[str, Any]) -> No
         "$defs": {"0": {"properties": {"a": {}}}, "1": {"items": {"$ref": "#/$defs/0"}}},
     }
 )
+@example(mapping={"type": "object", "additionalProperties": {"items": {}, "prefixItems": [{}]}})
 @example(
     mapping={"type": "object", "additionalProperties": {"minimum": 1}, "allOf": [{"unevaluatedProperties": False}]}
 )
 def test_every_keyword_is_said_or_reported(dialect: Dialect, mapping: dict[str, Any]) -> None:
     lowered = lower(_of(mapping), dialect)
     said = json.loads(encode(lowered.schema))
-    lost = [at for at in keywords(mapping) if not is_accounted(*at, said, lowered.losses)]
+    lost = [at for at in keywords(mapping, vacuous=False) if not is_accounted(*at, said, lowered.losses)]
     assert lost == []
