@@ -103,3 +103,10 @@ def test_variables_that_load_code_name_it(tmp_path: pathlib.Path, name: str, val
 )
 def test_data_and_results_are_no_code(tmp_path: pathlib.Path, command: str, file: str) -> None:
     assert not is_found(tmp_path, ensemble(tmp_path, command.split(), {"OUTPUT": file}), file)
+
+
+def test_the_folder_above_is_that_of_the_target_of_a_link(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "lib" / "inner").mkdir(parents=True)
+    (tmp_path / "lib" / "run").write_text("echo\n")
+    (tmp_path / "link").symlink_to(tmp_path / "lib" / "inner")
+    assert is_found(tmp_path, ensemble(tmp_path, ["sh", "link/../run"]), "lib/run")

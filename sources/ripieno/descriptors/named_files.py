@@ -81,8 +81,10 @@ def paths_named(descriptor: EnsembleDescriptor, workspace: str | os.PathLike[str
     for word, code in ((descriptor.module or "", True), *_words(everything)):
         if 0 < len(word) <= _LONGEST and "\x00" not in word:
             for folder in folders:
-                path = os.path.normpath(os.path.join(folder, word))
-                found[path] = found.get(path, False) or code
+                joined = os.path.join(folder, word)
+                # After a link, the system goes up from where it leads.
+                for path in {os.path.normpath(joined), *([os.path.realpath(joined)] if ".." in word else ())}:
+                    found[path] = found.get(path, False) or code
             if code and "/" not in word and (program := shutil.which(word)) is not None:
                 found[program] = True
     return found

@@ -23,8 +23,16 @@ invocable = { function = "./lib/tool.py:say_hello" }
 name = "run_it"
 description = "Runs it."
 effect = "none"
-invocable = { origin = "command", argv = ["./run.sh", "{x}"], confined = false }
-arguments = { type = "object", properties = { x = { type = "string", description = "It." } }, required = ["x"] }
+[ensembles.invokers.invocable]
+origin = "command"
+argv = ["./run.sh", "{x}", { when = "y", argv = ["--also", "{y}"] }]
+environment = { MODE = "a b" }
+confined = false
+[ensembles.invokers.arguments]
+type = "object"
+required = ["x"]
+properties.x = { type = "string", description = "It." }
+properties.y = { type = "string", description = "Also." }
 """
 CODE = "import pathlib\npathlib.Path(__file__).with_name('imported').touch()\ndef say_hello(context, arguments): ...\n"
 
@@ -62,7 +70,7 @@ def test_what_is_about_to_be_trusted_is_shown_before_the_question(
     for line in (
         *(str(folder / name) for name in ("ripieno.toml", "lib/tool.py", "run.sh")),
         "t.say_hello: runs ./lib/tool.py:say_hello in this program",
-        "t.run_it: runs ./run.sh '{x}', with all your rights",
+        "t.run_it: runs MODE='a b' ./run.sh '{x}' [--also '{y}'], with all your rights",
     ):
         assert line in shown[0]
     assert ("Trusted 3 files" in done.out) is answer

@@ -84,8 +84,9 @@ def _lines(descriptor: EnsembleDescriptor) -> Iterator[str]:
 def _run(origin: str, settings: Mapping[str, Any], *, confined: bool) -> str:
     argv = settings.get("argv") or settings.get("command")
     if argv:
-        shown = shlex.join(one if isinstance(one, str) else "..." for one in argv)
-        return f"runs {shown}, {'confined' if confined else 'with all your rights'}"
+        words = [shlex.quote(one) if isinstance(one, str) else f"[{shlex.join(one.get('argv', ()))}]" for one in argv]
+        variables = [f"{name}={shlex.quote(str(value))}" for name, value in settings.get("environment", {}).items()]
+        return f"runs {' '.join((*variables, *words))}, {'confined' if confined else 'with all your rights'}"
     function = settings.get("function") or settings.get("factory")
     if function:
         return f"runs {function} in this program"
