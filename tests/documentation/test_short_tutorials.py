@@ -138,15 +138,10 @@ def test_testing_a_tool(pytester: pytest.Pytester) -> None:
         assert name in text.splitlines()[0]
         (pytester.path / f"test_{name}.py").write_text(text)
     pytester.runpytest_subprocess(*PYTEST, "-p", "no:asyncio").assert_outcomes(passed=5)
-    # What the text names: a function that reads, and no configuration of the user.
+    # What the text names: a function that reads.
     reading = function.replace("[count_words])", '[count_words], policy=Policy(effect="read"))')
     reading = reading.replace("import asyncio", "import asyncio\nfrom ripieno.descriptors import Policy")
     (pytester.path / "test_functions.py").write_text(reading)
-    places = 'places=Places(configuration=(user := tmp_path_factory.mktemp("user")), state=user)'
-    alone = descriptor.replace("workspace=tmp_path", f"workspace=tmp_path, {places}")
-    alone = alone.replace("(tmp_path)", "(tmp_path, tmp_path_factory)", 1)
-    alone = alone.replace("import asyncio", "import asyncio\nfrom ripieno.assembly.configuration import Places")
-    (pytester.path / "test_words.py").write_text(alone)
     broken = conversation.replace("len(text.split())", "len(text)")
     (pytester.path / "test_conversation.py").write_text(broken)
     # The function with a bug fails, and the call that needs no approval is not denied.

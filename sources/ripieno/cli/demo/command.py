@@ -184,8 +184,9 @@ class _Demonstration:
             f"rehearsed-{name}": {"protocol": name, "base_url": url, "carrier": carrier} for name, url in urls.items()
         }
         sandbox = {"sandbox": {"level": "required", "tier": self._tier}} if self._tier else {}
-        ours = {"ensembles": {"paths": [str(ENSEMBLES)]}, "providers": providers, **sandbox}
-        return merge(self._score.setup.configuration, ours)
+        given = self._score.setup.configuration
+        paths = [*given.get("ensembles", {}).get("paths", ()), str(ENSEMBLES)]
+        return merge(given, {"ensembles": {"paths": paths}, "providers": providers, **sandbox})
 
     def _introduce(self, assembly: Assembly, began: float) -> None:
         count = sum(len(ensemble.invokers) for ensemble in assembly.ensembles)
