@@ -172,7 +172,7 @@ def _menu(request: ConfirmationRequest, *, abridged: bool, single: bool) -> str:
 
 
 def _help(request: ConfirmationRequest, *, single: bool) -> str:
-    """What can be typed. The call stays open."""
+    """The possible answers. The call stays open."""
     lines = [
         "y    run this call",
         "n    deny it; so does an empty line",

@@ -18,7 +18,7 @@ import platformdirs
 from ripieno.assembly.plugins import BUILT_IN, Registry, discover, find_missing
 from ripieno.assembly.selection import choose, named_profile
 from ripieno.assembly.trust import CONFIGURATION_NAME, Project, TrustStore, paths_of, restrict
-from ripieno.assembly.workspaces import changed_files, keep_apart, keep_code
+from ripieno.assembly.workspaces import changed_since_trusted, keep_apart, keep_code
 from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, ProviderDescriptor
 from ripieno.descriptors.configuration import combine, read_parts
 from ripieno.descriptors.loading import (
@@ -173,7 +173,7 @@ def load_configuration(
         problems.extend(problem for problem in found.problems if problem.severity == "error")
     failures: list[RipienoError] = list(registry.failures)
     if project is not None and trusted:
-        failures.extend(changed_files(project, layers[-1], ensembles.files))
+        failures.extend(changed_since_trusted(project, layers[-1], ensembles.files))
     known_ensembles = _configured(ensembles.ensembles.replaced(whole.inline), whole, failures)
     chosen = choose(
         known_ensembles, whole, profiles.profiles, narrowed, failures, parts=counted, advice=registry.advice

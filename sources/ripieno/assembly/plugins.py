@@ -55,7 +55,7 @@ class Registry:
 
     @property
     def advice(self) -> str:
-        """How to allow the installed plugins that are not allowed; empty if there are none."""
+        """Advice about the installed plugins that are not allowed; empty if there are none."""
         others = sorted({one.distribution for one in self.plugins if not one.allowed})
         if not others:
             return ""

@@ -43,7 +43,7 @@ def keep_code(named: NamedFiles, ensembles: Sequence[EnsembleDescriptor], failur
                 failures.append(error)
 
 
-def changed_files(project: Project, layer: Layer, files: Mapping[str, str]) -> list[InputError]:
+def changed_since_trusted(project: Project, layer: Layer, files: Mapping[str, str]) -> list[InputError]:
     """An error for each ensemble file of a trusted project that was read with another content than was trusted."""
     places = tuple(f"{path}/" for path in layer.paths)
     return [

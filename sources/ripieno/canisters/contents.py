@@ -5,14 +5,15 @@ from typing import Any, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.jsonvalues import freeze, is_list
+from ripieno.jsonvalues import EMPTY, freeze, is_list
 
 
 def freeze_fields(value: object, *names: str) -> None:
     """Freezes fields of a new dataclass that hold JSON; None stays. Errors: ``JsonInvalidity``."""
     for name in names:
         given = getattr(value, name)
-        if (frozen := freeze(given)) is not given:
+        # The empty one is the default of most.
+        if given is not EMPTY and (frozen := freeze(given)) is not given:
             object.__setattr__(value, name, frozen)
 
 

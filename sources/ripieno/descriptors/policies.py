@@ -23,7 +23,7 @@ LONGEST_ASKED = 60.0
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often a failed call or model request is repeated, and after how many seconds (seed 000, section 7.2).
+    """The retries of a failed call or model request, and the pauses between them in seconds (seed 000, section 7.2).
 
     Calls are repeated only if ``Policy.repeatable`` is true, and only after faults of ``categories``; requests only
     after a ``ProviderFailure`` that is ``retryable``. The first pause is ``initial_backoff``, and none is shorter.

@@ -1,5 +1,6 @@
 """``PlacedEnsemble``: an ensemble with the surroundings of one run, such as another workspace."""
 
+import copy
 import weakref
 from collections.abc import Iterable
 
@@ -47,9 +48,7 @@ class PlacedEnsemble(Ensemble):
     def _move(self, invoker: Invoker) -> Invoker:
         """The invoker with this ensemble. Its origin names the workspace: an approval counts only there."""
         assert self.surroundings is not None
-        moved = object.__new__(Invoker)
-        for name in Invoker.__slots__:
-            object.__setattr__(moved, name, getattr(invoker, name))
+        moved = copy.copy(invoker)
         object.__setattr__(moved, "ensemble", self)
         object.__setattr__(moved, "origin", f"{invoker.origin} in {self.surroundings.workspace}")
         return moved

@@ -1,4 +1,4 @@
-"""Which exceptions of a tool are faults that the model reads. All others are bugs of the tool."""
+"""Exceptions of a tool as faults that the model reads. All others are bugs of the tool."""
 
 import errno
 import socket

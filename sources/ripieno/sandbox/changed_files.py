@@ -6,13 +6,14 @@ left out. Changes that happen at the same time cannot be told apart: whoever loo
 
 import dataclasses
 import errno
-import functools
 import os
 import struct
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from ripieno.sandbox import libc
 
 #: The kind of a change, and the path beneath the folder.
 FileChange: TypeAlias = tuple[Literal["FileCreated", "FileModified", "FileDeleted", "DirectoryCreated"], str]
@@ -97,9 +98,9 @@ class WatchedFolder:
 
     def _open(self) -> None:
         self._entries = 0
-        descriptor = _libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = libc.library().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if descriptor < 0:
-            self._refused = f"the system refuses to report them ({os.strerror(_ctypes().get_errno())})"
+            self._refused = f"the system refuses to report them ({os.strerror(libc.error_number())})"
             return
         self._descriptor = descriptor
         self._list("")
@@ -110,9 +111,9 @@ class WatchedFolder:
         while pending and self._descriptor is not None:
             folder = pending.pop()
             path = os.path.join(self._root, folder)
-            watch = _libc().inotify_add_watch(self._descriptor, os.fsencode(path), _MASK)
+            watch = libc.library().inotify_add_watch(self._descriptor, os.fsencode(path), _MASK)
             if watch < 0:
-                if _ctypes().get_errno() in (errno.ENOSPC, errno.ENOMEM):
+                if libc.error_number() in (errno.ENOSPC, errno.ENOMEM):
                     self._refuse("the system's limit of watches (fs.inotify.max_user_watches) is reached")
                 # Otherwise it is gone already, or may not be read.
                 continue
@@ -188,7 +189,7 @@ class WatchedFolder:
             watch = self._watches.pop(folder)
             self._folders.pop(watch, None)
             if self._descriptor is not None:
-                _libc().inotify_rm_watch(self._descriptor, watch)
+                libc.library().inotify_rm_watch(self._descriptor, watch)
             self._touch(folder, existed=True)
             files = self._files.pop(folder)
             self._entries -= len(files) + 1
@@ -211,16 +212,3 @@ class WatchedFolder:
                 yield ("DirectoryCreated" if is_folder else "FileCreated"), shown
             elif exists and not is_folder:
                 yield "FileModified", shown
-
-
-@functools.cache
-def _ctypes() -> Any:
-    # Its import opens a library, which a program that only lists tools must not.
-    import ctypes
-
-    return ctypes
-
-
-@functools.cache
-def _libc() -> Any:
-    return _ctypes().CDLL(None, use_errno=True)

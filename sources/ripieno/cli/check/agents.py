@@ -1,6 +1,6 @@
 """Errors in agents and models that can be found although other parts of the configuration have errors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration
@@ -19,12 +19,15 @@ def check_agents(subject: Subject) -> Iterator[Problem]:
     loaded = subject.loaded
     # The restricted part of a project that is not trusted has no agents; a part with errors lacks the whole table.
     files = [part.file for part in loaded.parts if "agents" in part.parts or part.problems]
+    broken = [mapping for _, mapping in raw_mappings(one.file for one in subject.problems)]
+    ensembles, providers = _names(broken, "ensemble"), _names(broken, "provider")
     for file, mapping in raw_mappings(files):
         for path, value in _values(mapping):
             if path[2] == "tools":
-                yield from _check_pattern(subject, file, path, value)
+                yield from _check_pattern(subject, ensembles, file, path, value)
             elif loaded.failures:
-                yield from _check_provider(subject, mapping, file, path, value)
+                known = {*providers, *_names_beneath(mapping, "providers")}
+                yield from _check_provider(subject, known, file, path, value)
 
 
 def _values(mapping: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -42,13 +45,9 @@ def _values(mapping: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
                     yield ("agents", name, key, index), item
 
 
-def _check_provider(
-    subject: Subject, mapping: Mapping[str, Any], file: str, path: Path, model: str
-) -> Iterator[Problem]:
-    """Without other failures, loading reports this."""
-    loaded, provider = subject.loaded, model.partition("/")[0]
-    declared: Any = mapping.get("providers")
-    known = {*loaded.providers, *(declared if is_table(declared) else ()), *_unread(subject, "provider")}
+def _check_provider(subject: Subject, more: set[str], file: str, path: Path, model: str) -> Iterator[Problem]:
+    """Without other failures, loading reports this. ``more`` are providers whose tables or files have errors."""
+    provider, known = model.partition("/")[0], {*subject.loaded.providers, *more}
     reported = any((one.file, one.key) == (file, dotted(path)) for one in subject.problems)
     if provider not in known and not reported:
         hint = spelling(provider, known) or "Add a table [providers.NAME]. To list the providers: ripieno providers"
@@ -56,13 +55,14 @@ def _check_provider(
         yield finding(file, path, message, hint, "error")
 
 
-def _check_pattern(subject: Subject, file: str, path: Path, pattern: str) -> Iterator[Problem]:
+def _check_pattern(subject: Subject, unread: list[str], file: str, path: Path, pattern: str) -> Iterator[Problem]:
+    """``unread`` are the ensembles whose files have errors."""
     loaded = subject.loaded
     # After a failure, the selection may be incomplete.
     ensembles = [*loaded.known.values()] if loaded.failures else [*loaded.ensembles]
     # The tools of a connection are unknown until it is connected.
     open_ended = [one.name for one in ensembles if one.connection is not None]
-    open_ended += _unread(subject, "ensemble")
+    open_ended += unread
     if any(matches(pattern.partition(".")[0], f"{name}.") for name in open_ended):
         return
     identities = [f"{one.name}.{tool.name}" for one in ensembles for tool in one.invokers if tool.enabled]
@@ -76,7 +76,12 @@ def _is_selected(loaded: LoadedConfiguration, pattern: str) -> bool:
     return pattern.partition(".")[0] in {one.name for one in loaded.ensembles}
 
 
-def _unread(subject: Subject, kind: str) -> list[str]:
-    """The names of the ensembles or providers whose files have errors."""
-    headers: list[Any] = [mapping.get(kind) for _, mapping in raw_mappings(one.file for one in subject.problems)]
+def _names(mappings: Iterable[Mapping[str, Any]], kind: str) -> list[str]:
+    """The names in the headers of files of ensembles or providers."""
+    headers: list[Any] = [mapping.get(kind) for mapping in mappings]
     return [str(one["name"]) for one in headers if is_table(one) and "name" in one]
+
+
+def _names_beneath(mapping: Mapping[str, Any], table: str) -> list[str]:
+    tables: Any = mapping.get(table)
+    return [*tables] if is_table(tables) else []

@@ -86,7 +86,7 @@ def transcript(lines: Iterable[Line], *, full: bool) -> Iterator[str]:
 
 
 def _key(call: InvocationCanister) -> tuple[str, object]:
-    """What tells calls apart, since models repeat identifiers."""
+    """The key of a call: models repeat identifiers."""
     return call.identifier, call.timestamp
 
 

@@ -43,7 +43,7 @@ def failure(program: str, completed: Completed, limit: int, *, suggestion: str |
 
 
 def advice(completed: Completed) -> str:
-    """What a model may try after a program failed."""
+    """A suggestion for a model after a program failed."""
     if completed.flooded:
         return "Ask it for less output, or write the output to a file and read parts of it."
     if completed.exit_code in (-signal.SIGKILL, 128 + signal.SIGKILL):

@@ -69,7 +69,7 @@ class Usage:
         return max(0.0, self._next - time.monotonic())
 
     def excess(self) -> str:
-        """What exceeds its limit, the number, and the limit; empty if nothing does, or the next look is not due."""
+        """The kind, the number and the limit of an excess; empty if there is none, or the next look is not due."""
         began = time.monotonic()
         if began < self._next:
             return ""

@@ -87,7 +87,7 @@ class MemoryBudget:
         self._left = most
 
     def reserve(self) -> "Reservation":
-        """What one request takes; it must be released."""
+        """The share of one request; it must be released."""
         return Reservation(self)
 
     def take(self, count: int) -> None:

@@ -10,6 +10,8 @@ import struct
 import sys
 from typing import Any
 
+from ripieno.sandbox import libc
+
 #: The number is the same on all architectures that matter here.
 _OPENAT2 = 437
 #: RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS.
@@ -20,25 +22,12 @@ _LACKING = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP}
 
 
 @functools.cache
-def _ctypes() -> Any:
-    # Its import opens a library, which a program that only lists tools must not.
-    import ctypes
-
-    return ctypes
-
-
-@functools.cache
-def _library() -> Any:
-    return _ctypes().CDLL(None, use_errno=True)
-
-
-@functools.cache
 def _openat2() -> Any:
     """The call and its structure; None on other systems."""
     if sys.platform != "linux" or sys.maxsize < 2**32:
         return None
     # A separate library object, because its argument types apply to all its users.
-    ctypes = _ctypes()
+    ctypes = libc.ctypes()
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
     call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
@@ -78,12 +67,12 @@ def exchange(first_directory: int, first: str, second_directory: int, second: st
 
 
 def _rename(source_directory: int, source: str, directory: int, name: str, flags: int) -> bool:
-    call = getattr(_library(), "renameat2", None) if sys.platform == "linux" else None
+    call = getattr(libc.library(), "renameat2", None) if sys.platform == "linux" else None
     if call is None:
         return False
     if call(source_directory, os.fsencode(source), directory, os.fsencode(name), flags) == 0:
         return True
-    number: int = _ctypes().get_errno()
+    number = libc.error_number()
     if number in _LACKING:
         # A folder moved into itself is EINVAL, too: the fallback raises it again.
         return False

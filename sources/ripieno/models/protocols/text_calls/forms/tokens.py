@@ -34,6 +34,15 @@ def _python_tag(raw: str, _: Tools) -> Sequence[Found] | None:
     return None if found is None else [(found[0].removesuffix(".call"), found[1])]
 
 
+def _section(name: str, opener: str, call: str, end: str) -> Form:
+    """A wrapper of calls, each of which begins with ``call`` and is read by its own form."""
+    return Form(
+        name=name,
+        opener=opener,
+        variants=lambda _: (Variant(head=sequence(SPACE, (call,)), body=Empty, ends=(end,)),),
+    )
+
+
 def _read_by(pattern: re.Pattern[str]) -> Callable[[str, Tools], Sequence[Found] | None]:
     """Reads one call: the pattern has the groups name and arguments."""
 
@@ -94,13 +103,7 @@ FORMS = (
             '<｜tool▁call▁begin｜>read<｜tool▁sep｜>{"path": "a.txt"}<｜tool▁call▁end｜>',
         ),
     ),
-    Form(
-        name="deepseek_section",
-        opener="<｜tool▁calls▁begin｜>",
-        variants=lambda _: (
-            Variant(head=sequence(SPACE, ("<｜tool▁call▁begin｜>",)), body=Empty, ends=("<｜tool▁calls▁end｜>",)),
-        ),
-    ),
+    _section("deepseek_section", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁calls▁end｜>"),
     Form(
         name="kimi",
         opener="<|tool_call_begin|>",
@@ -113,21 +116,9 @@ FORMS = (
         ),
         examples=('<|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{"path": "a.txt"}<|tool_call_end|>',),
     ),
-    Form(
-        name="kimi_section",
-        opener="<|tool_calls_section_begin|>",
-        variants=lambda _: (
-            Variant(head=sequence(SPACE, ("<|tool_call_begin|>",)), body=Empty, ends=("<|tool_calls_section_end|>",)),
-        ),
-    ),
+    _section("kimi_section", "<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_calls_section_end|>"),
     # Step-3: the calls in these wrappers are tags (``<steptml:invoke``).
-    Form(
-        name="step_section",
-        opener="<｜tool_calls_begin｜>",
-        variants=lambda _: (
-            Variant(head=sequence(SPACE, ("<｜tool_call_begin｜>",)), body=Empty, ends=("<｜tool_calls_end｜>",)),
-        ),
-    ),
+    _section("step_section", "<｜tool_calls_begin｜>", "<｜tool_call_begin｜>", "<｜tool_calls_end｜>"),
     Form(
         name="step_call",
         opener="<｜tool_call_begin｜>",
