@@ -1,9 +1,11 @@
 """Redaction: every form of a secret, in texts, bytes, JSON values and logs."""
 
 import base64
+import cProfile
 import gc
 import json
 import logging
+import pathlib
 import urllib.parse
 from typing import Any
 
@@ -53,6 +55,18 @@ def test_values_keep_their_form() -> None:
         "a [hidden]": ["[hidden]", 8172635.4, True, None, {"data": base64.b64encode(b"\x00[hidden]\x01").decode()}],
         "url": f"data:image/png;base64,{base64.b64encode(b'[hidden]').decode()}",
     }
+
+
+def test_a_text_with_escapes_and_without_a_secret_is_not_decoded_as_a_whole() -> None:
+    page = pathlib.Path("documentation/tutorials/the-journal.rst").read_text(encoding="utf-8")
+    text = json.dumps({"page": f"{page}; \\.*\t%41 &amp; =3D"}) + "\n" + page
+    redactor = Redactor(["sk-proj-Ab3xY9zQ-77812"])
+    redactor.text(text)
+    profile = cProfile.Profile()
+    shown = profile.runcall(redactor.text, text)
+    assert shown is text
+    # Decoding the whole text takes more than 600 calls: one for each escape, three for each view.
+    assert sum(entry.callcount for entry in profile.getstats()) < 400
 
 
 def test_logs_are_redacted_as_long_as_the_redactor_lives(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,21 +17,25 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 _LEVELS = 3
 _ESCAPE = re.compile(
     r"(?:\\u[0-9a-f]{4})+|(?:\\x[0-9a-f]{2})+|\\u\{[0-9a-f]{1,6}\}|(?:%[0-9a-f]{2})+"
-    r"|(?-i:(?:=(?:[0-9A-F]{2}|\r?\n))+)|&(?:#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,15});|\\.",
+    r"|(?:\\[0-3][0-7]{2})+|(?-i:(?:=(?:[0-9A-F]{2}|\r?\n))+)|&(?:#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,15});|\\.",
     re.IGNORECASE | re.DOTALL,
 )
 #: An end of a line after and before what may be base64.
-_WRAPPED = re.compile(r"\n(?<=[\w+/-]{12}\n|[\w+/-]{11}\r\n)[ \t]*[\w+/-]{2}")
+_WRAPPED = re.compile(r"\n(?<=[\w+/-]{11}[\r\w+/-]\n)[ \t]*(?=[\w+/-]{2})", re.ASCII)
 _BREAK = re.compile(r"[ \t\r]*\n[ \t]*")
-_UNIT = re.compile(r"\\[ux][0-9a-f]{2,4}|%[0-9a-f]{2}|(?:=\r?\n)*=[0-9a-f]{2}", re.IGNORECASE)
+_UNIT = re.compile(r"\\[ux][0-9a-f]{2,4}|\\[0-3][0-7]{2}|%[0-9a-f]{2}|(?:=\r?\n)*=[0-9a-f]{2}", re.IGNORECASE)
 #: What may begin an escape, a character of several escapes, or a break of base64, at the end of a text.
 _BEGUN = re.compile(
-    r"(?:\\+ud[89ab][0-9a-f]{2}|(?:\\+x|%(?:25)*|=)[89a-f][0-9a-f])*"
-    r"(?:\\+(?:u\{?[0-9a-f]{0,6}|x[0-9a-f]?)?|%[0-9a-f]*|=[0-9a-f]?|=\r|&[#a-z0-9;]*)?\Z"
+    r"(?:\\+ud[89ab][0-9a-f]{2}|(?:\\+x|%(?:25)*|=)[89a-f][0-9a-f]|\\+[23][0-7]{2})*"
+    r"(?:\\+(?:u\{?[0-9a-f]{0,6}|x[0-9a-f]?|[0-3][0-7]?)?|%[0-9a-f]*|=[0-9a-f]?|=\r|&[#a-z0-9;]*)?\Z"
     r"|(?<=[\w+/-]{12})[ \t]*(?:\r\n?|\n)[ \t]*[\w+/-]?\Z",
     re.IGNORECASE,
 )
 _NAMED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+#: Characters around escapes in which a part of a form can be recognised. Escapes that are as near form a group.
+NEAR = 24
+#: Patterns of the escapes to decode.
+Escapes = tuple[re.Pattern[str], ...]
 #: The decoded characters of a match, each with the number of characters that encode it.
 _Decode = Callable[[re.Match[str]], Iterable[tuple[str, int]]]
 
@@ -55,26 +59,43 @@ def fold(text: str) -> str:
     return lower if len(lower) == len(text) else "".join(low if len(low := one.lower()) == 1 else one for one in text)
 
 
-def escapes(secrets: Collection[str]) -> re.Pattern[str]:
+def escapes(secrets: Collection[str]) -> Escapes:
     """The escapes that need decoding when these secrets are sought: few, since decoding takes time.
 
-    Forms have the quotes and ends of lines of JSON. Escapes of other characters do not matter if all are ASCII.
+    Forms have the quotes and ends of lines of JSON. Escapes of other characters do not matter if all are ASCII, and
+    those of tabs only matter to a secret with one.
     """
+    tab = "" if any("\t" in secret for secret in secrets) else "t"
     in_ascii = all(map(str.isascii, secrets))
     if any(sign in secret for secret in secrets for sign in '\\"\n'):
         slashes = r"\\[^\\]"
     elif in_ascii:
-        slashes = r'\\(?:[^n"\\u]|u\{|u00[0-7])'
+        slashes = rf'\\(?:[^n"\\u{tab}]|u\{{|u00[0-7])'
     else:
-        slashes = r'\\[^n"\\]'
-    breaks = r"\\n(?<=[\w+/]{12}\\n|[\w+/]{11}\\\\n)"
-    signs = r"%[0-7][0-9a-fA-F]" if in_ascii else r"%[0-9a-fA-F]{2}"
-    return re.compile(
-        rf"{slashes}|{breaks}|{signs}|=(?:[0-9A-F]{{2}}|\r?\n)|&(?:#|[a-zA-Z][a-zA-Z0-9]{{1,15}};)", re.DOTALL
+        slashes = rf'\\[^n"\\{tab}]'
+    # Several patterns that begin with a character each are faster than one.
+    patterns = (
+        slashes,
+        r"\\n(?<=[\w+/]{11}[\\\w+/]\\n)[ \t]*",
+        r"%[0-7][0-9a-fA-F]" if in_ascii else r"%[0-9a-fA-F]{2}",
+        r"=(?:[0-9A-F]{2}|\r?\n)",
+        r"&(?:#|[a-zA-Z][a-zA-Z0-9]{1,15};)",
     )
+    return tuple(re.compile(pattern, re.ASCII | re.DOTALL) for pattern in patterns)
 
 
-def views(text: str, escaped: re.Pattern[str]) -> Iterator[View]:
+def groups(text: str, escaped: Escapes) -> Iterator[tuple[int, int, bool]]:
+    """Start and end of each group of escapes and ends of lines near each other, and whether there are several in it."""
+    found = sorted(match.span() for pattern in (*escaped, _WRAPPED) for match in pattern.finditer(text))
+    first = 0
+    for at, (start, end) in enumerate(found):
+        if not at or start > found[at - 1][1] + NEAR:
+            first = at
+        if at + 1 == len(found) or found[at + 1][0] > end + NEAR:
+            yield found[first][0], end, first < at
+
+
+def views(text: str, escaped: Escapes) -> Iterator[View]:
     """The views of a text in which to search for forms: itself, and, if it is escaped, without its escapes."""
     steps: list[tuple[re.Pattern[str], _Decode]] = []
 
@@ -89,7 +110,7 @@ def views(text: str, escaped: re.Pattern[str]) -> Iterator[View]:
             steps.append((_BREAK, _nothing))
             yield view(_BREAK.sub("", now))
             steps.pop()
-        if level == _LEVELS or not escaped.search(now):
+        if level == _LEVELS or not any(pattern.search(now) for pattern in escaped):
             return
         before, now = now, _ESCAPE.sub(_decoded, now)
         if now == before:
@@ -136,6 +157,8 @@ def forms(secret: str) -> Iterator[str]:
             yield from _both(core)
             yield from _cores(core.encode(), base64.b64encode, 6)
     yield base64.b64encode(encoded).decode()
+    for digits in (encoded.hex(), encoded.hex().upper()):
+        yield from _cores(digits.encode(), base64.b64encode, 6)
     yield from _cores(encoded, base64.b32encode, 5)
     yield from (base64.b85encode(encoded).decode(), base64.a85encode(encoded).decode())
 
@@ -200,14 +223,18 @@ def _characters(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _bytes(text: str) -> Iterator[tuple[str, int]]:
-    """The characters of bytes in hexadecimal: UTF-8, and Latin-1 where it is not that."""
+    """The characters of bytes in hexadecimal or octal: UTF-8, and Latin-1 where it is not that."""
     sizes = list(map(len, units := _UNIT.findall(text)))
     position = 0
-    for one in bytes(int(unit[-2:], 16) for unit in units).decode("utf-8", "surrogateescape"):
+    for one in bytes(map(_byte, units)).decode("utf-8", "surrogateescape"):
         raw = 0xDC80 <= ord(one) < 0xDD00
         count = 1 if raw else len(one.encode())
         yield chr(ord(one) - 0xDC00) if raw else one, sum(sizes[position : position + count])
         position += count
+
+
+def _byte(unit: str) -> int:
+    return int(unit[1:], 8) if unit[1] in "0123" and unit[0] == "\\" else int(unit[-2:], 16)
 
 
 def _places(text: str, steps: Sequence[tuple[re.Pattern[str], _Decode]]) -> Sequence[int]:

@@ -5,12 +5,13 @@ import binascii
 import functools
 import json
 import logging
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table
-from ripieno.storage.encodings import View, escapes, fold, forms, unfinished, views
+from ripieno.storage.encodings import NEAR, View, escapes, fold, forms, groups, unfinished, views
 
 #: The replacement of a secret.
 HIDDEN = "[hidden]"
@@ -20,10 +21,11 @@ _SHORTEST = 8
 _BASE64 = ";base64,"
 #: Keys of JSON objects whose texts are base64.
 _DATA = frozenset({"data", "blob"})
-#: Forms of at least ``_LONG`` characters are found by samples of a text, taken at every ``_STEP``-th character.
-_LONG = 24
-_SAMPLE = 8
-_STEP = _LONG - _SAMPLE + 1
+#: The bytes of a word. A form of at least ``_LONG`` bytes has a whole word of any text in which it is.
+_WORD = 8
+_LONG = 2 * _WORD - 1
+#: Characters of a part of a form. One escape in a form of 8 characters has a part before or after it.
+_PART = 4
 #: Where a secret begins and ends, and its replacement.
 _Hit = tuple[int, int, str]
 
@@ -44,7 +46,10 @@ class Redactor:
         self._marks: dict[str, str] = {}
         self._short: tuple[str, ...] = ()
         self._long: tuple[str, ...] = ()
-        self._samples: frozenset[str] = frozenset()
+        #: The words of the long forms, as numbers.
+        self._words: frozenset[int] = frozenset()
+        #: The parts of all forms, made for the first text with escapes.
+        self._parts: frozenset[str] | None = None
         self._bytes: Redactor | None = None
         self._prefixes: frozenset[str] | None = None
         self.learn(secrets)
@@ -64,10 +69,12 @@ class Redactor:
 
     def _search(self, marks: Mapping[str, str]) -> None:
         self._marks = {**{form: mark for form, mark in marks.items() if len(form) >= _SHORTEST}, **self._marks}
-        self._short = tuple(form for form in self._marks if len(form) < _LONG)
-        self._long = tuple(form for form in self._marks if len(form) >= _LONG)
-        self._samples = frozenset(form[at : at + _SAMPLE] for form in self._long for at in range(_STEP))
-        self._bytes = self._prefixes = None
+        encoded = {form: form.encode("utf-8", "surrogatepass") for form in self._marks}
+        self._short = tuple(form for form, data in encoded.items() if len(data) < _LONG)
+        self._long = tuple(form for form, data in encoded.items() if len(data) >= _LONG)
+        words = (encoded[form][at : at + _WORD] for form in self._long for at in range(_WORD))
+        self._words = frozenset(int.from_bytes(word, sys.byteorder) for word in words)
+        self._parts = self._bytes = self._prefixes = None
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The positions of secrets in a text."""
@@ -120,17 +127,41 @@ class Redactor:
         return settled
 
     def suspects(self, *texts: str) -> bool:
-        """Whether texts or JSON may contain a secret. Fast when they do not; base64 always may."""
+        """Whether texts or JSON may contain a secret; base64 always may."""
         if not self._marks:
             return False
         together = "\n".join(texts)
-        return '"data":"' in together or any(self._present(view.text) for view in views(together, self._escapes))
+        return '"data":"' in together or bool(self._found(together))
 
     def _found(self, text: str) -> list[_Hit]:
         """The secrets in a text, from left to right."""
-        if not self._marks:
+        if not self._marks or len(text) < _SHORTEST:
+            return []
+        # Most texts have no secret: these are not decoded as a whole.
+        folded = fold(text)
+        if not self._present(folded) and not self._escaped(text, folded):
             return []
         return _apart([hit for view in views(text, self._escapes) for hit in self._in_view(view)])
+
+    def _escaped(self, text: str, folded: str) -> bool:
+        """Whether a secret may be in a text only without its escapes: as much as the shortest form is around one."""
+        for start, end, several in groups(text, self._escapes):
+            # Before it may be a \\r, and what follows may belong to the next one, as in %2541.
+            beside = (folded[max(0, start - _PART - 1) : start], folded[end : end + NEAR])
+            if (several or any(map(self._parts_at, beside))) and any(
+                _successive(self._parts_at(view.text), _SHORTEST - _PART)
+                for view in views(text[max(0, start - NEAR) : end + NEAR], self._escapes)
+            ):
+                return True
+        return False
+
+    def _parts_at(self, text: str) -> list[int]:
+        """The positions in a text, which is in lower case, of parts of forms."""
+        if self._parts is None:
+            starts = ((form, at) for form in self._marks for at in range(len(form) - _PART + 1))
+            self._parts = frozenset(form[at : at + _PART] for form, at in starts)
+        parts = self._parts
+        return [at for at in range(len(text) - _PART + 1) if text[at : at + _PART] in parts]
 
     def _in_view(self, view: View) -> list[_Hit]:
         return [
@@ -142,10 +173,9 @@ class Redactor:
     def _present(self, text: str) -> list[str]:
         """The forms in a text, which is in lower case. An alternation of all forms would be slow."""
         present = [form for form in self._short if form in text]
-        if self._samples and len(text) >= _LONG:
-            # Any long form in the text has one of these samples in its beginning.
-            samples = [text[at : at + _SAMPLE] for at in range(0, len(text), _STEP)]
-            if not self._samples.isdisjoint(samples):
+        if self._long:
+            data = memoryview(text.encode("utf-8", "surrogatepass"))
+            if not self._words.isdisjoint(data[: len(data) // _WORD * _WORD].cast("Q")):
                 present += [form for form in self._long if form in text]
         return present
 
@@ -194,6 +224,11 @@ def _starts(text: str, form: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(form, at + len(form))
+
+
+def _successive(positions: list[int], count: int) -> bool:
+    """Whether each of ``count`` positions after one of these is one of these."""
+    return any(last - first == count for first, last in zip(positions, positions[count:], strict=False))
 
 
 def _apart(hits: list[_Hit]) -> list[_Hit]:
