@@ -293,6 +293,25 @@ def test_an_ensemble_behind_a_link_in_the_project_is_shown_and_covered(user: Use
     assert not store.trusts(project_in(user.workspace))
 
 
+@pytest.mark.parametrize("place", ["lib/run.sh", "ensembles/lib/run.sh"])
+def test_code_behind_a_link_out_of_the_project_counts_as_it_is_read(
+    user: User, tmp_path: pathlib.Path, place: str
+) -> None:
+    outside = tmp_path / "run.sh"
+    outside.write_text("echo 1\n")
+    user.ensemble("linked", TOOL.format(word="One.").replace("lib/run.sh", place), folder=user.workspace / "ensembles")
+    # The second is a link that no ensemble names.
+    for path in (user.workspace / place, user.workspace / "ensembles" / "z.sh"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(outside)
+    assert user.call("trust", "--yes").returncode == 0
+    assert user.call("invoke", "linked.run", "--yes").stdout.strip() == "1"
+    outside.write_text("echo 2\n")
+    assert not TrustStore(user.places.state).trusts(project_in(user.workspace))
+    assert user.call("trust", "--yes").returncode == 0
+    assert user.call("invoke", "linked.run", "--yes").stdout.strip() == "2"
+
+
 @pytest.mark.parametrize("name", ["linked.toml", "new.toml"])
 def test_a_file_that_is_exchanged_before_it_is_loaded_stops_the_start(user: User, name: str) -> None:
     folder = user.workspace / "ensembles"

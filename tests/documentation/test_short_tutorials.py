@@ -47,7 +47,7 @@ PYTEST = ("-p", "no:cacheprovider", "-p", "no:xdist")
 Call = Callable[..., Done]
 TUTORIALS = ROOT / "documentation" / "tutorials"
 CONNECTING = (TUTORIALS / "connect-mcp.rst").read_text(encoding="utf-8")
-CONSENT = ("toml", "console", "", "", "", "", "console")
+CONSENT = ("toml", "console", *[""] * 6, "console")
 LARGE = ("toml", "toml", "text", "toml", "toml", "")
 TESTING = (*["python"] * 4, "toml", "console")
 REPLAY = ("console", "python", "text", "", "console", "python", "python")
@@ -245,9 +245,9 @@ def test_the_rules_are_rules(user: User, call: Callable[..., Done]) -> None:
 
 
 def test_the_programs_say_what_the_page_says() -> None:
-    _, _, asking, asked, pausing, paused, _ = texts("tutorials/consent", *CONSENT)
+    _, _, asking, asked, pausing, paused, granting, granted, _ = texts("tutorials/consent", *CONSENT)
     names: dict[str, object] = {}
-    for program, said in ((asking, asked), (pausing, paused)):
+    for program, said in ((asking, asked), (pausing, paused), (granting, granted)):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             exec(compile(program, "page", "exec"), names)
         assert out.getvalue() == said

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import sys
@@ -18,6 +19,7 @@ from starlette.routing import Route
 import ripieno
 from ripieno.approvals import DeferredConfirmer, Given
 from ripieno.approvals.grants import Binding
+from ripieno.assembly.protection import secrets_among
 from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.conducting.resume import resumable
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
@@ -89,7 +91,7 @@ async def chat(request: Request) -> StreamingResponse:
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
     """One assembly and one journal for all users."""
     (DATA / "waiting").mkdir(parents=True, exist_ok=True)
-    app.state.journal = kept = Journal(DATA / "journal.sqlite3")
+    app.state.journal = kept = Journal(DATA / "journal.sqlite3", secrets=secrets_among(os.environ))
     ask = DeferredConfirmer()
     async with ripieno.assemble(SETTINGS, workspace=DATA, confirmer=ask, recorder=kept) as app.state.assembly:
         yield

@@ -48,6 +48,7 @@ from ripieno.descriptors.loading.unknown_names import (
 )
 from ripieno.descriptors.named_files import NamedFiles
 from ripieno.descriptors.providers import lay_over
+from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
 from ripieno.jsonvalues import is_table
 from ripieno.models.transport.clouds import CLOUDS, HOMES
@@ -242,7 +243,7 @@ def _shared_pins(project: Project | None, failures: list[RipienoError]) -> Mappi
     if project is None or project.pins is None:
         return {}
     try:
-        data = project.pins.read_bytes()
+        data = read_regular(project.pins)
         if hashlib.sha256(data).hexdigest() != project.files.get(str(project.pins)):
             raise InputError(f"{project.pins} was changed while it was read. Start again.")
         return read_pins(data, str(project.pins), "Delete it, or write it again: ripieno lock --export")

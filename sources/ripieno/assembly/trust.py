@@ -22,6 +22,7 @@ from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.loading.layers import UNTRUSTED, ConfigurationPart, LeftOut, read_configuration_part
 from ripieno.descriptors.named_files import LARGEST, code_named, digest_file
+from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.descriptors.sandbox import tighten
 from ripieno.exceptions import InputError
 from ripieno.storage.files import replace_private
@@ -77,7 +78,7 @@ def find_project(folder: pathlib.Path) -> Project | None:
     for descriptor in descriptors:
         for path in {**dict.fromkeys(code_named(descriptor, root)), **dict.fromkeys(code_named(descriptor, folder))}:
             if path.startswith((f"{folder}/", f"{reached.home}/")):
-                reached.add(pathlib.Path(path))
+                reached.add(pathlib.Path(path), code=True)
     pins = folder / PINS_NAME
     has_pins = pins.is_file() and pins.resolve().is_relative_to(reached.home)
     if has_pins:
@@ -115,16 +116,25 @@ class _Reached:
     home: pathlib.Path
     files: dict[str, str]
     obstacle: str = ""
+    #: The links out of the project that are code.
+    linked: set[str] = dataclasses.field(default_factory=set[str])
     left: int = dataclasses.field(default_factory=lambda: _BYTES)
 
-    def add(self, path: pathlib.Path) -> None:
-        """Adds a file once; of a link out of the project, the digest of its target's path. Folders are ignored."""
-        if self.obstacle or str(path) in self.files or not path.exists() or path.is_dir():
+    def add(self, path: pathlib.Path, *, code: bool = False) -> None:
+        """Adds a file once; of a link that leads out and is no ``code``, its target's path. Folders are ignored."""
+        if self.obstacle or not path.exists() or path.is_dir():
             return
         try:
             target = path.resolve()
-            if target.is_relative_to(self.home):
+            outside = not target.is_relative_to(self.home)
+            if str(path) in (self.linked if outside and code else self.files):
+                return
+            if code or not outside:
                 size = path.stat().st_size
+                if outside:
+                    # The last digest of a target applies.
+                    self.files.pop(str(path), None)
+                    self.linked.add(str(path))
                 self.files[str(path)] = digest_file(path, self.left)
                 self.left -= size
             else:
@@ -193,7 +203,7 @@ class TrustStore:
 
     def _read(self) -> dict[str, str]:
         try:
-            stored = json.loads(self.file.read_text(encoding="utf-8"))
+            stored = json.loads(read_regular(self.file))
             if stored["version"] != _VERSION:
                 raise InputError(f"{self.file} has version {stored['version']!r}; this program supports {_VERSION}.")
             return dict(stored["trusted"])

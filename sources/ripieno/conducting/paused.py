@@ -27,6 +27,7 @@ from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.serialization import deserialize, register, serialize
+from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
 from ripieno.storage.files import replace_private
 
@@ -167,7 +168,7 @@ class PausedStore:
     def _read(self, path: pathlib.Path) -> Paused | None:
         try:
             with _input_errors(path):
-                text = path.read_bytes()
+                text = read_regular(path)
         except FileNotFoundError:
             return None  # It was resumed meanwhile.
         try:

@@ -9,11 +9,11 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.descriptors.ensembles import EnsembleDescriptor
+from ripieno.descriptors.reader.regular_files import open_regular
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY, is_list, is_table
 
@@ -161,7 +161,7 @@ def is_code(path: str) -> bool:
     """Whether a file is code by its name, its first bytes or its rights. Errors: ``OSError``."""
     if _CODE.fullmatch(os.path.basename(path)) is not None or os.access(path, os.X_OK):
         return True
-    with open(path, "rb") as stream:
+    with open(path, "rb", opener=open_regular) as stream:
         return stream.read(2) == b"#!"
 
 
@@ -186,12 +186,9 @@ def digest_file(path: str | os.PathLike[str], most: int = LARGEST) -> str:
 
 
 def _chunks(path: str | os.PathLike[str], most: int = LARGEST) -> Iterator[bytes]:
-    """The bytes of a regular file. Nothing else is opened, since that may wait or have effects."""
-    _require_regular(os.stat(path))
-    with open(path, "rb", buffering=0, opener=_open_at_once) as stream:
-        status = os.fstat(stream.fileno())
-        _require_regular(status)
-        size, read = status.st_size, 0
+    """The bytes of a regular file."""
+    with open(path, "rb", buffering=0, opener=open_regular) as stream:
+        size, read = os.fstat(stream.fileno()).st_size, 0
         while max(size, read) <= most:
             chunk = stream.read(_CHUNK)
             if not chunk:
@@ -199,16 +196,6 @@ def _chunks(path: str | os.PathLike[str], most: int = LARGEST) -> Iterator[bytes
             read += len(chunk)
             yield chunk
     raise OSError(errno.EFBIG, f"it is larger than {most / 2**20:.0f} MiB")
-
-
-def _require_regular(status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "it is not a regular file")
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """An opener that does not wait for the other end of a pipe that was put there meanwhile."""
-    return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 class NamedFiles:

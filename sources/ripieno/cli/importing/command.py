@@ -21,6 +21,7 @@ from ripieno.cli.importing.ensembles import Made, Variables, make, propose_name
 from ripieno.cli.importing.servers import ServerEntry, find_entries, parse, read_entry
 from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
 from ripieno.conducting.observers.console import clean
+from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.exceptions import InputError, NameAbsence
 
 
@@ -119,7 +120,7 @@ def mcp(
 
 def _read(file: pathlib.Path) -> str:
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return read_regular(file).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("it is not UTF-8. Save it as UTF-8 first.") from None
 

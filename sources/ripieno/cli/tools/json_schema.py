@@ -13,6 +13,7 @@ from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_json
 from ripieno.descriptors.json_schema import FILES
 from ripieno.descriptors.json_schema import schema as schema_of
+from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.ensembles.origin import tables_of
 from ripieno.jsonvalues import is_table
 
@@ -48,7 +49,7 @@ def write_schema(folder: pathlib.Path, registry: Registry) -> str:
     path = folder / _FILE
     schema = schema_with_origins("ensemble", registry)
     try:
-        current: Any = json.loads(path.read_text(encoding="utf-8"))
+        current: Any = json.loads(read_regular(path))
         known = is_table(current) and current.get("title") == schema["title"]
     except FileNotFoundError:
         known = True

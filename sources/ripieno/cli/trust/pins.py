@@ -20,6 +20,7 @@ from ripieno.cli.common.tables import count, print_json
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.loading import locate
+from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.ensembles import Ensemble, Opened, Origin, Surroundings
 from ripieno.ensembles.origin import check_tables, pin_programs
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, InputError, NameAbsence, RipienoError
@@ -287,7 +288,7 @@ def _export(store: PinStore, names: tuple[str, ...], file: pathlib.Path) -> None
         raise InputError("There are no pins to share. To record some: ripieno lock")
     if file.exists():
         # Only a file of pins is overwritten.
-        read_pins(file.read_bytes(), str(file), "It is not overwritten: name another file, or delete it.")
+        read_pins(read_regular(file), str(file), "It is not overwritten: name another file, or delete it.")
     file.write_text(write_pins(chosen, shared=True), encoding="utf-8")
     click.echo(
         clean(f"Written to {file}: {', '.join(sorted(chosen))}. It applies for every user who trusts its folder.")

@@ -6,7 +6,6 @@ import errno
 import hashlib
 import os
 import re
-import stat
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from ripieno.descriptors.reader.positions import Positions, ScanFailure
 from ripieno.descriptors.reader.problems import Source, excerpt, printable, undotted
+from ripieno.descriptors.reader.regular_files import require_regular
 from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest
 from ripieno.jsonvalues import is_list, is_table, parse
 
@@ -70,7 +70,7 @@ def read_toml(path: Path | str) -> Document:
     """Reads a file that the user named. Errors: ``ConfigurationInvalidity``, also for a missing file."""
     path = Path(path)
     try:
-        return _document(path, _read(os.open(path, _FLAGS)))
+        return _document(path, _read(os.open(path, _FLAGS), path))
     except OSError as error:
         message, hint = f"it cannot be read: {_reason(error)}", _similar(path, error) or None
         raise ConfigurationInvalidity([Problem(message=message, file=file_name(path), hint=hint)]) from error
@@ -83,7 +83,7 @@ def read_beneath(folder: Path | str, relative: str) -> Document:
     """
     path = Path(folder, relative)
     try:
-        data = _read(_open_beneath(os.fspath(folder), relative))
+        data = _read(_open_beneath(os.fspath(folder), relative), path)
     except OSError as error:
         message = f"{file_name(path)} cannot be read: {_reason(error)}. {_similar(path, error)}"
         raise InputError(message.strip()) from error
@@ -117,11 +117,10 @@ def file_name(path: Path) -> str:
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
-def _read(descriptor: int) -> bytes:
+def _read(descriptor: int, path: Path) -> bytes:
     """The bytes of a regular file, at most one more than allowed. Closes the descriptor."""
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
+        require_regular(os.fstat(descriptor), str(path))
         data = b""
         while more := os.read(descriptor, FILE_BYTES + 1 - len(data)):
             data += more

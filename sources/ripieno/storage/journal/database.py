@@ -18,6 +18,7 @@ import sqlite3
 import threading
 from collections.abc import Generator, Iterable
 
+from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.exceptions import InputError
 from ripieno.storage.redaction import Redactor
 
@@ -171,7 +172,7 @@ def _load_key(path: pathlib.Path) -> bytes:
                 file.write(randomness.token_bytes(_KEY_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
-        key = path.read_bytes()
+        key = read_regular(path)
     except OSError as error:
         raise InputError(f"The key of the journal, {path}, cannot be used: {error.strerror}.") from error
     if len(key) != _KEY_BYTES:

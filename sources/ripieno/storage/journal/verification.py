@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Any
 
+from ripieno.descriptors.reader.regular_files import open_regular
 from ripieno.exceptions import InputError, JsonInvalidity
 from ripieno.storage.journal.lines import DELETED, GENESIS, Anchor, Break, Row, ascii_json, chain, digest_body
 
@@ -20,7 +21,7 @@ def anchor_line(anchor: Anchor) -> str:
 
 def read_anchor(path: pathlib.Path) -> Anchor:
     """The anchor on the last line of a file. Errors: ``InputError`` when there is none, ``OSError``."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=open_regular) as file:
         size = file.seek(0, 2)
         file.seek(max(size - _TAIL, 0))
         lines = file.read().splitlines()

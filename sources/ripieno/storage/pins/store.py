@@ -8,6 +8,7 @@ from typing import Any
 
 from frozendict import frozendict
 
+from ripieno.descriptors.reader.regular_files import open_regular
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_table, parse
 from ripieno.storage.files import locked, replace_private
@@ -35,7 +36,7 @@ class PinStore:
         Errors: ``InputError`` for an unreadable file; nothing is approved then.
         """
         try:
-            with self.file.open("rb") as stream:
+            with open(self.file, "rb", opener=open_regular) as stream:
                 about = os.fstat(stream.fileno())
                 identity = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
                 if not fresh and self._last is not None and self._last[0] == identity:

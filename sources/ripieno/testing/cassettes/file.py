@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.canisters import serialization
+from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.exceptions import InputError, SerializationInvalidity
 from ripieno.jsonvalues import is_list, is_table
 
@@ -112,7 +113,7 @@ def read(path: str | os.PathLike[str]) -> Tape:
     """
     shown = os.fspath(path)
     try:
-        data = pathlib.Path(path).read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise InputError(f"The cassette {shown} cannot be read: {error.strerror}.") from error
     *rows, rest = data.split(b"\n")
