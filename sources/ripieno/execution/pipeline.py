@@ -136,7 +136,7 @@ class Execution:
             assert result is not None
             if end is not None:
                 end(result)
-            if call.withdrawn:
+            if call.withdrawn or self.reporter.recorder is None:
                 show(call)
                 return
             record = record_of("finished", scope, invoker.identity, invocation, result)
@@ -153,7 +153,9 @@ class Execution:
         timeout = _timeout(prepared)
         if seconds is not None:
             timeout = min(timeout, max(seconds, 0.001))
-        if not self.reporter.start(start_of(prepared, scope), scope, lambda: call.withdraw(UNRECORDED)):
+        if self.reporter.recorder is not None and not self.reporter.start(
+            start_of(prepared, scope), scope, lambda: call.withdraw(UNRECORDED)
+        ):
             return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
         notify = scope.notify
         if notify is not None:

@@ -139,9 +139,6 @@ class Reporter:
 
     def end(self, record: Record, scope: Circumstances, then: Callable[[], None]) -> None:
         """Records that a call has ended. ``then`` is called when that is done or has failed; it must not raise."""
-        if self.recorder is None:
-            then()
-            return
         loop = asyncio.get_running_loop()
         if loop not in self._ended:
             self._ended[loop] = []
