@@ -231,6 +231,13 @@ def test_texts_without_a_secret_stay_as_they_are() -> None:
         assert redactor.data(text.encode("utf-16")) == text.encode("utf-16")
 
 
+def test_mail_in_json_has_escaped_ends_of_lines() -> None:
+    secret = "Aa0" * 30
+    for end in ("=\n", "=\r\n"):
+        form = in_json(f"{secret[:40]}{end}{secret[40:]}")
+        assert Redactor([secret]).text(f"It is {form}.") == "It is [hidden]."
+
+
 def test_what_is_around_a_secret_stays() -> None:
     redactor = Redactor(["zebra-7781-quilt"])
     assert redactor.text("%7a%65bra-7781-quilt%20%C3%BC \\u00fc") == "[hidden]%20%C3%BC \\u00fc"

@@ -78,7 +78,7 @@ def escapes(secrets: Collection[str]) -> Escapes:
         slashes,
         r"\\n(?<=[\w+/]{11}[\\\w+/]\\n)[ \t]*",
         r"%[0-7][0-9a-fA-F]" if in_ascii else r"%[0-9a-fA-F]{2}",
-        r"=(?:[0-9A-F]{2}|\r?\n)",
+        r"=(?:[0-9A-F]{2}|\r?\n|\\[rn\\])",
         r"&(?:#|[a-zA-Z][a-zA-Z0-9]{1,15};)",
     )
     return tuple(re.compile(pattern, re.ASCII | re.DOTALL) for pattern in patterns)
