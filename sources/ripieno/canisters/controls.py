@@ -41,7 +41,8 @@ class Controls:
     the first turn of a run; a model that then makes no call is asked once more. ``allowed_tools`` are the exposed
     names that may be called, while all stay visible: None allows all, an empty tuple none. ``strict`` asks the
     provider to enforce argument schemas, as far as it can express them. ``format`` is the required form of the
-    text. ``tool_calls`` limits the calls that the server may run by itself before it answers.
+    text. ``tool_calls`` limits the calls that the server may run by itself before it answers. ``seed``, the penalties
+    (-2 to 2) and ``logit_bias`` (-100 to 100 by token number) are refused by wires that lack them.
     """
 
     temperature: float | None = None
@@ -56,9 +57,15 @@ class Controls:
     strict: bool | None = None
     format: Format | None = None
     tool_calls: int | None = None
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: frozendict[str, float] | None = None
 
     def __post_init__(self) -> None:
         tuple_fields(self, "stop", "allowed_tools")
+        if self.logit_bias is not None:
+            freeze_fields(self, "logit_bias")
 
     def forced(self) -> bool:
         """Whether the model must call a tool."""

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Format, Limits, Reasoning, Rules
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import COUNT, INVALID, Flag, Free, Number, Several, Size, Text, refuse
+from ripieno.descriptors.reader.kinds import COUNT, INVALID, Flag, Free, Named, Number, Several, Size, Text, refuse
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, subject
 from ripieno.descriptors.rules import FORM, Pattern
@@ -76,6 +76,15 @@ CONTROL_KEYS: tuple[Key, ...] = Key.rows(
     ("temperature", Number(minimum=0, maximum=2), "The randomness of the output.", 0.2),
     ("output_tokens", COUNT, "The most tokens of one answer.", 8192),
     ("top_p", Number(above=0, maximum=1), "The share of the most probable tokens to sample from.", 0.9),
+    ("seed", Number(whole=True), "The seed of random choices, where the wire has one.", 7),
+    ("presence_penalty", Number(minimum=-2, maximum=2), "A penalty for tokens that the text already has.", 0.5),
+    ("frequency_penalty", Number(minimum=-2, maximum=2), "A penalty for tokens, by their number in the text.", 0.5),
+    (
+        "logit_bias",
+        Named(Text(pattern="[0-9]+", shape="the number of a token"), Number(minimum=-100, maximum=100)),
+        "Added to the weights of tokens, by their numbers.",
+        {"50256": -100},
+    ),
     ("stop", Several(Text(blank=True), "strings"), "Texts that end an answer.", ["END"]),
     ("reasoning", Text(choices=get_args(Reasoning)), "The amount of reasoning before an answer.", "low"),
     ("stream", Flag(), "Whether answers are streamed.", False),

@@ -16,7 +16,7 @@ from ripieno.canisters.controls import Format
 from ripieno.descriptors.control_keys import make_controls
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
-from ripieno.exceptions import InputError, NameAbsence
+from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
 from ripieno.jsonvalues import encode, freeze, thaw
 from ripieno.models import Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
@@ -176,6 +176,37 @@ def test_controls_that_a_model_does_not_take(protocol: Protocol) -> None:
     )
     choice = relaxed["toolConfig" if protocol is GEMINI else "tool_choice"]
     assert choice in ("auto", {"type": "auto"}, {"functionCallingConfig": {"mode": "AUTO"}})
+
+
+NEUTRAL = Controls(presence_penalty=0, frequency_penalty=0, logit_bias=freeze({}), output_tokens=9)
+PENALTIES = {"presence_penalty": 1.5, "frequency_penalty": -0.5}
+BIAS = {"50256": -100}
+
+
+@both
+def test_seeds_and_penalties_in_the_words_of_each_wire(protocol: Protocol) -> None:
+    """As the SDKs have them; the penalties of the Responses wire are in the OpenResponses specification only."""
+    golden: dict[str, Any] = {
+        CHAT.name: {"seed": 7, **PENALTIES, "logit_bias": BIAS},
+        RESPONSES.name: PENALTIES,
+        GEMINI.name: {"seed": 7, "presencePenalty": 1.5, "frequencyPenalty": -0.5},
+        ANTHROPIC.name: {},
+    }[protocol.name]
+    every: dict[str, Any] = {"seed": 7, **PENALTIES, "logit_bias": BIAS}
+    camel = {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty"}
+    has = {camel.get(name, name) for name in golden}
+    body = json.loads(write(protocol, HI, controls=Controls(**{name: every[name] for name in has})))
+    plain = json.loads(write(protocol, HI))
+    added = body["generationConfig"] if protocol is GEMINI else {key: body[key] for key in body.keys() - plain.keys()}
+    assert added == golden
+    for name in every.keys() - has:
+        with pytest.raises(RequestInvalidity, match=f"wire has no {name}: leave it out, or use this model") as caught:
+            write(protocol, HI, controls=Controls(**{name: every[name]}))
+        assert caught.value.parameter == name
+    # What has no effect is refused nowhere.
+    write(protocol, HI, controls=NEUTRAL)
+    assert protocol is not CHAT or problems(body, CompletionCreateParamsStreaming) == []
+    assert protocol is not GEMINI or model_problems(body, GENERATE_CONTENT) == []
 
 
 def test_the_number_of_tokens_has_the_word_that_the_provider_knows() -> None:

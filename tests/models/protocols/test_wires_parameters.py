@@ -30,6 +30,8 @@ SAID = {"name": "place", "schema": SCHEMA, "strict": True, "description": "Where
 
 #: By wire: what a request has besides; what it honours, and how that reads; what it takes; what it refuses.
 Row = tuple[str, Any]
+#: Controls that both OpenAI wires read by their own names; nothing else changes.
+TUNED = {"seed": 0, "presence_penalty": -0.5, "frequency_penalty": 0.0, "logit_bias": {"50256": -100}}
 BASE: Mapping[str, dict[str, Any]] = {
     RESPONSES.name: {"model": "m", "input": "Hi.", "tools": [{"type": "function", "name": "f"}]},
     CHAT.name: {"model": "m", "messages": [], "tools": [{"type": "function", "function": {"name": "f"}}]},
@@ -41,6 +43,7 @@ HONOURED: Mapping[str, list[tuple[str, Any, dict[str, Any]]]] = {
         ("temperature", 0.5, {"temperature": 0.5}),
         ("top_p", 0.5, {"top_p": 0.5}),
         ("max_output_tokens", 99, {"output_tokens": 99}),
+        *((key, value, {key: value}) for key, value in TUNED.items()),
         ("max_tool_calls", 3, {"tool_calls": 3}),
         ("parallel_tool_calls", False, {"parallel": False}),
         ("stream", True, {"stream": True}),
@@ -57,6 +60,7 @@ HONOURED: Mapping[str, list[tuple[str, Any, dict[str, Any]]]] = {
         ("temperature", 0.5, {"temperature": 0.5}),
         ("top_p", 0.5, {"top_p": 0.5}),
         ("max_tokens", 99, {"output_tokens": 99}),
+        *((key, value, {key: value}) for key, value in TUNED.items()),
         ("max_completion_tokens", 99, {"output_tokens": 99}),
         ("stop", "END", {"stop": ("END",)}),
         ("stop", ["A", "B"], {"stop": ("A", "B")}),
@@ -94,6 +98,8 @@ HONOURED: Mapping[str, list[tuple[str, Any, dict[str, Any]]]] = {
     GEMINI.name: [
         ("generationConfig", {"temperature": 0.5, "topP": 0.5}, {"temperature": 0.5, "top_p": 0.5}),
         ("generationConfig", {"maxOutputTokens": 99, "stopSequences": ["A"]}, {"output_tokens": 99, "stop": ("A",)}),
+        ("generationConfig", {"seed": 3, "frequencyPenalty": 2}, {"seed": 3, "frequency_penalty": 2}),
+        ("generationConfig", {"presence_penalty": 0}, {"presence_penalty": 0}),
         ("generationConfig", {"thinkingConfig": {"thinkingLevel": "LOW"}}, {"reasoning": "low"}),
         ("generationConfig", {"responseMimeType": "application/json"}, {"format": ANY}),
         ("generationConfig", {"response_json_schema": SCHEMA}, {"format": UNNAMED}),
@@ -146,7 +152,7 @@ TAKEN: Mapping[str, list[Row]] = {
         ("background_options", {"completion_window": "2h"}),
         ("context_management", []),
         ("image", {"context_compression": "auto"}),
-        *((key, 0) for key in ("presence_penalty", "frequency_penalty", "top_logprobs")),
+        ("top_logprobs", 0),
         ("text", {"verbosity": "low"}),
         ("reasoning", {"summary": "auto"}),
         ("client_metadata", {"x": 1}),
@@ -155,8 +161,8 @@ TAKEN: Mapping[str, list[Row]] = {
     CHAT.name: [
         ("n", 1),
         ("logprobs", False),
-        *((key, 0.0) for key in ("presence_penalty", "frequency_penalty", "top_logprobs")),
-        *((key, {}) for key in ("logit_bias", "metadata", "prompt_cache_options")),
+        ("top_logprobs", 0.0),
+        *((key, {}) for key in ("metadata", "prompt_cache_options")),
         ("modalities", ["text"]),
         ("function_call", "auto"),
         *(("functions", []), ("seed", None)),
@@ -181,7 +187,7 @@ TAKEN: Mapping[str, list[Row]] = {
     ],
     GEMINI.name: [
         ("safetySettings", [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}]),
-        ("generationConfig", {"candidateCount": 1, "responseModalities": ["TEXT"], "presencePenalty": 0}),
+        ("generationConfig", {"candidateCount": 1, "responseModalities": ["TEXT"]}),
         ("labels", {"a": "b"}),
     ],
 }
@@ -198,8 +204,9 @@ REFUSED: Mapping[str, list[Row]] = {
         ("include", "everything"),
         ("moderation", {"model": "m"}),
         ("access_programs", {"cyber": "daybreak_red"}),
-        ("presence_penalty", 0.5),
-        ("frequency_penalty", -1),
+        ("presence_penalty", "high"),
+        ("seed", 1.5),
+        ("logit_bias", {"50256": "low"}),
         ("top_logprobs", 3),
         ("max_tool_calls", 0),
         ("max_output_tokens", 1.5),
@@ -223,8 +230,8 @@ REFUSED: Mapping[str, list[Row]] = {
     CHAT.name: [
         ("n", 2),
         ("logprobs", True),
-        *((key, 1) for key in ("presence_penalty", "frequency_penalty", "top_logprobs", "seed")),
-        ("logit_bias", {"50256": -100}),
+        ("top_logprobs", 1),
+        *((key, "high") for key in ("presence_penalty", "frequency_penalty", "logit_bias", "seed")),
         ("functions", [{"name": "f"}]),
         ("function_call", {"name": "f"}),
         ("audio", {"voice": "alloy", "format": "mp3"}),
@@ -261,7 +268,8 @@ REFUSED: Mapping[str, list[Row]] = {
     ],
 }
 REFUSED_GENERATION: Mapping[str, Any] = {
-    **dict.fromkeys(("candidateCount", "topK", "seed", "presencePenalty", "frequency_penalty", "logprobs"), 3),
+    **dict.fromkeys(("candidateCount", "topK", "logprobs"), 3),
+    **dict.fromkeys(("seed", "presencePenalty", "frequency_penalty"), "high"),
     **dict.fromkeys(("responseLogprobs", "audioTimestamp"), True),
     **dict.fromkeys(("enableAffectiveDialog", "enableEnhancedCivicAnswers"), True),
     **{key: {} for key in ("speechConfig", "responseFormat", "audioTranscriptionConfig", "translationConfig")},

@@ -169,7 +169,7 @@ class Responses:
 
 
 CLIENTS = (Responses(), Chat(), Messages())
-GO = [{"role": "user", "content": "Go."}]
+GO: list[Any] = [{"role": "user", "content": "Go."}]
 
 
 def asked_by(kind: Kind) -> list[tuple[Any, str]]:
@@ -220,6 +220,26 @@ async def test_reasoning(kind: Kind, tmp_path: pathlib.Path) -> None:
             before_it = [one for one in backend.asked[-1].canisters if isinstance(one, AssistantCanister)]
             returned = [one for canister in before_it for one in canister.content if isinstance(one, OpaqueContent)]
             assert bool(returned) is (client.name == kind.name != "openai-chat")
+
+
+#: What chat clients send beside the usual controls, and which of it a backend's wire has no word for.
+TUNING: dict[str, Any] = {"seed": 0, "presence_penalty": 0.5, "frequency_penalty": -1, "logit_bias": {"50256": -100}}
+LACKING = {"anthropic": [*TUNING], "gemini": ["logit_bias"], "openai-responses": ["seed", "logit_bias"]}
+
+
+@kinds
+async def test_seeds_and_penalties_reach_the_backends_that_have_them(kind: Kind, tmp_path: pathlib.Path) -> None:
+    lacking = LACKING.get(kind.name, [])
+    async with before(tmp_path, kind, [turn("Yes.")]) as (front, backend), front.openai() as client:
+        passed = {name: value for name, value in TUNING.items() if name not in lacking}
+        await client.chat.completions.create(model="m", messages=GO, **passed)
+        controls = backend.asked[-1].controls
+        assert {name: value for name in TUNING if (value := getattr(controls, name)) is not None} == passed
+        for name in lacking:
+            with pytest.raises(openai.BadRequestError, match=f"wire has no {name}: leave it out") as caught:
+                await client.chat.completions.create(model="m", messages=GO, **{name: TUNING[name]})
+            assert caught.value.param == name
+        assert len(backend.asked) == 1
 
 
 # The choice among a client's own tools, held against any backend.

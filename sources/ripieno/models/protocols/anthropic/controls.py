@@ -20,6 +20,7 @@ from ripieno.models.protocols.common.requests import (
     sampling_of,
     table_in,
     texts_in,
+    tuning_of,
 )
 
 #: The limit if neither the controls nor the provider's data set one.
@@ -44,6 +45,7 @@ class AnthropicControls(ControlsProcessor):
         native = {
             "max_tokens": controls.output_tokens or capabilities.get("output_tokens") or OUTPUT_TOKENS,
             **sampling_of(controls, capabilities, default=False),
+            **tuning_of(controls, "Messages", {}),
             "stop_sequences": controls.stop or None,
             "thinking": reasoning and {"type": "disabled" if reasoning == "none" else "adaptive"},
             "output_config": present(output) or None,

@@ -26,7 +26,7 @@ from ripieno.jsonvalues import EMPTY, encode, is_table
 from ripieno.models.protocol import Capabilities, Native, Refusal
 from ripieno.models.protocols.common.parsing import unknown
 from ripieno.models.protocols.common.requests import (
-    UNSAYABLE,
+    TUNING,
     Check,
     choice_of,
     decoded,
@@ -35,11 +35,14 @@ from ripieno.models.protocols.common.requests import (
     refused,
     table_in,
     tables_in,
+    tuning_in,
     unless,
 )
 from ripieno.models.protocols.common.tools import Declared, hosted_word
 
 _CHOICES = ("auto", "none", "required")
+#: The controls that the chat completions wire has; clients send them over both wires.
+TUNING_WORDS = {name: name for name in TUNING}
 #: The kinds of tools that a client runs.
 _OURS = ("function", "custom")
 _ALLOWED = "allowed_tools"
@@ -77,6 +80,7 @@ def read_controls(native: Native, declared: Declared, **fields: Any) -> Controls
         tool_choice=choice,
         allowed_tools=allowed,
         parallel=flag_in(native, "parallel_tool_calls"),
+        **tuning_in(native, TUNING_WORDS),
         **fields,
     )
 
@@ -208,12 +212,8 @@ def usage_as(usage: Usage, *, sent: str, made: str) -> dict[str, Any]:
 
 _LOGARITHMS = "{key} = {value} asks for probabilities of tokens, which are not passed on: leave {key} out."
 CHECKS: dict[str, Check] = {
-    "frequency_penalty": unless(0, why=UNSAYABLE),
-    "presence_penalty": unless(0, why=UNSAYABLE),
     "top_logprobs": unless(0, why=_LOGARITHMS),
     "logprobs": unless(False, why=_LOGARITHMS),
-    "logit_bias": unless({}, why=UNSAYABLE),
-    "seed": refused(UNSAYABLE),
     "moderation": refused("Nothing is moderated here: leave {key} out."),
 }
 

@@ -47,6 +47,25 @@ def sampling_of(controls: Controls, capabilities: Capabilities, *, default: bool
     return sampling
 
 
+def tuning_of(controls: Controls, wire: str, words: Mapping[str, str]) -> dict[str, Any]:
+    """The controls of ``TUNING`` in the words of a wire.
+
+    Errors: ``RequestInvalidity`` for one that the wire lacks, unless its value has no effect.
+    """
+    native: dict[str, Any] = {}
+    for name in TUNING:
+        value = getattr(controls, name)
+        if value is None:
+            continue
+        if name in words:
+            native[words[name]] = value
+        elif value or name == "seed":
+            raise RequestInvalidity(
+                f"The {wire} wire has no {name}: leave it out, or use this model over another wire.", parameter=name
+            )
+    return native
+
+
 def choice_of(controls: Controls, offer: Offer, capabilities: Capabilities) -> str | None:
     """The choice among an offer's tools; None leaves it to the provider. If no tool is allowed, it is ``none``.
 
@@ -166,6 +185,37 @@ def count_in(native: Native, key: str) -> int | None:
     if value is not None and (not isinstance(value, int) or value < 1):
         raise RequestInvalidity(f"{key} is an integer of at least 1, not {value!r}.", parameter=key)
     return value
+
+
+def _integer_in(native: Native, key: str) -> int | None:
+    value = number_in(native, key)
+    if value is not None and not isinstance(value, int):
+        raise RequestInvalidity(f"{key} is an integer, not {value!r}.", parameter=key)
+    return value
+
+
+def _biases_in(native: Native, key: str) -> Mapping[str, Any] | None:
+    if native.get(key) is None:
+        return None
+    biases = table_in(native, key)
+    for token in biases:
+        if number_in(biases, token) is None:
+            raise RequestInvalidity(f"{key} has no number for the token {token}.", parameter=key)
+    return biases
+
+
+#: Controls that only some wires have, and how each is read.
+TUNING: Mapping[str, Callable[[Native, str], Any]] = {
+    "seed": _integer_in,
+    "presence_penalty": number_in,
+    "frequency_penalty": number_in,
+    "logit_bias": _biases_in,
+}
+
+
+def tuning_in(native: Native, words: Mapping[str, str]) -> dict[str, Any]:
+    """The controls of ``TUNING`` in a request; ``words`` are the wire's. Errors: ``RequestInvalidity``."""
+    return {name: TUNING[name](native, word) for name, word in words.items()}
 
 
 def flag_in(native: Native, key: str) -> bool | None:

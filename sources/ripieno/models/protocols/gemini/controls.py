@@ -20,6 +20,8 @@ from ripieno.models.protocols.common.requests import (
     strict_of,
     table_in,
     texts_in,
+    tuning_in,
+    tuning_of,
 )
 from ripieno.models.protocols.gemini.schemas import schema_of
 
@@ -27,6 +29,7 @@ from ripieno.models.protocols.gemini.schemas import schema_of
 METHODS: Mapping[str, bool] = {"generateContent": False, "streamGenerateContent": True}
 _JSON = "application/json"
 _WORDS = {"temperature": "temperature", "top_p": "topP"}
+_TUNING = {"seed": "seed", "presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 #: Thinking budgets, in tokens, of models without levels, from the provider's table of efforts.
 _BUDGETS: Mapping[Reasoning, int] = {"none": 0, "low": 1024, "medium": 8192, "high": 24576}
@@ -43,6 +46,7 @@ class GeminiControls(ControlsProcessor):
             {
                 "maxOutputTokens": controls.output_tokens,
                 **{_WORDS[name]: value for name, value in sampling_of(controls, capabilities).items()},
+                **tuning_of(controls, "generateContent", _TUNING),
                 "stopSequences": controls.stop or None,
                 "thinkingConfig": None if reasoning is None else _thinking(reasoning, capabilities),
                 "responseMimeType": None if form is None else _JSON,
@@ -64,6 +68,7 @@ class GeminiControls(ControlsProcessor):
             tool_choice=choice,
             allowed_tools=allowed,
             format=_format(config),
+            **tuning_in(config, _TUNING),
         )
 
 

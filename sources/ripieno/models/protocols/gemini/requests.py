@@ -96,9 +96,6 @@ _OPEN = (None, "HARM_BLOCK_THRESHOLD_UNSPECIFIED", "BLOCK_NONE", "OFF")
 _GENERATION: Checks = {
     "candidateCount": unless(1, why="{key} = {value} asks for several answers: ask once for each."),
     "topK": refused(UNSAYABLE),
-    "seed": refused(UNSAYABLE),
-    "presencePenalty": unless(0, why=UNSAYABLE),
-    "frequencyPenalty": unless(0, why=UNSAYABLE),
     "responseLogprobs": unless(False, why=UNSAYABLE),
     "logprobs": unless(0, why=UNSAYABLE),
     "responseModalities": unless(["TEXT"], ["text"], [], why=_TEXT),

@@ -6,7 +6,7 @@ from typing import Any
 from ripieno.canisters import Controls
 from ripieno.ensembles.offers import Offer
 from ripieno.models.protocol import Capabilities, ControlsProcessor, Native
-from ripieno.models.protocols.common.openai import choice_keys, format_object, read_controls
+from ripieno.models.protocols.common.openai import TUNING_WORDS, choice_keys, format_object, read_controls
 from ripieno.models.protocols.common.requests import (
     count_in,
     effort_in,
@@ -16,6 +16,7 @@ from ripieno.models.protocols.common.requests import (
     sampling_of,
     table_in,
     texts_in,
+    tuning_of,
 )
 from ripieno.models.protocols.common.tools import Declared
 from ripieno.models.protocols.openai_chat.invocations import declared_in
@@ -30,6 +31,7 @@ class OpenaiChatControls(ControlsProcessor):
         native = {
             str(capabilities.get("output_tokens_parameter", "max_completion_tokens")): controls.output_tokens,
             **sampling_of(controls, capabilities),
+            **tuning_of(controls, "chat completions", TUNING_WORDS),
             "stop": controls.stop or None,
             "reasoning_effort": controls.reasoning,
             "response_format": None if form is None else format_object(form, "json_schema"),

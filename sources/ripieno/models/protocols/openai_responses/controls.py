@@ -18,6 +18,7 @@ from ripieno.models.protocols.common.requests import (
     present,
     sampling_of,
     table_in,
+    tuning_of,
     unless,
 )
 from ripieno.models.protocols.common.tools import Declared
@@ -26,8 +27,12 @@ from ripieno.models.protocols.openai_responses.invocations import all_declared_i
 _REASONING = {"mode": unless("standard", why="{key} = {value} is not supported by other wires: leave {key} out.")}
 
 
+#: The Responses wire has these in the OpenResponses specification.
+_PENALTIES = {name: name for name in ("presence_penalty", "frequency_penalty")}
+
+
 class OpenaiResponsesControls(ControlsProcessor):
-    """All controls except stop sequences."""
+    """All controls except stop sequences, ``seed`` and ``logit_bias``."""
 
     def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
         if controls.stop:
@@ -38,6 +43,7 @@ class OpenaiResponsesControls(ControlsProcessor):
         native = {
             "max_output_tokens": controls.output_tokens,
             **sampling_of(controls, capabilities),
+            **tuning_of(controls, "Responses", _PENALTIES),
             "text": None if form is None else {"format": format_object(form)},
             "max_tool_calls": controls.tool_calls,
             "reasoning": None if controls.reasoning is None else {"effort": controls.reasoning},
