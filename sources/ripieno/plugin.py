@@ -28,7 +28,7 @@ from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import INVALID, Flag, Free, Named, Number, Several, Text
 from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Connected, Context, Definition, Invocable, Origin, Outcome, Surroundings
-from ripieno.ensembles.origin import NeededProgram, NeededVariable, while_connected
+from ripieno.ensembles.origin import McpTransport, NeededProgram, NeededVariable, while_connected
 from ripieno.exceptions import (
     ConnectionFailure,
     ExecutionFault,
@@ -61,6 +61,11 @@ def ripieno_data() -> Sequence[pathlib.Path]:  # type: ignore[empty-body]
 @hookspec
 def ripieno_origins() -> Mapping[str, str]:  # type: ignore[empty-body]
     """Origins: the name in ``origin = "…"``, and the dotted path of the ``Origin``."""
+
+
+@hookspec
+def ripieno_transports() -> Mapping[str, str]:  # type: ignore[empty-body]
+    """Transports of MCP servers: the name in ``transport = "…"``, and the dotted path of the ``McpTransport``."""
 
 
 @hookspec
@@ -108,6 +113,7 @@ __all__ = [
     "InvocationsProcessor",
     "InvokerDescriptor",
     "Key",
+    "McpTransport",
     "MessagesProcessor",
     "Named",
     "NeededProgram",

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tomllib
+from typing import Any
 
 import jsonschema
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from ripieno import plugin
 from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister
+from ripieno.jsonvalues import freeze
 from tests.assembly.test_plugins import install
 from tests.support.command_line import ROOT, User
 from tests.support.toml_ensembles import Alerts
@@ -169,6 +171,85 @@ def test_the_program_of_its_origin_is_pinned_and_runs(allowing: User, monkeypatc
     done = allowing.call("doctor", "--no-connect", "--format", "json")
     (seen,) = (one for one in json.loads(done.stdout)["ensembles"] if one["name"] == "station")
     assert (seen["pins"]["state"], seen["pins"]["command"]) == ("changed", "changed")
+
+
+HARBOUR = """
+[ensemble]
+name = "harbour"
+
+[connection]
+origin = "mcp"
+transport = "unix-socket"
+
+[connection.unix-socket]
+path = "{env:HARBOUR_SOCKET}"
+"""
+
+
+def test_check_and_editors_know_a_transport_of_a_plugin(allowing: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "documentation" / "tutorials" / "write-a-plugin.rst").read_text(encoding="utf-8")
+    assert all(line in page for line in HARBOUR.splitlines())
+    file = allowing.ensemble("harbour", HARBOUR)
+    schema = jsonschema.Draft202012Validator(json.loads(allowing.call("schema", "ensemble").stdout))
+    done = allowing.call("check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{file}:10: warning: the variable HARBOUR_SOCKET is not set" in done.stdout
+    assert schema.is_valid(tomllib.loads(HARBOUR))
+    monkeypatch.setenv("HARBOUR_SOCKET", "/nowhere")
+    done = allowing.call("invoke", "harbour.greet")
+    assert "the MCP server could not be reached: FileNotFoundError" in done.stderr
+    assert "Its transport: unix-socket" in done.stderr
+    for old, new, line, words in (
+        ("path =", "pth =", 10, "[connection.unix-socket] has no key pth"),
+        ('"unix-socket"', '"unix-sockt"', 7, "Did you mean 'unix-socket'?"),
+        ("[connection.unix-socket]\npath", "command = []\n#", 5, "[connection.unix-socket] lacks path"),
+        ('"unix-socket"', '"stdio"', 9, "unix-socket belongs to the transport unix-socket, but this one is stdio"),
+    ):
+        text = HARBOUR.replace(old, new, 1)
+        allowing.ensemble("harbour", text)
+        done = allowing.call("check")
+        assert done.returncode == 2
+        assert f"{file}:{line}: error: " in done.stdout
+        assert words in done.stdout, done.stdout
+
+
+async def test_a_real_mcp_server_over_a_transport_of_a_plugin(
+    allowing: User, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "socket"
+    writers: list[asyncio.StreamWriter] = []
+    serving: list[Any] = []
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
+            while data := await reader.read(2**16):
+                writer.write(data)
+                await writer.drain()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        serving.append(asyncio.current_task())
+        program = (sys.executable, "-m", "tests.support.mcp_servers.well_behaved")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = await asyncio.create_subprocess_exec(*program, cwd=ROOT, **pipes)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        await asyncio.gather(pump(reader, process.stdin), pump(process.stdout, writer))
+        await process.wait()
+
+    monkeypatch.setenv("HARBOUR_SOCKET", str(path))
+    allowing.ensemble("harbour", HARBOUR + '[overrides.greet]\neffect = "read"\n')
+    server = await asyncio.start_unix_server(serve, path)
+    alerts = Alerts()
+    async with server, assemble(places=allowing.places, workspace=allowing.workspace, alert=alerts.append) as one:
+        harbour = one.access_ensemble("harbour")
+        call = InvocationCanister(identifier="call", name="harbour__greet", arguments=freeze({"name": "Ada"}))
+        assert (await one.execution.execute(call, ensembles=[harbour])).text == "Hello, Ada."
+        writers[0].close()
+        await alerts.wait_for("has reconnected")
+        assert (await one.execution.execute(call, ensembles=[harbour])).text == "Hello, Ada."
+    await asyncio.gather(*serving)
+    assert len(serving) == 2
 
 
 BUOY = """

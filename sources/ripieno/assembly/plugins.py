@@ -45,6 +45,7 @@ class Registry:
 
     data: tuple[tuple[str, tuple[pathlib.Path, ...]], ...] = ()
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    transports: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     protocols: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     sandboxes: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     commands: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
@@ -65,12 +66,17 @@ class Registry:
     def resolve(self, kind: str, name: str) -> Any:
         """The object of a name in ``origins``, ``protocols``, ``sandboxes`` or ``commands``; imports it.
 
+        The origin ``mcp`` gets the transports.
+
         Errors: ``NameAbsence`` with the nearest names; ``PluginFailure`` when it cannot be imported.
         """
         paths: Mapping[str, str] = getattr(self, kind)
         if name not in paths:
             raise NameAbsence(kind.removesuffix("es") if kind == "sandboxes" else kind.removesuffix("s"), name, paths)
-        return resolve(paths[name])
+        found = resolve(paths[name])
+        if kind == "origins" and name == "mcp" and self.transports:
+            return found.with_transports({name: resolve(path) for name, path in self.transports.items()})
+        return found
 
 
 def resolve(path: str) -> Any:
@@ -165,7 +171,8 @@ def _collect(
 ) -> Registry:
     """Calls the hooks of each plugin separately, so that an exception affects only its plugin."""
     data: list[tuple[str, tuple[pathlib.Path, ...]]] = []
-    named: dict[str, dict[str, str]] = {"origins": {}, "protocols": {}, "sandboxes": {}, "commands": {}}
+    kinds = ("origins", "transports", "protocols", "sandboxes", "commands")
+    named: dict[str, dict[str, str]] = {kind: {} for kind in kinds}
     for name, module in manager.list_name_plugin():
         try:
             folders = _ask(manager, module, "ripieno_data")

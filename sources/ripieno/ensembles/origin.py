@@ -120,6 +120,25 @@ class Origin(Protocol):
         ...
 
 
+class McpTransport(Protocol):
+    """A way to reach MCP servers. Plugins write these.
+
+    ``table`` has its keys, in a table of its name: ``[connection.my-transport]``.
+    """
+
+    table: Table
+
+    def open(
+        self, settings: Mapping[str, Any], surroundings: Surroundings
+    ) -> contextlib.AbstractAsyncContextManager[tuple[Any, Any]]:
+        """The streams of messages from and to the server, as the transports of the MCP SDK yield them.
+
+        ``settings`` are the given keys, with the values of variables. One task enters and leaves it. Errors: any; the
+        message says why the server cannot be reached. The stream from the server ends when the connection is lost.
+        """
+        ...
+
+
 @contextlib.asynccontextmanager
 async def while_connected(lost: Coroutine[Any, Any, None]) -> AsyncGenerator[None, None]:
     """For the ``yield`` of ``Origin.open``: cancels the body and raises the error of ``lost`` when that raises.

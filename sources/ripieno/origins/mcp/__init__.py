@@ -10,6 +10,7 @@ Only modules of this package import the SDK, and only when the first server conn
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import shutil
 import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -18,15 +19,17 @@ from types import MappingProxyType
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Connected, Origin, Surroundings
-from ripieno.ensembles.origin import NeededProgram, check_origin, while_connected
+from ripieno.ensembles.origin import McpTransport, NeededProgram, check_origin, while_connected
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem, ToolFault
+from ripieno.jsonvalues import EMPTY
 from ripieno.origins.mcp.oauth.person import Person
 from ripieno.origins.mcp.oauth.tokens import TokenStore
 from ripieno.origins.mcp.peers import Peer
 from ripieno.origins.mcp.sdk import import_sdk
-from ripieno.origins.mcp.settings import CONNECTION, ServerSettings, read_connection
+from ripieno.origins.mcp.settings import ServerSettings, connection_table, filled, read_connection, templates_in
 from ripieno.origins.mcp.text import clean
+from ripieno.origins.mcp.transports.plugged import Plugged
 from ripieno.origins.mcp.transports.stdio import Server, run_server
 from ripieno.origins.settings import check_connection, locate_program, require_variables
 from ripieno.sandbox.processes import clean_environment
@@ -39,10 +42,18 @@ class McpOrigin(Origin):
     """``origin = "mcp"``."""
 
     name = "mcp"
-    tables = MappingProxyType({"connection": CONNECTION})
+
+    def __init__(self, transports: Mapping[str, McpTransport] = EMPTY) -> None:
+        self._transports = transports
+        self._read = functools.partial(read_connection, transports=transports)
+        self.tables = MappingProxyType({"connection": connection_table(transports)})
+
+    def with_transports(self, transports: Mapping[str, McpTransport]) -> "McpOrigin":
+        """The origin with these transports of plugins, by name. Errors: ``PluginFailure`` for a name that is taken."""
+        return McpOrigin(transports)
 
     def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
-        return check_connection(self.name, descriptor, read_connection)
+        return check_connection(self.name, descriptor, self._read)
 
     def programs(self, descriptor: EnsembleDescriptor) -> Iterator[NeededProgram]:
         for program in super().programs(descriptor):
@@ -52,22 +63,34 @@ class McpOrigin(Origin):
     @contextlib.asynccontextmanager
     async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:
         problems = check_origin(self, descriptor)
-        settings = read_connection(descriptor, Problems(Source()))
+        settings = self._read(descriptor, Problems(Source()))
         if settings is None or problems:
             raise ConfigurationInvalidity(problems)
-        async with connect(settings, descriptor, surroundings) as connected:
+        transport = self._transports.get(settings.transport)
+        async with connect(settings, descriptor, surroundings, transport=transport) as connected:
             yield connected
 
 
 @contextlib.asynccontextmanager
 async def connect(
-    settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings, person: Person | None = None
+    settings: ServerSettings,
+    descriptor: EnsembleDescriptor,
+    surroundings: Surroundings,
+    person: Person | None = None,
+    transport: McpTransport | None = None,
 ) -> AsyncGenerator[Connected, None]:
     """The connection to a server with these settings. A ``person`` signs in first, without a time limit.
 
+    ``transport`` is that of a plugin, if the settings name one.
+
     Errors: ``ConnectionFailure``; with a person also ``SignInRefused``.
     """
-    async with _reach(settings, descriptor, surroundings, person) as peer, contextlib.AsyncExitStack() as stack:
+    reaching = (
+        _reach(settings, descriptor, surroundings, person)
+        if transport is None
+        else _plug(transport, settings, descriptor, surroundings)
+    )
+    async with reaching as peer, contextlib.AsyncExitStack() as stack:
         try:
             async with asyncio.timeout(settings.timeout if person is None else None):
                 await import_sdk()  # While the server starts.
@@ -106,6 +129,16 @@ async def _reach(
     store = TokenStore.of(surroundings)
     async with reach(settings, values, text, ensemble=descriptor.name, store=store, person=person) as remote:
         yield remote
+
+
+@contextlib.asynccontextmanager
+async def _plug(
+    transport: McpTransport, settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings
+) -> AsyncGenerator[Peer, None]:
+    """The server's side of a connection over a plugin's transport."""
+    require_variables(descriptor.name, templates_in(settings.own), surroundings)
+    own = filled(settings.own, surroundings.secrets)
+    yield Plugged(descriptor.name, settings.transport, transport.open(own, surroundings))
 
 
 @contextlib.asynccontextmanager

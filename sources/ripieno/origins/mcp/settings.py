@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from frozendict import frozendict
@@ -13,7 +13,10 @@ from ripieno.descriptors.reader.keys import Key, Table, toml_line
 from ripieno.descriptors.reader.kinds import INVALID, Named, Number, Several, Text
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Template
+from ripieno.ensembles.origin import McpTransport
 from ripieno.ensembles.owner import OPEN_DEADLINE
+from ripieno.exceptions import PluginFailure
+from ripieno.jsonvalues import EMPTY, is_list, is_table
 from ripieno.origins.mcp.addresses import Url
 from ripieno.origins.settings import VARIABLE_NAME, VARIABLE_TEXT, check_program
 
@@ -139,14 +142,17 @@ _LONGEST = OPEN_DEADLINE - 2
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", shape="the name of a header")
 
 
+#: The built-in transports.
+TRANSPORTS = ("stdio", "http", "sse")
+
 CONNECTION = Table(
     "[connection]",
     "A server of the Model Context Protocol.",
     (
         Key(
             "transport",
-            Text(choices=("stdio", "http", "sse")),
-            "stdio for a command, http for a URL, sse for the URL of an old server.",
+            Text(choices=TRANSPORTS),
+            "stdio for a command, http for a URL, sse for the URL of an old server, or one of a plugin.",
             example="http",
         ),
         Key(
@@ -186,6 +192,40 @@ CONNECTION = Table(
 )
 
 
+def connection_table(transports: Mapping[str, McpTransport]) -> Table:
+    """The keys of ``[connection]`` with those of plugins' transports, each in a table of its name.
+
+    Errors: ``PluginFailure`` for a name that is a key or a built-in transport.
+    """
+    for name in transports:
+        if name in (*TRANSPORTS, *CONNECTION.known):
+            raise PluginFailure(
+                name, "the name of a transport cannot be a key of [connection] or a built-in transport."
+            )
+    first, *others = CONNECTION.keys
+    choice = dataclasses.replace(first, kind=Text(choices=(*TRANSPORTS, *transports)))
+    own = (one.table.key(name) for name, one in transports.items())
+    return dataclasses.replace(CONNECTION, keys=(choice, *others, *own))
+
+
+def templates_in(value: Any) -> Iterator[Template]:
+    """The templates in the settings of a transport."""
+    if isinstance(value, Template):
+        yield value
+    elif is_table(value) or is_list(value):
+        for one in value.values() if is_table(value) else value:
+            yield from templates_in(one)
+
+
+def filled(value: Any, secrets: Mapping[str, str]) -> Any:
+    """The settings of a transport with the values of variables."""
+    if isinstance(value, Template):
+        return value.text({}, secrets)
+    if is_table(value):
+        return {name: filled(one, secrets) for name, one in value.items()}
+    return [filled(one, secrets) for one in value] if is_list(value) else value
+
+
 #: Keys of one transport only.
 _OF_STDIO = ("command", "environment", "directory")
 _OF_HTTP = ("url", "headers", "oauth")
@@ -193,7 +233,7 @@ _OF_HTTP = ("url", "headers", "oauth")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """The settings of one server: a command, or a URL."""
+    """The settings of one server: a command, a URL, or the keys of a plugin's transport (``own``)."""
 
     transport: str = "stdio"
     command: tuple[str, ...] | None = None
@@ -202,23 +242,37 @@ class ServerSettings:
     url: str | None = None
     headers: frozendict[str, Template] = frozendict()  # noqa: RUF009
     oauth: Credentials | None = None
+    own: Mapping[str, Any] | None = None
     timeout: float = 25.0
 
 
-def read_connection(descriptor: EnsembleDescriptor, problems: Problems) -> ServerSettings | None:
-    """The settings of ``[connection]``; None after problems were added."""
+def read_connection(
+    descriptor: EnsembleDescriptor, problems: Problems, transports: Mapping[str, McpTransport] = EMPTY
+) -> ServerSettings | None:
+    """The settings of ``[connection]``; None after problems were added. ``transports`` are those of plugins."""
     if descriptor.connection is None:
         return None
     before = len(problems)
-    settings = CONNECTION.read(descriptor.connection.settings, ("connection",), problems)
+    settings = connection_table(transports).read(descriptor.connection.settings, ("connection",), problems)
     if settings is INVALID:
         return None
     transport = settings.setdefault("transport", "http" if "url" in settings else "stdio")
-    needed, foreign = ("command", _OF_HTTP) if transport == "stdio" else ("url", _OF_STDIO)
-    for name in foreign:
-        if name in settings:
-            other = "http or sse" if transport == "stdio" else "stdio"
-            problems.add(("connection", name), f"{name} belongs to the transport {other}, but this one is {transport}")
+    owners = {
+        **dict.fromkeys(_OF_STDIO, ("stdio",)),
+        **dict.fromkeys(_OF_HTTP, ("http", "sse")),
+        **{name: (name,) for name in transports},
+    }
+    for name, owner in owners.items():
+        if name in settings and transport not in owner:
+            message = f"{name} belongs to the transport {' or '.join(owner)}, but this one is {transport}"
+            problems.add(("connection", name), message)
+    if transport in transports:
+        if transport not in settings:
+            # Its table may have required keys.
+            transports[transport].table.read({}, ("connection", transport), problems)
+        settings["own"] = settings.pop(transport, EMPTY)
+        return None if len(problems) > before else ServerSettings(**settings)
+    needed = "command" if transport == "stdio" else "url"
     if needed not in settings:
         problems.add(("connection",), f"[connection] lacks {needed}", _show_example(CONNECTION, needed))
     elif transport == "stdio":

@@ -1,4 +1,4 @@
-"""A plugin: where its TOML is, and its origins. The tools themselves are imported at their first call."""
+"""A plugin: where its TOML is, and its origins and transport. The tools themselves are imported at their first call."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -16,3 +16,9 @@ def ripieno_data() -> Sequence[pathlib.Path]:
 def ripieno_origins() -> Mapping[str, str]:
     """The values of ``origin = "…"`` that it adds."""
     return {"weather-station": "ripieno_weather.station:ORIGIN", "weather-buoy": "ripieno_weather.buoy:ORIGIN"}
+
+
+@hookimpl
+def ripieno_transports() -> Mapping[str, str]:
+    """The values of ``transport = "…"`` of MCP servers that it adds."""
+    return {"unix-socket": "ripieno_weather.unix_socket:TRANSPORT"}
