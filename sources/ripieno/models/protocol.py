@@ -284,12 +284,12 @@ class Protocol:
     parse: Callable[[Native], Asked]
     #: Makes an encoder for a streamed answer to a request.
     encoder: Callable[[Asked], Encoder]
-    #: Other encoders, by what selects them, such as the names of their events.
-    variants: Mapping[str, Callable[[Asked], Encoder]] = dataclasses.field(
-        default_factory=frozendict[str, Callable[[Asked], Encoder]]
-    )
     #: Turns all events of an answer into its complete body.
     encode: Callable[[Iterable[Event], Asked], bytes]
+    #: Other values of ``encoder`` and ``encode``, by what selects them, such as the names of their events.
+    variants: Mapping[str, tuple[Callable[[Asked], Encoder], Callable[[Iterable[Event], Asked], bytes]]] = (
+        dataclasses.field(default_factory=frozendict[str, Any])
+    )
     #: Turns an error into the wire's form.
     refuse: Callable[[Refusal], bytes]
     #: Whether an answer can include results of calls that its server ran. Otherwise such calls are hidden, too.
@@ -298,6 +298,11 @@ class Protocol:
     requirements: Requirements = Requirements()  # noqa: RUF009
     #: Makes the filter of an answer's events; None, or a result of None, leaves them unchanged.
     interpret: "Callable[[Request, Identifiers], Interpreter | None] | None" = None
+
+    def variant(self, name: str) -> "Protocol":
+        """The protocol with its other encoders of this name; unchanged if it has none."""
+        encoder, encode = self.variants.get(name, (self.encoder, self.encode))
+        return dataclasses.replace(self, encoder=encoder, encode=encode)
 
     def path_for(self, model: str, *, stream: bool) -> str:
         """The path of one request. The model's name is escaped, so it cannot lead elsewhere."""

@@ -34,7 +34,7 @@ from ripieno.canisters.faults import Fault
 from ripieno.jsonvalues import freeze
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.openai_responses import PROTOCOL
-from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder
+from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder, encode_seed
 from tests.models.protocols.test_wires_golden import natives_of, read
 from tests.support.openresponses_checker import StreamChecker, check_stream
 
@@ -83,7 +83,7 @@ def kinds(checker: StreamChecker, place: int | None = None) -> list[str]:
 
 def test_the_events_of_the_seed_stand_beside_the_official_ones() -> None:
     checker = streamed([*ANSWER[:1], *ANSWER[5:]], SeedEncoder)
-    assert kinds(checker, 0) == [
+    assert kinds(checker, 1) == [
         "output_item.added",
         "output_tool_call.begin",
         "output_tool_call.delta",
@@ -98,11 +98,45 @@ def test_the_events_of_the_seed_stand_beside_the_official_ones() -> None:
     begin, end = (event for event in checker.events if event["type"].endswith((".begin", ".end")))
     assert (begin["call_id"], begin["name"]) == ("call_1", "get_weather")
     assert (end["name"], end["arguments"]) == ("get_weather", '{"city":"Wien"}')
-    added, *_, done = (event for event in checker.events if event.get("output_index") == 0)
+    added, *_, done = (event for event in checker.events if event.get("output_index") == 1)
     assert added["item_id"] == added["item"]["id"] == done["item_id"] == done["item"]["id"] == begin["item_id"]
     # Other streams do not have them.
     with pytest.raises(AssertionError, match="unknown type"):
         check_stream(frames_of(ANSWER, SeedEncoder))
+
+
+def test_a_stream_is_in_the_order_of_the_seed() -> None:
+    """Its section about the sequence of events; a call without a text has the index 1, too."""
+    text = [TextDelta("One."), ContentSealed(TextualContent(text="One."))]
+    call = [BEGAN, ArgumentsDelta(index=0, text=CALL.raw or ""), InvocationSealed(index=0, invocation=CALL)]
+    more = [TextDelta("Two."), ContentSealed(TextualContent(text="Two."))]
+    for before, after, written in ((text, [], ["One."]), ([], text, ["One."]), (text, more, ["One.", "Two."])):
+        answer = [TurnBegan(model="m"), *before, *call, *after, TurnEnded(finish="invocations")]
+        checker = streamed(answer, SeedEncoder)
+        told = [event["type"].removeprefix("response.") for event in checker.events]
+        assert told[2:4] == ["output_item.added", "content_part.added"]
+        calls = {event["output_index"] for event in checker.events if ".output_tool_call." in event["type"]}
+        assert calls == {1}
+        ends = [place for place, kind in enumerate(told) if kind == "output_text.done"]
+        assert told.index("output_tool_call.end") < ends[0]
+        assert told[-5:] == ["output_text.done", "content_part.done", "output_item.done", "completed", "done"]
+        whole = json.loads(encode_seed(answer, Asked(model="m")))
+        for response in (checker.response, whole):
+            kinds_of = [item["type"] for item in response["output"]]
+            assert kinds_of == ["message", "function_call", *["message"] * (len(written) - 1)]
+            texts = [part["text"] for item in response["output"] for part in item.get("content", ())]
+            assert texts == written
+
+
+def test_a_whole_answer_has_the_status_of_the_seed() -> None:
+    answer = [*ANSWER[:1], *ANSWER[5:-1], TurnEnded(finish="open")]
+    found = PROTOCOL.variant("seed"), PROTOCOL
+    bodies = [json.loads(one.encode(answer, Asked(model="m"))) for one in found]
+    assert [body["status"] for body in bodies] == ["requires_action", "completed"]
+    assert [[item["type"] for item in body["output"]] for body in bodies] == [
+        ["message", "function_call", "custom_tool_call"],
+        ["function_call", "custom_tool_call"],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -369,3 +369,15 @@ async def test_a_mixed_turn_and_its_follow_up(kind: Kind, way: str, tmp_path: pa
             with pytest.raises(openai.BadRequestError, match="no result for 'shell'"):
                 await client.responses.create(model="any", input=said[:-5], tools=[SHELL])
         assert len(backend.asked) == 3
+
+
+async def test_a_mixed_turn_requires_an_action_with_the_events_of_the_seed(tmp_path: pathlib.Path) -> None:
+    files(tmp_path)
+    setting = before(tmp_path, KINDS["openai-chat"], SCORE, ensembles=("io",), events="seed")
+    async with setting as (front, _), front.openai() as client:
+        whole = await client.responses.with_raw_response.create(model="any", input="Go.", tools=[SHELL])
+        streamed = await client.responses.create(model="any", input="Go.", tools=[SHELL], stream=True)
+        ended = [event.to_dict() async for event in streamed][-1]
+    for response in (json.loads(whole.content), ended["response"]):
+        assert response["status"] == "requires_action"
+        assert [one["type"] for one in response["output"]][:2] == ["message", "function_call"]

@@ -134,7 +134,7 @@ class Endpoint:
         observer: RequestObserver,
         budget: MemoryBudget,
     ) -> None:
-        self._protocol = protocol
+        self._protocol = protocol.variant(settings.events)
         self._gateway = gateway
         self._settings = settings
         self._observer = observer
@@ -184,7 +184,7 @@ class Endpoint:
         with while_present(receive) as presence:
             batches = self._gateway.respond(asked, protocol, caller, log)
             if asked.controls.stream:
-                streaming = Streaming(send, protocol, asked, names=settings.events, quiet=settings.keep_alive, log=log)
+                streaming = Streaming(send, protocol, asked, quiet=settings.keep_alive, log=log)
                 await streaming.send(batches, presence, seconds=settings.seconds)
                 return
             try:

@@ -100,14 +100,10 @@ class Streaming:
     After ``quiet`` seconds without an event, the client gets a sign of life, so that it keeps the connection.
     """
 
-    def __init__(
-        self, send: Send, protocol: Protocol, asked: Asked, *, names: str, quiet: float, log: RequestLog
-    ) -> None:
-        # Only one wire has alternative names of events.
-        encoder = protocol.variants.get(names, protocol.encoder)
+    def __init__(self, send: Send, protocol: Protocol, asked: Asked, *, quiet: float, log: RequestLog) -> None:
         self._send = send
         self._protocol = protocol
-        self._encoder = encoder(asked)
+        self._encoder = protocol.encoder(asked)
         self._quiet = quiet
         self._log = log
         self._begun = False

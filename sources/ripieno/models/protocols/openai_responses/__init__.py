@@ -43,6 +43,8 @@ their files; a file's name, and the kind of one at a URL; the ``detail`` of an i
 of a supervisor and of the assistant; ``text`` (format and verbosity), which is left to the provider.
 """
 
+from typing import Any
+
 from frozendict import frozendict
 
 from ripieno.canisters import DocumentContent, ImageContent, TextualContent
@@ -51,7 +53,7 @@ from ripieno.models.protocols.common.openai import refuse
 from ripieno.models.protocols.openai_responses.contents import NAME
 from ripieno.models.protocols.openai_responses.controls import CONTROLS
 from ripieno.models.protocols.openai_responses.decoder import Decoder, decode
-from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder, encode
+from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder, encode, encode_seed
 from ripieno.models.protocols.openai_responses.invocations import INVOCATIONS
 from ripieno.models.protocols.openai_responses.messages import MESSAGES
 from ripieno.models.protocols.openai_responses.requests import parse, request
@@ -70,7 +72,7 @@ PROTOCOL = Protocol(
     routes=("/v1/responses",),
     parse=parse,
     encoder=Encoder,
-    variants=frozendict[str, type[Encoder]]({"seed": SeedEncoder}),
+    variants=frozendict[str, Any]({"seed": (SeedEncoder, encode_seed)}),
     encode=encode,
     refuse=refuse,
     shows_results=True,

@@ -112,8 +112,12 @@ class Encoder(Writer):
         data = self._release_all() + self._send_reasoning() + self._close_message(status)
         return data + self._finish(status, members) + b"data: [DONE]\n\n"
 
+    def _status(self, status: str) -> str:
+        """The status that the response shows at its end."""
+        return status
+
     def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
-        return self._about(status, self._response(status, members))
+        return self._about(status, self._response(self._status(status), members))
 
     def _content(self, event: ContentSealed) -> bytes:
         content = event.content
@@ -146,21 +150,28 @@ class Encoder(Writer):
         opened, begun = self._message, b""
         if opened is None:
             begun = self._send_reasoning()
-            beside, self._beside = self._beside, EMPTY
-            self._begun_message = {**message_of([], "in_progress"), "id": self._made("msg"), **beside}
-            opened, added = self._open(self._begun_message, TEXT)
-            part = part_of_text("")
-            begun += added + self._event("response.content_part.added", **opened.where, content_index=0, part=part)
-            self._message = opened
+            opened, added = self._open_message()
+            begun += added
         opened.texts.append(event.text)
         return begun + self._delta(opened, event.text)
+
+    def _open_message(self) -> tuple[Open, bytes]:
+        beside, self._beside = self._beside, EMPTY
+        self._begun_message = {**message_of([], "in_progress"), "id": self._made("msg"), **beside}
+        opened, added = self._open(self._begun_message, TEXT)
+        self._message = opened
+        part = part_of_text("")
+        return opened, added + self._event("response.content_part.added", **opened.where, content_index=0, part=part)
 
     def _seal_text(self, text: str) -> bytes:
         sent = "" if self._message is None else "".join(self._message.texts)
         # What was sent cannot be taken back; the rest is sent now.
         more = text[len(sent) :] if text.startswith(sent) else ""
         rest = self._say(TextDelta(more)) if more else b""
-        return rest + self._close_message()
+        return rest + self._end_text()
+
+    def _end_text(self) -> bytes:
+        return self._close_message()
 
     def _close_message(self, status: str = "completed") -> bytes:
         opened, self._message = self._message, None
@@ -264,11 +275,35 @@ class SeedEncoder(Encoder):
     """Adds ``response.output_tool_call.begin``, ``.delta`` and ``.end`` to calls, and ``response.done`` at the end.
 
     Each comes before its official counterpart, except that an item is added first. Free-form calls have none. Events
-    about an item have its ``item_id``. A response whose calls wait for the client, after calls that ran here, has the
-    status ``requires_action`` (seed 004).
+    about an item have its ``item_id``. Calls have indices from 1: an empty message precedes a call that would be the
+    first item. A message ends after the calls that follow it. A response whose calls wait for the client, after calls
+    that ran here, has the status ``requires_action`` (seed 004).
     """
 
     _waits = False
+    #: Whether the text of the open message is complete.
+    _whole = False
+
+    def _opaque(self, content: OpaqueContent) -> bytes:
+        closed = self._close_whole() if content.kind == MESSAGE else b""
+        return closed + super()._opaque(content)
+
+    def _say(self, event: TextDelta) -> bytes:
+        return self._close_whole() + super()._say(event)
+
+    def _seal_text(self, text: str) -> bytes:
+        return self._close_whole() + super()._seal_text(text)
+
+    def _end_text(self) -> bytes:
+        self._whole = self._message is not None
+        return b""
+
+    def _close_whole(self) -> bytes:
+        return self._close_message() if self._whole else b""
+
+    def _close_message(self, status: str = "completed") -> bytes:
+        status, self._whole = "completed" if self._whole else status, False
+        return super()._close_message(status)
 
     def _event(self, kind: str, **members: Any) -> bytes:
         if kind in ("response.output_item.added", "response.output_item.done"):
@@ -279,8 +314,13 @@ class SeedEncoder(Encoder):
         self._waits = event.finish == "open"
         return super()._end(event)
 
+    def _status(self, status: str) -> str:
+        return "requires_action" if self._waits else status
+
     def _start_call(self, number: int, call: InvocationBegan | InvocationCanister) -> bytes:
-        added = super()._start_call(number, call)
+        added = self._send_reasoning()
+        added += b"" if self._output else self._open_message()[1]
+        added += super()._start_call(number, call)
         if call.kind != "function":
             return added
         where = self._calls[number].where
@@ -300,13 +340,21 @@ class SeedEncoder(Encoder):
         return end + super()._end_arguments(opened, invocation, text)
 
     def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
-        response = self._response("requires_action" if self._waits else status, members)
+        response = self._response(self._status(status), members)
         return self._about(status, response) + self._about("done", response)
 
 
 def encode(events: Iterable[Event], asked: Asked) -> bytes:
     """A complete answer: the response at the end of a stream of the same events."""
-    encoder = _CompleteEncoder(asked)
+    return _encode(events, _CompleteEncoder(asked))
+
+
+def encode_seed(events: Iterable[Event], asked: Asked) -> bytes:
+    """A complete answer with the indices and the status of ``SeedEncoder``."""
+    return _encode(events, _CompleteSeedEncoder(asked))
+
+
+def _encode(events: Iterable[Event], encoder: "_CompleteEncoder") -> bytes:
     for event in events:
         encoder.feed(event)
     if not encoder.body:
@@ -335,5 +383,9 @@ class _CompleteEncoder(Encoder):
         return b""
 
     def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
-        self.body = self._response(status, members)
+        self.body = self._response(self._status(status), members)
         return b""
+
+
+class _CompleteSeedEncoder(_CompleteEncoder, SeedEncoder):
+    pass
