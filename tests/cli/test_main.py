@@ -130,6 +130,42 @@ def test_slips_are_answered_with_what_was_meant(call: Call, arguments: list[str]
     assert "Traceback" not in done.err
 
 
+#: By command: the values of the error's object, where they are the same everywhere, and words of its message.
+ERRORS: list[tuple[list[str], int, dict[str, Any], str]] = [
+    (["toolz"], 2, {"kind": "NoSuchCommand", "file": None, "hint": "For its options: ripieno --help"}, "toolz"),
+    (["ask"], 2, {"kind": "UsageError", "hint": "For its options: ripieno ask --help"}, "PROMPT"),
+    (["explain", "io.nothing"], 2, {"kind": "NameAbsence", "line": None, "problems": []}, "nothing"),
+    (["ask", "-m", "here/m", "Hi."], 3, {"kind": "ProviderUnreachable"}, "Provider 'here': "),
+    (["trust", "nowhere"], 2, {}, "nowhere"),
+    (["journal", "show", "abc"], 2, {}, "no journal"),
+    (["tools", "--config", "nowhere.toml"], 2, {"kind": "AssemblyFailure"}, "no such file"),
+]
+
+
+@pytest.mark.parametrize("row", ERRORS, ids=lambda row: "-".join(row[0][:2]))
+def test_an_error_is_one_json_object(call: Call, user: User, row: tuple[list[str], int, dict[str, Any], str]) -> None:
+    arguments, code, values, words = row
+    user.configure('[providers.here]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n')
+    done = call(*arguments, "--format", "json")
+    assert (done.code, done.out) == (code, "")
+    *_, line = done.err.splitlines()
+    error = json.loads(line)
+    assert error.keys() == {"kind", "message", "hint", "file", "line", "exit_code", "problems"}
+    assert error == {**error, "exit_code": code, **values}
+    assert words in error["message"]
+
+
+def test_errors_in_files_are_all_in_the_object(call: Call, user: User) -> None:
+    file = user.ensemble("bad", '[ensemble]\nname = "bad"\ndescripton = "B"\n[defalts]\ntimeout = 3\n')
+    error = json.loads(call("tools", "--format", "json").err)
+    assert [(one["file"], one["line"], one["key"]) for one in error["problems"]] == [
+        (str(file), 3, "ensemble.descripton"),
+        (str(file), 4, "defalts"),
+    ]
+    assert (error["file"], error["line"], error["hint"]) == (str(file), 3, "Did you mean 'description'?")
+    assert error["message"] == "[ensemble] has no key descripton"
+
+
 def test_a_bug_is_one_line_and_with_debug_a_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("nothing to share")

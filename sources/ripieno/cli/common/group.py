@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.options import Settings, common
+from ripieno.cli.common.options import Settings, add_format, common
 
 #: Each command: its module and name, and its line in ``ripieno --help``, so that help imports none of them.
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -56,6 +56,7 @@ class Commands(click.Group):
         if cmd_name in COMMANDS:
             module, _, name = COMMANDS[cmd_name][0].partition(":")
             command: click.Command = getattr(importlib.import_module(module), name)
+            add_format(command)
             return command
         paths = _plugin_commands(ctx)
         return _foreign(cmd_name, paths[cmd_name]) if cmd_name in paths else None

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import contextvars
 import io
+import itertools
 import os
 import signal
 import sys
@@ -39,7 +40,8 @@ def launch(arguments: Sequence[str] | None) -> int:
             stream.reconfigure(errors="backslashreplace")
     given = sys.argv[1:] if arguments is None else list(arguments)
     # An error may come before the options are read.
-    settings = Settings(debug="--debug" in given)
+    wants_json = "--format=json" in given or ("--format", "json") in itertools.pairwise(given)
+    settings = Settings(debug="--debug" in given, json=wants_json)
     try:
         _invoke(given, settings)
         sys.stdout.flush()
@@ -73,16 +75,24 @@ def _explain(error: BaseException, settings: Settings) -> int:
         return exit_codes.SIGNAL + signal.SIGINT
     if settings.debug:
         traceback.print_exception(error)
-    if isinstance(error, click.ClickException):
-        error.show()
-        return exit_codes.INPUT
     code, message = classify(error)
-    say(message)
+    if settings.json:
+        import json
+
+        from ripieno.cli.common.json_errors import error_object
+
+        say(json.dumps(error_object(error, code)))
+    elif isinstance(error, click.ClickException):
+        error.show()
+    else:
+        say(message)
     return code
 
 
 def classify(error: BaseException) -> tuple[int, str]:
     """The exit code and the message for an error."""
+    if isinstance(error, click.ClickException):
+        return exit_codes.INPUT, error.format_message()
     if isinstance(error, ProviderFailure):
         return exit_codes.PROVIDER, f"Error: {error}"
     if isinstance(error, ToolFault | ToolExecutionFailure):

@@ -30,6 +30,8 @@ class Settings:
     profile: str | None = None
     workspace: pathlib.Path | None = None
     debug: bool = False
+    #: Whether an error is one JSON object.
+    json: bool = False
     #: Whether the command records its calls in the journal.
     journal: bool = False
 
@@ -106,4 +108,18 @@ formats = click.option(
     show_default=True,
     help="The output format.",
 )
+
+
+def add_format(command: click.Command) -> None:
+    """Adds ``--format`` for errors to a built-in command, and to the commands of a group, that have none."""
+    if isinstance(command, click.Group):
+        for one in command.commands.values():
+            add_format(one)
+    elif not any("--format" in one.opts for one in command.params):
+        choice = click.Choice(("text", "json"))
+        help_text = "Show an error as text, or as one JSON object."
+        option = click.Option(("--format",), type=choice, default="text", expose_value=False, help=help_text)
+        command.params.append(option)
+
+
 pass_settings = click.make_pass_decorator(Settings, ensure=True)
