@@ -22,7 +22,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import Places
 from ripieno.assembly.shortcuts import prepare_ensembles
-from ripieno.canisters import Controls, TextualContent, UserCanister
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Controls,
+    InvocationCanister,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
 from ripieno.canisters.conversation import Usage
 from ripieno.conducting import conduct
 from ripieno.exceptions import InputError
@@ -38,6 +46,7 @@ from ripieno.testing.rehearsal.server import BODY_BYTES, base_url, create_applic
 from ripieno.testing.scores import Score
 from ripieno.testing.wires import model_of
 from tests.support.scripted_models import ensemble, tool
+from tests.support.wire_requests import write
 
 PROTOCOLS = (MESSAGES, CHAT, GEMINI)
 SCORE = Score.of_turns([turn("Hello.")], name="reading")
@@ -99,6 +108,34 @@ async def test_bad_requests_are_refused(protocol: Protocol, body: bytes, status:
             answer = await client.post(target(url, protocol), content=content)
             assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
             assert re.search(expected, answer.json()["error"]["message"])
+
+
+GO, LOOK = UserCanister.of("Go."), InvocationCanister(identifier="a", name="look")
+SEEN = ResultCanister(invocation_id="a", content=(TextualContent(text="Seen."),))
+LONG = "a" * 300
+#: Conversations that strict servers refuse, and a part of the reason.
+UNSOUND: list[tuple[list[Canister], str]] = [
+    ([GO, LOOK], "There is no result for 'look'"),
+    ([GO, LOOK, SEEN, SEEN], "second result"),
+    ([GO, dataclasses.replace(LOOK, name="look up"), SEEN], "name of a tool 'look up'"),
+    (
+        [GO, dataclasses.replace(LOOK, identifier=LONG), dataclasses.replace(SEEN, invocation_id=LONG)],
+        "identifier of a call",
+    ),
+    ([AssistantCanister.of("Hello."), GO], "must be the user's"),
+]
+
+
+@pytest.mark.parametrize("protocol", [*PROTOCOLS, RESPONSES], ids=lambda protocol: protocol.name)
+async def test_what_strict_servers_refuse_is_refused(protocol: Protocol) -> None:
+    for lenient in (False, True):
+        application = create_application(SCORE, [protocol], lenient=lenient)
+        async with serve(application) as url, httpx2.AsyncClient() as client:
+            for canisters, words in UNSOUND:
+                answer = await client.post(target(url, protocol), content=write(protocol, canisters))
+                taken = lenient or ("user's" in words and not protocol.requirements.user_first)
+                assert answer.status_code == (200 if taken else 400), answer.text
+                assert taken or words in answer.json()["error"]["message"]
 
 
 async def test_an_unknown_path_lists_the_routes() -> None:

@@ -62,13 +62,15 @@ def wanted_ensembles(score: Score, loaded: LoadedConfiguration) -> tuple[WantedE
 @click.command()
 @click.argument("score")
 @click.option("--port", metavar="N", type=Number(0, 65535), default=0, help="The port; a free one by default.")
+@click.option("--lenient", is_flag=True, help="Answer conversations that strict servers refuse.")
 @common
 @pass_settings
-def rehearse(settings: Settings, score: str, port: int) -> None:
+def rehearse(settings: Settings, score: str, port: int, lenient: bool) -> None:
     """Serve a score as a model, over real wire formats.
 
     SCORE is the name of a bundled score, or the path of a TOML file. The server listens on this machine only, accepts
-    any key and any model name, and runs until Ctrl-C.
+    any key and any model name, and runs until Ctrl-C. Like strict servers, it refuses calls without a result, results
+    without a call, and names and identifiers that its wire does not allow.
 
     \b
     Example:
@@ -80,13 +82,15 @@ def rehearse(settings: Settings, score: str, port: int) -> None:
     found: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
     protocols = [protocol for protocol in found if protocol.routes]
     try:
-        run_async(_serve(chosen, protocols, port, wanted_ensembles(chosen, loaded)))
+        run_async(_serve(chosen, protocols, port, wanted_ensembles(chosen, loaded), lenient=lenient))
     except Interrupted:
         click.echo("The rehearsal has ended.")
 
 
-async def _serve(score: Score, protocols: list[Protocol], port: int, wanted: Sequence[WantedEnsemble]) -> None:
-    application = create_application(score, protocols, warn=lambda text: say(f"! {text}"))
+async def _serve(
+    score: Score, protocols: list[Protocol], port: int, wanted: Sequence[WantedEnsemble], *, lenient: bool
+) -> None:
+    application = create_application(score, protocols, warn=lambda text: say(f"! {text}"), lenient=lenient)
     async with serve(application, port=port) as url:
         click.echo(f"Serving the score {score.name!r} at {url}, until Ctrl-C. The model is scripted.")
         for protocol in protocols:

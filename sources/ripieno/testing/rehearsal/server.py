@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from ripieno.canisters import AssistantCanister, UserCanister
+from ripieno.canisters import AssistantCanister, InvocationCanister, SupervisorCanister, UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
 from ripieno.conducting.observers.console import brief
@@ -21,7 +21,9 @@ from ripieno.jsonvalues import encode
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.prompted.reader import ended, in_words, recover
+from ripieno.models.repair import Requirements
 from ripieno.models.tokens import EstimatingTokenizer
+from ripieno.servers.gateway import history_checks
 from ripieno.servers.http import bodies, limits
 from ripieno.testing.scores import Score
 from ripieno.testing.scores.player import Answer, callable_names, events_of, perform
@@ -35,9 +37,15 @@ BODY_SECONDS = 30.0
 
 
 def create_application(
-    score: Score, protocols: Iterable[Protocol], *, warn: Callable[[str], None] | None = None
+    score: Score,
+    protocols: Iterable[Protocol],
+    *,
+    warn: Callable[[str], None] | None = None,
+    lenient: bool = False,
 ) -> Starlette:
     """The application that plays a score over these protocols.
+
+    Conversations that strict servers refuse get status 400, unless it is ``lenient``.
 
     ``warn`` receives, once each, warnings about requests that do not fit the score. Errors: ``InputError`` if two
     protocols have the same route.
@@ -58,7 +66,8 @@ def create_application(
 
     warnings = _Warnings(score, warn)
     endpoints = [
-        Route(route, _endpoint(score, protocol, warnings), methods=["POST"]) for route, protocol in routes.items()
+        Route(route, _endpoint(score, protocol, warnings, lenient=lenient), methods=["POST"])
+        for route, protocol in routes.items()
     ]
     return Starlette(
         routes=[*endpoints, Route("/v1/models", models, methods=["GET"])], exception_handlers={404: refuse, 405: refuse}
@@ -94,11 +103,35 @@ class _Warnings:
             self._warn(text)
 
 
-def _endpoint(score: Score, protocol: Protocol, warnings: _Warnings) -> Callable[[Request], Awaitable[Response]]:
+def _refuse_as_strict(asked: Asked, requirements: Requirements) -> None:
+    """Checks what strict servers check: calls with one result each, names, identifiers, and who speaks first.
+
+    Errors: ``InputError``.
+    """
+    history_checks.check(asked.canisters)
+    calls = [one for one in asked.canisters if isinstance(one, InvocationCanister)]
+    names = [*(tool.exposed or tool.name for tool in asked.tools), *(call.name for call in calls)]
+    for kind, texts, pattern in (
+        ("name of a tool", names, requirements.names),
+        ("identifier of a call", [call.identifier for call in calls], requirements.identifiers),
+    ):
+        for text in texts:
+            if pattern.fullmatch(text) is None:
+                raise InputError(f"The {kind} {brief(text)!r} does not match {pattern.pattern}.")
+    first = next((one for one in asked.canisters if not isinstance(one, SupervisorCanister)), None)
+    if requirements.user_first and isinstance(first, AssistantCanister | InvocationCanister):
+        raise InputError("The first message must be the user's.")
+
+
+def _endpoint(
+    score: Score, protocol: Protocol, warnings: _Warnings, *, lenient: bool
+) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
             body = await bodies.receive_body(request.receive, most=BODY_BYTES, seconds=BODY_SECONDS)
             asked = await bodies.read_asked(body, protocol, request.path_params, most=BODY_BYTES)
+            if not lenient:
+                _refuse_as_strict(asked, protocol.requirements)
         except limits.Refused as refused:
             return bodies.json_response(protocol.refuse(refused.refusal), refused.refusal.status)
         except (InputError, ProviderFailure) as error:
