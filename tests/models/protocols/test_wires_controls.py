@@ -209,6 +209,17 @@ def test_seeds_and_penalties_in_the_words_of_each_wire(protocol: Protocol) -> No
     assert protocol is not GEMINI or model_problems(body, GENERATE_CONTENT) == []
 
 
+def test_seeds_and_penalties_in_a_file() -> None:
+    table: dict[str, Any] = {"seed": 7, **PENALTIES, "logit_bias": BIAS}
+    descriptor, found = read_configuration({"model": table})
+    assert found == ()
+    assert descriptor is not None
+    assert descriptor.controls == Controls(**table)
+    descriptor, found = read_configuration({"model": {"presence_penalty": 3, "logit_bias": {"the": 1}}})
+    assert descriptor is None
+    assert [problem.key for problem in found] == ["model.presence_penalty", "model.logit_bias.the"]
+
+
 def test_the_number_of_tokens_has_the_word_that_the_provider_knows() -> None:
     assert json.loads(write(ANTHROPIC, []))["max_tokens"] == 8192
     assert json.loads(write(ANTHROPIC, [], output_tokens=100))["max_tokens"] == 100
