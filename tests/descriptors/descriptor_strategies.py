@@ -134,7 +134,9 @@ def invokers(draw: st.DrawFn) -> dict[str, Any]:
         calling: dict[str, Any] = {"origin": draw(st.sampled_from(["python", "command", "http", "client"]))}
         properties = mapping.get("arguments", {}).get("properties", {})
         if properties and draw(st.booleans()):
-            calling["presets"] = {draw(st.sampled_from(sorted(properties))): draw(LEAVES)}
+            preset = draw(st.sampled_from(sorted(properties)))
+            fitting = {"integer": st.integers(0, 9), "number": st.integers(0, 9), "boolean": st.booleans()}
+            calling["presets"] = {preset: draw(fitting.get(properties[preset]["type"], TEXTS))}
         numbers = [name for name in sorted(properties) if properties[name]["type"] in ("integer", "number")]
         if numbers and draw(st.booleans()):
             calling["timeout_argument"] = numbers[0]

@@ -30,7 +30,11 @@ string "2 MB"
   hint: Write "2 MiB".
 x.toml:18: error: JSON Schema has no type 'integr'
   18 | context = { type = "integr", minimum = 0 }
-  hint: Did you mean 'integer'?"""
+  hint: Did you mean 'integer'?
+x.toml:22: error: argv must be a JSON value, not a date
+  22 | argv = 1979-05-27 #"rg", "--json", { when = "context", argv = 1979-05-27 #"-C", "{context}"] }, "--", \
+"{pattern}", "{path}"]
+  hint: Write it in quotes."""
     )
 
 

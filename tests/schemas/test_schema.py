@@ -238,6 +238,7 @@ def test_the_validator_is_imported_with_the_first_schema_and_the_oracle_never() 
         "import sys, ripieno.schemas, ripieno.schemas.functions\n"
         "print('jsonschema_rs' in sys.modules)\n"
         "assert ripieno.schemas.Schema.of({'required': ['a']}).validate({})\n"
+        "import ripieno.cli.check.checks, ripieno.schemas.refused_schemas\n"
         "print('jsonschema_rs' in sys.modules, 'jsonschema' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

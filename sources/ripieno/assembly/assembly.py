@@ -11,6 +11,7 @@ from ripieno.approvals import Answer, Confirmer, Given, Grants
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_own_configuration, prefix_of, variables_of
 from ripieno.assembly.coverage.validation import cover
 from ripieno.assembly.coverage.values import Coverage
+from ripieno.assembly.failures import find_failures
 from ripieno.assembly.placement import Placement
 from ripieno.assembly.plugins import find_missing
 from ripieno.assembly.trust import Project
@@ -20,12 +21,10 @@ from ripieno.canisters.events import Alert
 from ripieno.conducting import Run, Watcher, conduct
 from ripieno.conducting.history import History
 from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor, HistoryDescriptor
-from ripieno.descriptors.loading import locate
 from ripieno.descriptors.names import split
 from ripieno.ensembles import Ensemble, Invoker, Origin
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.opener import connect_all, disconnect_all, needed_origins, opener
-from ripieno.ensembles.origin import check_origin
 from ripieno.ensembles.requirements import find_absent
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import (
@@ -33,7 +32,6 @@ from ripieno.exceptions import (
     ConfigurationInvalidity,
     InputError,
     NameAbsence,
-    Problem,
     RipienoError,
     explain_absence,
 )
@@ -114,10 +112,7 @@ class Assembly:
             self._alert(alert)
 
     async def __aenter__(self) -> "Assembly":
-        failures: list[RipienoError] = list(self.loaded.failures)
-        ensembles = self._prepare(failures)
-        if failures:
-            raise AssemblyFailure("Start-up failed:", failures)
+        ensembles = self._prepare()
         for one in find_missing(self.loaded.registry, self.loaded.parts):
             self._note(Alert(message=f"{one.file}:{one.line}: {one.message}. {one.hint}"))
         if self.loaded.profile is not None:
@@ -147,35 +142,28 @@ class Assembly:
         await self._providers.close()
         self._placement.close()
 
-    def _prepare(self, failures: list[RipienoError]) -> list[Ensemble]:
-        """The ensembles, not yet connected. Adds the problems of their descriptors to ``failures``."""
+    def _prepare(self) -> list[Ensemble]:
+        """The ensembles, not yet connected. Errors: ``AssemblyFailure``."""
+        failures = find_failures(self.loaded)
         if isinstance(self.surroundings.spawner, RoutedSpawner):
             try:
                 self.surroundings.spawner.other()
             except RipienoError as error:
                 failures.append(error)
-        origins: dict[str, Origin] = {}
-        problems: list[Problem] = []
+        if failures:
+            raise AssemblyFailure("Start-up failed:", failures)
+        names = {name for descriptor in self.loaded.ensembles for name in needed_origins(descriptor)}
+        origins: dict[str, Origin] = {name: self.loaded.registry.resolve("origins", name) for name in names}
         ensembles: list[Ensemble] = []
         absent = find_absent(self.loaded.ensembles, self.loaded.known, self.surroundings)
         self.surroundings = dataclasses.replace(self.surroundings, absent=absent)
         for descriptor in self.loaded.ensembles:
-            for name in needed_origins(descriptor):
-                try:
-                    if name not in origins:
-                        origins[name] = self.loaded.registry.resolve("origins", name)
-                except RipienoError as error:
-                    failures.append(error)
-                else:
-                    problems.extend(check_origin(origins[name], descriptor))
             unmet = absent[descriptor.name]
             if unmet is None:
                 ensembles.append(self._ensemble(descriptor, origins))
             else:
                 self.absences += (Absence(name=descriptor.name, reason=f"{unmet}."),)
                 self._note(Alert(message=f"Ensemble {descriptor.name!r} is left out: {unmet}."))
-        if problems:
-            failures.append(ConfigurationInvalidity(locate(dict.fromkeys(problems))))
         return ensembles
 
     def _ensemble(self, descriptor: EnsembleDescriptor, origins: Mapping[str, Origin]) -> Ensemble:

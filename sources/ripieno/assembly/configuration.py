@@ -7,18 +7,17 @@ they are trusted.
 
 import dataclasses
 import fnmatch
-import hashlib
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import platformdirs
 
 from ripieno.assembly.plugins import BUILT_IN, Registry, discover, find_missing
-from ripieno.assembly.selection import choose, named_profile
+from ripieno.assembly.selection import apply_settings, choose, named_profile
 from ripieno.assembly.trust import CONFIGURATION_NAME, Project, TrustStore, paths_of, restrict
-from ripieno.assembly.workspaces import changed_since_trusted, keep_apart, keep_code
+from ripieno.assembly.workspaces import changed_since_trusted, keep_apart, keep_code, shared_pins
 from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, ProviderDescriptor
 from ripieno.descriptors.configuration import combine, read_parts
 from ripieno.descriptors.loading import (
@@ -48,11 +47,10 @@ from ripieno.descriptors.loading.unknown_names import (
 )
 from ripieno.descriptors.named_files import NamedFiles
 from ripieno.descriptors.providers import lay_over
-from ripieno.descriptors.reader.regular_files import read_regular
-from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
+from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.jsonvalues import is_table
 from ripieno.models.transport.clouds import CLOUDS, HOMES
-from ripieno.storage.pins import PinRecord, Pins, PinStore, read_pins
+from ripieno.storage.pins import Pins, PinStore
 from ripieno.storage.undo import UndoLog
 
 _PACKAGE, _USER, _CALLER, _PROJECT = "package", "user", "caller", "project"
@@ -116,8 +114,12 @@ class LoadedConfiguration:
     pins: Pins | None = None
     #: The log of changes of the workspace, for undo.
     journal: UndoLog | None = None
-    #: Everything that prevents a start-up.
+    #: Everything that loading finds and that prevents a start-up.
     failures: tuple[RipienoError, ...] = ()
+    #: Those of the failures that concern a command without ensembles, too.
+    general: tuple[RipienoError, ...] = ()
+    #: Ensembles with problems, as far as they could be read.
+    unreadable: tuple[EnsembleDescriptor, ...] = ()
 
 
 def load_own_configuration(
@@ -151,7 +153,7 @@ def load_configuration(
     parts = [read_configuration_part(file, layer=_USER)] if user and file.is_file() else []
     parts += _caller_parts(configuration)
     problems = [problem for part in parts for problem in part.problems if problem.severity == "error"]
-    outer = combine([part.parts for part in parts]) if not problems else combine([])
+    outer = combine([part.parts for part in parts])
     registry = discover(outer.plugins)
     store = TrustStore(own.state)
     trusted = project is not None and store.trusts(project)
@@ -159,25 +161,35 @@ def load_configuration(
     providers = load_providers(layers)
     counted = list(parts)
     left_out: list[LeftOut] = []
-    if project is not None and project.part is not None and not problems:
+    if project is not None and project.part is not None:
         known = frozenset((*providers.providers, *outer.providers))
         kept, lost = restrict(project.part, _merged([part.parts for part in parts]), known, trusted=trusted)
         counted.append(dataclasses.replace(project.part, parts=kept))
         left_out.extend(lost)
         if trusted:
             problems.extend(project.part.problems)
-    whole, narrowed = _combine([part.parts for part in counted]) if not problems else (outer, None)
+    whole, narrowed = _combine([part.parts for part in counted])
     known_providers, strange = _providers(providers, counted, whole, None if problems else registry)
     problems.extend(strange)
     ensembles, profiles = load_ensembles(layers), load_profiles(layers)
-    for found in (ensembles, providers, profiles):
-        problems.extend(problem for problem in found.problems if problem.severity == "error")
+    problems += (problem for problem in providers.problems if problem.severity == "error")
     failures: list[RipienoError] = list(registry.failures)
+    general = (*([ConfigurationInvalidity(problems)] if problems else ()), *failures)
+    for found in (ensembles, profiles):
+        problems += (problem for problem in found.problems if problem.severity == "error")
+    unread = _names_of([problem.file for problem in problems], ensembles.unreadable)
     if project is not None and trusted:
         failures.extend(changed_since_trusted(project, layers[-1], ensembles.files))
-    known_ensembles = _configured(ensembles.ensembles.replaced(whole.inline), whole, failures)
+    known_ensembles = apply_settings(ensembles.ensembles.replaced(whole.inline), whole, unread, failures)
     chosen = choose(
-        known_ensembles, whole, profiles.profiles, narrowed, failures, parts=counted, advice=registry.advice
+        known_ensembles,
+        whole,
+        profiles.profiles,
+        narrowed,
+        failures,
+        parts=counted,
+        advice=registry.advice,
+        unread=unread,
     )
     if problems:
         failures.insert(0, ConfigurationInvalidity(problems))
@@ -213,10 +225,17 @@ def load_configuration(
         shadowed=(*ensembles.shadowed, *providers.shadowed, *profiles.shadowed),
         warnings=tuple(warnings),
         parts=tuple(counted),
-        pins=Pins(PinStore(own.state), _shared_pins(project, failures) if trusted else {}),
+        pins=Pins(PinStore(own.state), shared_pins(project, failures) if trusted else {}),
         journal=UndoLog(own.state, place),
         failures=tuple(failures),
+        general=general,
+        unreadable=ensembles.unreadable,
     )
+
+
+def _names_of(files: Iterable[str | None], unreadable: Iterable[EnsembleDescriptor]) -> frozenset[str]:
+    """The names that files with errors may define: those of ensembles, and of the files themselves."""
+    return frozenset((*(pathlib.Path(one).stem for one in files if one), *(one.name for one in unreadable)))
 
 
 def _obstacle(project: Project, store: TrustStore) -> str:
@@ -224,34 +243,6 @@ def _obstacle(project: Project, store: TrustStore) -> str:
     if project.obstacle:
         return f"its folder cannot be trusted: {project.obstacle}"
     return CHANGED if store.knows(project) else ""
-
-
-def _configured(known: Catalogue, whole: ConfigurationDescriptor, failures: list[RipienoError]) -> Catalogue:
-    configured: list[EnsembleDescriptor] = []
-    for name, settings in whole.settings.items():
-        try:
-            if name not in known:
-                raise NameAbsence("ensemble", name, known, hint="It is named under [configuration].")
-            configured.append(known[name].configured(settings))
-        except InputError as error:
-            failures.append(error)
-    return known.replaced(configured)
-
-
-def _shared_pins(project: Project | None, failures: list[RipienoError]) -> Mapping[str, PinRecord]:
-    """The pins of a trusted project. Unreadable ones are a failure, since they may forbid something."""
-    if project is None or project.pins is None:
-        return {}
-    try:
-        data = read_regular(project.pins)
-        if hashlib.sha256(data).hexdigest() != project.files.get(str(project.pins)):
-            raise InputError(f"{project.pins} was changed while it was read. Start again.")
-        return read_pins(data, str(project.pins), "Delete it, or write it again: ripieno lock --export")
-    except OSError as error:
-        failures.append(InputError(f"{project.pins} cannot be read: {error.strerror or error}."))
-    except InputError as error:
-        failures.append(error)
-    return {}
 
 
 def _caller_parts(configuration: str | os.PathLike[str] | Mapping[str, Any] | None) -> list[ConfigurationPart]:

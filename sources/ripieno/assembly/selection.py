@@ -1,7 +1,7 @@
 """Selects the enabled ensembles: those that a configuration names, or those of a profile, and added ones."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from frozendict import frozendict
@@ -26,18 +26,22 @@ def choose(
     *,
     parts: Sequence[ConfigurationPart],
     advice: str = "",
+    unread: Collection[str] = (),
 ) -> tuple[EnsembleDescriptor, ...]:
     """The enabled ensembles, in their order.
 
     ``[ensembles] enabled`` names them exactly. Otherwise they are those of the profile, and all of plugins, the user
     and the caller, since adding a file or allowing a plugin is a choice. ``include`` adds others in both cases.
-    ``advice`` is added to the failure for an unknown name.
+    ``advice`` is added to the failure for an unknown name. ``unread`` are names whose files have errors: they are not
+    reported a second time.
     """
     try:
         if configuration.enabled is not None:
             names, by = list(configuration.enabled), "under [ensembles] enabled"
         else:
             profile = configuration.profile or DEFAULT_PROFILE
+            if profile in unread and profile not in profiles:
+                return ()
             if profile not in profiles:
                 raise NameAbsence("profile", profile, profiles)
             by = f"by the profile {profile!r}"
@@ -51,9 +55,8 @@ def choose(
     except InputError as error:
         failures.append(error)
         return ()
-    missing = [name for name in names if name not in known]
-    if missing:
-        for name in missing:
+    if any(name not in known for name in names):
+        for name in (one for one in names if one not in known and one not in unread):
             hint = f"It is named {_named_in(parts, name) or by}. {advice}".strip()
             failures.append(NameAbsence("ensemble", name, known, hint=hint))
         return ()
@@ -64,6 +67,22 @@ def choose(
     except InputError as error:
         failures.append(error)
         return ()
+
+
+def apply_settings(
+    known: Catalogue, whole: ConfigurationDescriptor, unread: Collection[str], failures: list[RipienoError]
+) -> Catalogue:
+    """The ensembles with their tables of ``[configuration]``. An unknown name is added to ``failures``."""
+    configured: list[EnsembleDescriptor] = []
+    for name, settings in whole.settings.items():
+        try:
+            if name in known:
+                configured.append(known[name].configured(settings))
+            elif name not in unread:
+                raise NameAbsence("ensemble", name, known, hint="It is named under [configuration].")
+        except InputError as error:
+            failures.append(error)
+    return known.replaced(configured)
 
 
 def _named_in(parts: Sequence[ConfigurationPart], name: str) -> str:

@@ -1,5 +1,6 @@
-"""Checks of a workspace: it has no state of the user, its named code is known, and its files are those trusted."""
+"""Checks of a workspace: it has no state of the user, its named code is known, its files and pins are trusted."""
 
+import hashlib
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -7,8 +8,10 @@ from ripieno.assembly.trust import Project
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading.layers import Layer
 from ripieno.descriptors.named_files import NamedFiles
+from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.exceptions import InputError, RipienoError
+from ripieno.storage.pins import PinRecord, read_pins
 
 _PACKAGE = "package"
 
@@ -51,3 +54,19 @@ def changed_since_trusted(project: Project, layer: Layer, files: Mapping[str, st
         for path, digest in files.items()
         if (path in project.files or path.startswith(places)) and project.files.get(path) != digest
     ]
+
+
+def shared_pins(project: Project | None, failures: list[RipienoError]) -> Mapping[str, PinRecord]:
+    """The pins of a trusted project. Unreadable ones are a failure, since they may forbid something."""
+    if project is None or project.pins is None:
+        return {}
+    try:
+        data = read_regular(project.pins)
+        if hashlib.sha256(data).hexdigest() != project.files.get(str(project.pins)):
+            raise InputError(f"{project.pins} was changed while it was read. Start again.")
+        return read_pins(data, str(project.pins), "Delete it, or write it again: ripieno lock --export")
+    except OSError as error:
+        failures.append(InputError(f"{project.pins} cannot be read: {error.strerror or error}."))
+    except InputError as error:
+        failures.append(error)
+    return {}

@@ -12,7 +12,7 @@ from frozendict import frozendict
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.cli.common.assembly import load_valid_layers, make_assembly
+from ripieno.cli.common.assembly import load_without_ensembles, make_assembly, require_valid
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.models import show_address, show_needs, variables_of
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
@@ -56,15 +56,21 @@ def providers(settings: Settings, name: str | None, model: str, output: Format) 
       ripieno providers NAME
       ripieno providers NAME --model some/model --format json
     """
-    loaded = load_valid_layers(settings)
+    loaded = load_without_ensembles(settings)
     if name is not None and name not in loaded.providers:
+        require_valid(loaded)
         raise NameAbsence("provider", name, loaded.providers, hint="To add one, write a table [providers.NAME].")
     chosen = loaded.providers if name is None else {name: loaded.providers[name]}
     secrets = make_assembly(loaded).surroundings.secrets
     known = {variable: bool(secrets.get(variable)) for one in chosen.values() for variable in variables_of(one)}
     if output == "json":
         print_json([_mapping(one, model, known) for one in chosen.values()])
-        return
+    else:
+        _print(chosen, name, model, known)
+    require_valid(loaded)
+
+
+def _print(chosen: Mapping[str, ProviderDescriptor], name: str | None, model: str, known: Mapping[str, bool]) -> None:
     rows: list[tuple[str, ...]] = []
     for descriptor in chosen.values():
         keys = show_needs(descriptor, known) or "-"
@@ -113,7 +119,8 @@ def probe(settings: Settings, model: str, output: Format) -> None:
       ripieno probe house/small
       ripieno probe house/large >> ~/.config/ripieno/config.toml
     """
-    loaded = load_valid_layers(settings)
+    loaded = load_without_ensembles(settings)
+    require_valid(loaded)
     settled, findings = run_async(_probe(make_assembly(_natively(loaded, model)), model))
     if output == "json":
         rows = [{"question": one.question, "holds": one.holds, "note": one.note} for one in findings]

@@ -5,15 +5,16 @@ unknown keyword is an error, and so is a required argument without a property.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ripieno.descriptors.reader.kinds import INVALID, plain, refuse
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import Problems, spelling
+from ripieno.descriptors.reader.problems import Problems, dotted, spelling
 from ripieno.exceptions import SchemaInvalidity
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.schemas import Schema
+from ripieno.schemas.description import types_of
 from ripieno.schemas.graph import HOLDING, parts
 
 TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
@@ -50,18 +51,14 @@ class ArgumentSchema:
         _inspect(value, path, problems)
         if self.arguments and len(problems) == before and value.get("type") != "object":
             problems.add((*path, "type"), "arguments must be an object", 'Write: type = "object".')
-        if len(problems) > before:
-            return INVALID
         try:
             if self.arguments:
                 Schema.of(frozen, closed=True)
             else:
                 Schema.of_results(frozen)
         except SchemaInvalidity as invalidity:
-            message = str(invalidity).removesuffix(f" (at {invalidity.pointer})")
-            problems.add((*path, *_follow(invalidity.pointer, value)), message)
-            return INVALID
-        return frozen
+            _explain(invalidity, value, path, problems)
+        return INVALID if len(problems) > before else frozen
 
     def schema(self) -> dict[str, Any]:
         any_schema = {"type": ["object", "boolean"]}
@@ -77,6 +74,41 @@ class ArgumentSchema:
             "additionalProperties": False,
             **({"required": ["type"]} if self.arguments else {}),
         }
+
+
+def _explain(invalidity: SchemaInvalidity, value: Mapping[str, Any], path: Path, problems: Problems) -> None:
+    """Adds all errors of a refused schema, except at places where one is reported."""
+    from ripieno.schemas.refused_schemas import explain_refusal  # It imports jsonschema.
+
+    refusals = () if invalidity.pointer == "/$schema" else explain_refusal(value)
+    for one in refusals:
+        at = (*path, *one.path)
+        if not problems.has(at):
+            problems.add(at, f"{dotted(at)} {one.predicate}", one.hint)
+    at = (*path, *_follow(invalidity.pointer, value))
+    if not refusals and not problems.has(at):
+        problems.add(at, str(invalidity).removesuffix(f" (at {invalidity.pointer})"))
+
+
+def check_value(arguments: Mapping[str, Any], name: str, value: Any, key: str) -> Iterator[tuple[str, str]]:
+    """A message and a hint for each reason why a configured value does not fit the schema of its argument.
+
+    ``key`` is its key in the file, such as ``default``. The schema of the arguments is valid.
+    """
+    schema = arguments["properties"][name]
+    whole = Schema.of({keyword: one for keyword, one in arguments.items() if keyword != "required"})
+    for problem in whole.validate({name: value}):
+        if problem.parameter.partition(".")[0].partition("[")[0] != name:
+            continue  # Of the arguments that are not configured.
+        hint = ""
+        if is_table(schema) and problem.parameter == name:
+            from ripieno.schemas.refused_schemas import nearest_form
+
+            if isinstance(value, str) and is_list(choices := schema.get("enum")):
+                hint = spelling(value, [one for one in choices if isinstance(one, str)])
+            elif problem.code == "invalid_type":
+                hint = nearest_form(key, types_of(schema), value)
+        yield problem.message.removesuffix("."), hint
 
 
 def _inspect(schema: Mapping[str, Any], path: Path, problems: Problems) -> None:

@@ -9,6 +9,7 @@ from frozendict import frozendict
 from ripieno.descriptors.invokers import (
     ITEM,
     NO_ARGUMENTS,
+    UNKNOWN,
     Inherited,
     InvocableDescriptor,
     InvokerDescriptor,
@@ -24,7 +25,7 @@ from ripieno.descriptors.policy_keys import (
     override_policy,
 )
 from ripieno.descriptors.reader.keys import Key, Table, description_key
-from ripieno.descriptors.reader.kinds import COUNT, Elements, Flag, Free, Named, Several, Text, plain
+from ripieno.descriptors.reader.kinds import COUNT, INVALID, Elements, Flag, Free, Named, Several, Text, plain
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.reader.references import Reader
@@ -247,6 +248,10 @@ ENSEMBLE = Table("an ensemble's file", "One ensemble.", (HEADER.key("ensemble", 
 FLAT = Table("an inline ensemble", "One ensemble, flat.", (*HEADER_KEYS, *BODY_KEYS))
 
 
+#: Stands for an invoker that could not be read, so that the others keep their places.
+_UNREAD = InvokerDescriptor(name="", enabled=False, invocable=UNKNOWN)
+
+
 def read_ensemble(
     mapping: Mapping[str, Any],
     source: Source = NO_SOURCE,
@@ -255,14 +260,17 @@ def read_ensemble(
     folder: str | None = None,
     layer: str = "",
     outline: bool = False,
+    partial: bool = False,
 ) -> tuple[EnsembleDescriptor | None, tuple[Problem, ...]]:
     """The descriptor of an ensemble's file, or None, and its problems. Raises nothing.
 
     ``read`` returns the mappings of referenced files by relative path. An ``outline`` has no invokers, and no
-    referenced file is read for it.
+    referenced file is read for it. ``partial``: after a problem, the descriptor has what could be read, for further
+    checks.
     """
     problems = Problems(source)
-    descriptor = read_into(mapping, (), problems, read=read, folder=folder, layer=layer, outline=outline)
+    settings: Any = {"read": read, "folder": folder, "layer": layer, "outline": outline, "partial": partial}
+    descriptor = read_into(mapping, (), problems, **settings)
     return descriptor, problems.finished()
 
 
@@ -275,21 +283,30 @@ def read_into(
     folder: str | None,
     layer: str,
     outline: bool = False,
+    partial: bool = False,
 ) -> EnsembleDescriptor | None:
     """``read_ensemble`` for an ensemble at ``path`` of a larger mapping, where it may be flat."""
     before = len(problems)
     flat = bool(path) and is_table(mapping) and "ensemble" not in mapping
     parts = (FLAT if flat else ENSEMBLE).read_parts(mapping, path, problems)
     clean = len(problems) == before
-    header = parts if flat else parts.get("ensemble", {})
+    table = FLAT if flat else HEADER
+    raw: Any = mapping if flat or not is_table(mapping) else mapping.get("ensemble")
+    header = parts if flat else parts.get("ensemble")
+    if header is None:
+        header = HEADER.read_parts(raw, (), Problems(NO_SOURCE)) if is_table(raw) else {}
+    # After a problem in the header, the module may be unknown, not missing.
+    module: Any = INVALID
+    if clean or is_table(raw):
+        module = header.get("module") if clean else table.part("module", header, raw, None)
     settings = CONNECTION.rest(mapping["connection"]) if "connection" in parts else {}
     settings = plain(settings, (*path, "connection"), problems)
     inherited = Inherited(
-        # After an error in the header, the module is unknown, not missing.
-        module=header.get("module", None if clean or (header and not flat) else "unknown"),
+        module="unknown" if module is INVALID else module,
         defaults=parts.get("defaults", frozendict()),
         configuration=parts.get("configuration", frozendict()),
         read=read,
+        sound=clean or ENSEMBLE.part("defaults", parts, mapping if is_table(mapping) else EMPTY, EMPTY) is not INVALID,
     )
     items = [
         read_item(item, (*path, "invokers", index), problems, inherited)
@@ -300,16 +317,18 @@ def read_into(
     if clean and header.get("enabled", True) and "connection" not in parts and "invokers" not in parts:
         hint = "Add [connection] or [[invokers]]. If it has no invokers, write invokers = []."
         problems.add(path if flat else (*path, "ensemble"), "it has neither [connection] nor [[invokers]]", hint)
-    if len(problems) > before:
+    if len(problems) > before and not partial:
         return None
     connection = parts.get("connection")
+    given: dict[str, Any] = {name: header[name] for name in _HEADER_DEFAULTS if name in header}
     return EnsembleDescriptor(
-        **{name: header[name] for name in ("name", *_HEADER_DEFAULTS) if name in header},
+        **given,
+        name=header.get("name", ""),
         connection=None if connection is None else ConnectionDescriptor(origin=connection["origin"], settings=settings),
         defaults=frozendict(inherited.defaults),
         overrides=frozendict({name: frozendict(keys) for name, keys in parts.get("overrides", {}).items()}),
         configuration=frozendict(inherited.configuration),
-        invokers=tuple(item for item in items if item is not None),
+        invokers=tuple(_UNREAD if item is None else item for item in items),
         file=problems.source.file,
         folder=folder,
         layer=layer,
@@ -322,7 +341,7 @@ def _check_names(
     """Checks that names are unique, and that overrides are for discovered tools."""
     first: dict[str, InvokerDescriptor] = {}
     for index, item in enumerate(items):
-        if item is None:
+        if item is None or not item.name:
             continue
         if item.name in first:
             other = first[item.name].file

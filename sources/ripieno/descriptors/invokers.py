@@ -6,7 +6,7 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors.argument_schemas import KEYWORDS, ArgumentSchema
+from ripieno.descriptors.argument_schemas import KEYWORDS, ArgumentSchema, check_value
 from ripieno.descriptors.policies import Policy
 from ripieno.descriptors.policy_keys import (
     CALL_KEYS,
@@ -22,10 +22,11 @@ from ripieno.descriptors.policy_keys import (
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import INVALID, Free, Text, plain
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import Problems, spelling
+from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, spelling
 from ripieno.descriptors.reader.references import OrReference, Reader, Reference, follow, reference_table
+from ripieno.descriptors.templates.checks import INDIRECT
 from ripieno.exceptions import nearest
-from ripieno.jsonvalues import EMPTY, is_table, merge, thaw
+from ripieno.jsonvalues import EMPTY, is_list, is_table, merge, thaw
 
 NO_ARGUMENTS: frozendict[str, Any] = frozendict({"type": "object", "properties": frozendict()})
 TOOL_NAME = Text(pattern=r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}", shape="a name of letters, digits, _ and -, at most 64")
@@ -121,71 +122,83 @@ ITEM = OrReference(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Inherited:
-    """The values that an invoker takes from its ensemble."""
+    """The values that an invoker takes from its ensemble. ``sound``: ``[defaults]`` have no problem."""
 
     module: str | None = None
     defaults: Mapping[str, Any] = EMPTY
     configuration: Mapping[str, Any] = EMPTY
     read: Reader | None = None
+    sound: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """The location of an invoker: the paths of its header and its other tables, and the problems of its file."""
+    """The location of an invoker: its tables, the paths of its header and the others, and the problems of its file."""
 
+    table: Table
+    raw: Mapping[str, Any]
     header: Path
     body: Path
     problems: Problems
     inherited: Inherited
 
+    def part(self, name: str, read: Mapping[str, Any], default: Any) -> Any:
+        """One of the tables: its default if absent, ``INVALID`` if it has a problem or is misspelled."""
+        if name in read or not len(self.problems):
+            return read.get(name, default)
+        return self.table.part(name, read, self.raw, default)
+
+
+#: Stands for an invocable with a problem: no origin has to check it.
+UNKNOWN = InvocableDescriptor(origin="client")
+#: The keys of an invoker that its policy does not depend on.
+_APART = frozenset({"name", "description", "arguments", "results", "configuration", "invocable"})
+
 
 def read_item(value: Any, path: Path, problems: Problems, inherited: Inherited) -> InvokerDescriptor | None:
-    """The descriptor of an element of ``[[invokers]]``; None after its problems were added."""
-    item = ITEM.read(value, path, problems)
-    if item is INVALID:
-        return None
-    if not isinstance(item, Reference):
-        return _assemble(item, item, value, _Place(header=path, body=path, problems=problems, inherited=inherited))
-    followed = follow(item, path, problems, inherited.read)
-    if followed is None:
-        return None
-    mapping, source = followed
-    inner = Problems(source)
-    parts = INVOKER.read(mapping, (), inner)
-    descriptor = None
-    if parts is not INVALID:
-        place = _Place(header=("invoker",), body=(), problems=inner, inherited=inherited)
-        descriptor = _assemble(parts["invoker"], parts, mapping, place)
-    problems.extend(inner.finished())
-    return descriptor
+    """The descriptor of an element of ``[[invokers]]``, or None.
+
+    After a problem it has only what could be read: enough to check the rest, and not to call it.
+    """
+    if not is_table(value) or ITEM.refers(value):
+        item = ITEM.read(value, path, problems)
+        followed = None if item is INVALID else follow(item, path, problems, inherited.read)
+        if followed is None:
+            return None
+        mapping, source = followed
+        inner = Problems(source)
+        parts = INVOKER.read_parts(mapping, (), inner)
+        raw: Any = mapping if is_table(mapping) else EMPTY
+        place = _Place(table=INVOKER, raw=raw, header=("invoker",), body=(), problems=inner, inherited=inherited)
+        descriptor = _assemble(parts.get("invoker", EMPTY), parts, place) if raw else None
+        problems.extend(inner.finished())
+        return descriptor
+    parts = INLINE.read_parts(value, path, problems)
+    place = _Place(table=INLINE, raw=value, header=path, body=path, problems=problems, inherited=inherited)
+    return _assemble(parts, parts, place)
 
 
-def _assemble(
-    header: Mapping[str, Any], body: Mapping[str, Any], raw: Mapping[str, Any], place: _Place
-) -> InvokerDescriptor | None:
-    """The descriptor of valid tables, if they fit together."""
+def _assemble(header: Mapping[str, Any], body: Mapping[str, Any], place: _Place) -> InvokerDescriptor:
+    """The descriptor. Each check of how the tables fit together is done if what it needs has no problem."""
     problems, inherited = place.problems, place.inherited
-    before = len(problems)
-    arguments = _schema(body.get("arguments", NO_ARGUMENTS), ARGUMENTS, (*place.body, "arguments"), place)
-    results = _schema(body.get("results"), RESULTS, (*place.body, "results"), place)
-    calling = body.get("invocable", {})
-    settings = plain(INVOCABLE.rest(raw.get("invocable", {})), (*place.body, "invocable"), problems)
-    if len(problems) > before:
-        return None
-    invocable = _invocable(header["name"], calling, settings, place)
-    _check_calling(calling, arguments, (*place.body, "invocable"), problems)
+    arguments = _schema("arguments", body, NO_ARGUMENTS, ARGUMENTS, place)
+    results = _schema("results", body, None, RESULTS, place)
+    known = arguments is not INVALID
+    if not known:
+        arguments = _outline(place)
+    calling, invocable = _read_invocable(header.get("name"), body, place)
+    _check_calling(calling, arguments, (*place.body, "invocable"), problems, known=known)
     check_resources(header, place.header, problems, arguments)
     policy = make_policy(inherited.defaults, header, calling)
-    check_policy(header, policy, place.header, problems)
-    if len(problems) > before:
-        return None
+    if inherited.sound and problems.beneath(place.header) <= _APART:
+        check_policy(header, policy, place.header, problems)
     return InvokerDescriptor(
-        name=header["name"],
-        description=header["description"],
+        name=header.get("name", ""),
+        description=header.get("description", ""),
         enabled=header.get("enabled", inherited.defaults.get("enabled", True)),
         policy=policy,
         arguments=arguments,
-        results=results,
+        results=None if results is INVALID else results,
         configuration=merge(inherited.configuration, body.get("configuration", {})),
         invocable=invocable,
         retry=retry_values(header),
@@ -193,10 +206,11 @@ def _assemble(
     )
 
 
-def _schema(value: Any, kind: OrReference, path: Path, place: _Place) -> Any:
+def _schema(name: str, body: Mapping[str, Any], default: Any, kind: OrReference, place: _Place) -> Any:
+    value = place.part(name, body, default)
     if not isinstance(value, Reference):
         return value
-    followed = follow(value, path, place.problems, place.inherited.read)
+    followed = follow(value, (*place.body, name), place.problems, place.inherited.read)
     if followed is None:
         return INVALID
     mapping, source = followed
@@ -204,6 +218,46 @@ def _schema(value: Any, kind: OrReference, path: Path, place: _Place) -> Any:
     schema = kind.kind.read(mapping, (), inner)
     place.problems.extend(inner.finished())
     return schema
+
+
+def _outline(place: _Place) -> frozendict[str, Any]:
+    """What is certain of a schema with problems: the names of the arguments, and the schemas without a problem."""
+    schema = place.raw.get("arguments")
+    properties = schema.get("properties") if is_table(schema) else None
+    if not is_table(schema) or not is_table(properties):
+        return frozendict({"type": "object", "$ref": "#"})  # It may have any argument.
+    refused = place.problems.beneath((*place.body, "arguments", "properties"))
+    required = schema.get("required", ())
+    if place.problems.beneath((*place.body, "arguments")) - {"properties"} or not is_list(required):
+        required = tuple(properties)
+    return frozendict(
+        {
+            "type": "object",
+            "properties": frozendict({name: EMPTY if name in refused else one for name, one in properties.items()}),
+            "required": tuple(dict.fromkeys((*required, *sorted(map(str, refused))))),
+            **{name: schema[name] for name in INDIRECT if name in schema},
+        }
+    )
+
+
+def _read_invocable(
+    name: str | None, body: Mapping[str, Any], place: _Place
+) -> tuple[Mapping[str, Any], InvocableDescriptor]:
+    """The keys of ``[invocable]`` that every origin has, and the invocable."""
+    calling, at = place.part("invocable", body, EMPTY), (*place.body, "invocable")
+    raw: Any = place.raw.get("invocable", EMPTY)
+    if calling is INVALID:
+        if not raw or not is_table(raw):
+            return EMPTY, UNKNOWN
+        calling = INVOCABLE.read_parts(raw, at, Problems(NO_SOURCE))
+        if INVOCABLE.part("origin", calling, raw, "python") is INVALID:
+            return calling, UNKNOWN
+    before = len(place.problems)
+    settings = plain(INVOCABLE.rest(raw), at, place.problems)
+    if settings is INVALID or (name is None and "function" not in settings and "origin" not in calling):
+        return calling, UNKNOWN
+    invocable = _invocable(name or "", calling, settings, place)
+    return calling, UNKNOWN if len(place.problems) > before else invocable
 
 
 def _invocable(
@@ -232,8 +286,10 @@ def _invocable(
     return InvocableDescriptor(origin=origin, settings=frozendict(settings))
 
 
-def _check_calling(calling: Mapping[str, Any], arguments: Mapping[str, Any], path: Path, problems: Problems) -> None:
-    """Checks that presets, ``timeout_argument`` and ``again_argument`` are arguments."""
+def _check_calling(
+    calling: Mapping[str, Any], arguments: Mapping[str, Any], path: Path, problems: Problems, *, known: bool
+) -> None:
+    """Checks that the arguments have these names; and if all of them are ``known``, that the values fit."""
     properties = arguments.get("properties", {})
     if arguments.keys() & {"$ref", "allOf", "anyOf", "oneOf"} or not is_table(properties):
         return
@@ -241,6 +297,9 @@ def _check_calling(calling: Mapping[str, Any], arguments: Mapping[str, Any], pat
         for name in calling.get("presets", {}):
             if name not in properties:
                 problems.add((*path, "presets", name), f"{name!r} is not an argument", spelling(name, properties))
+    for name, value in calling.get("presets", {}).items() if known else ():
+        for message, hint in check_value(arguments, name, value, name) if name in properties else ():
+            problems.add((*path, "presets", name), f"the preset does not fit its argument: {message}", hint)
     for key, types, shape in (
         ("timeout_argument", ("number", "integer"), "a number of seconds"),
         ("again_argument", ("string",), "a string"),
@@ -251,5 +310,5 @@ def _check_calling(calling: Mapping[str, Any], arguments: Mapping[str, Any], pat
         at = (*path, key)
         if name not in properties:
             problems.add(at, f"{name!r} is not an argument", spelling(name, properties))
-        elif not is_table(properties[name]) or properties[name].get("type") not in types:
+        elif known and (not is_table(properties[name]) or properties[name].get("type") not in types):
             problems.add(at, f"the argument {name!r} must be {shape}", f'Give it type = "{types[0]}".')

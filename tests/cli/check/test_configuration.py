@@ -198,6 +198,34 @@ description = "Second"
 arguments = { type = "object", properties = { a = { type = "string" } } }
 invocable = { origin = "command", argv = ["echo", "{b}"] }
 """,
+    "shop": """
+[ensemble]
+name = "shop"
+descripton = "A shop"
+[[invokers]]
+name = "get_price"
+description = "The price"
+efect = "read"
+arguments = { type = "object", required = ["item"], properties = { item = { type = "strng" }, n = { minimum = "1" } } }
+invocable = { origin = "command", argv = ["echo", "{item}", "{itm}"], timeout_argument = "item" }
+[[invokers]]
+name = "get_stock"
+description = "The stock"
+effect = "write"
+cache = 5
+arguments = { type = "object", properties = { unit = { enum = ["m", "km"] } } }
+invocable = { origin = "commnd", argv = ["echo"], presets = { unit = "kn" } }
+[[invokers]]
+name = "get_name"
+descripton = "The name"
+argments = { type = "object", properties = { id = { type = "string" } }, required = ["id"] }
+invocable = { origin = "command", argv = ["echo", "{id}"], sucess = [0] }
+[[invokers]]
+name = "get_size"
+description = "The size"
+arguments = { type = "object", requred = ["id"], properties = { id = { type = "string" } } }
+invocable = { origin = "command", argv = ["echo", "{id}"] }
+""",
     "web": """
 [ensemble]
 name = "web"
@@ -216,6 +244,7 @@ transport = "stdo"
 command = ["x"]
 """,
 }
+HOUSE = 'protocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
 AGENTS = """
 [agents.reviewer]
 model = "anthropi/small"
@@ -242,12 +271,81 @@ def test_the_first_run_reports_all_errors_with_file_and_line(call: Call, user: U
         ("mine", 7, "JSON Schema has no type 'strin'"),
         ("mine", 8, "ensemble 'mine': There is no origin named 'comand'. Did you mean 'command'?"),
         ("mine", 13, "'b' is not an argument"),
+        ("shop", 4, "[ensemble] has no key descripton"),
+        ("shop", 8, "[[invokers]] has no key efect"),
+        ("shop", 9, "JSON Schema has no type 'strng'"),
+        ("shop", 9, "invokers[0].arguments.properties.n.minimum must be a number"),
+        ("shop", 10, "'itm' is not an argument"),
+        ("shop", 15, "a result of effect 'write' cannot be reused"),
+        ("shop", 17, 'the preset does not fit its argument: `unit` must be one of "m"'),
+        ("shop", 17, "ensemble 'shop': There is no origin named 'commnd'. Did you mean 'command'?"),
+        ("shop", 20, "[[invokers]] has no key descripton"),
+        ("shop", 21, "[[invokers]] has no key argments"),
+        ("shop", 22, "[invocable] has no key sucess"),
+        ("shop", 26, "JSON Schema has no keyword 'requred'"),
         ("srv", 6, 'transport must be one of "stdio"'),
         ("web", 8, 'method must be one of "GET"'),
         ("web", 8, "'zz' is not an argument"),
     ]
+    # Commands that use ensembles report the same of the files, and end with the command that checks all.
+    lines = {
+        f"{one['file']}:{one['line']}: error: {one['message']}" for one in errors if "agents." not in one["message"]
+    }
+    for command in (["tools"], ["ensembles"], ["ask", "-m", "score:demo", "x"], ["login", "shop"], ["lock"]):
+        started = call(*command)
+        assert started.code == exit_codes.INPUT, command
+        assert lines == {line for line in started.err.splitlines() if ": error: " in line}, command
+        assert started.err.endswith("ripieno check\n"), command
     alone = call("check", str(user.places.configuration / "ensembles" / "mine.toml"), "--format", "json")
     assert [one["line"] for one in findings(alone) if one["severity"] == "error"] == [7, 8, 13]
+
+
+def test_commands_without_ensembles_work_while_ensembles_have_errors(call: Call, user: User) -> None:
+    user.ensemble("shop", MANY["shop"])
+    user.configure('[ensembles]\ninclude = ["shop"]\n[configuration.shop]\nkey = 1\n[providers.house]\n' + HOUSE)
+    errors = {str(one["line"]) for one in findings(call("check", "--format", "json")) if one["severity"] == "error"}
+    assert errors == {
+        "4",
+        "8",
+        "9",
+        "10",
+        "15",
+        "17",
+        "20",
+        "21",
+        "22",
+        "26",
+    }  # None says that there is no ensemble "shop".
+    done = call("providers", "house")
+    assert (done.code, "house" in done.out, done.err.count("\n")) == (0, True, 1)
+    assert "To see why: ripieno check" in done.err
+    assert call("journal", "list").code == call("schema", "ensemble").code == 0
+    done = call("doctor", "--no-connect", "--format", "json")
+    facts = json.loads(done.out)
+    assert done.code == exit_codes.INPUT
+    assert "house" in [one["name"] for one in facts["providers"]]
+    assert "There is no origin named 'commnd'" in "".join(facts["failures"])
+    # An error in the configuration may concern the providers: they are listed as far as they are known.
+    user.configure('[model]\ndefalt = "house/small"\n[ensembles]\ninclude = ["nothing"]\n[providers.house]\n' + HOUSE)
+    done = call("providers")
+    assert (done.code, "house" in done.out) == (exit_codes.INPUT, True)
+    assert "config.toml:2: error: [model] has no key defalt" in done.err
+    assert "shop" not in done.err
+    assert "There is no ensemble named 'nothing'" in call("check").out
+
+
+def test_a_default_that_its_argument_refuses_is_a_warning(call: Call, user: User) -> None:
+    properties = (
+        'a = { type = "integer", default = "5" }, b = { enum = ["m", "km"], default = "kn" }, '
+        'c = { default = 5 }, d = { "$ref" = "#/properties/a", default = 5 }'
+    )
+    arguments = f'arguments = {{ type = "object", properties = {{ {properties} }} }}\neffect'
+    user.ensemble("mine", ENSEMBLE.format(name="mine", program="echo").replace("effect", arguments))
+    found = [one for one in findings(call("check", "--format", "json")) if one["message"].startswith("the default")]
+    assert [(one["line"], one["severity"], one["message"].partition(": ")[2], one["hint"]) for one in found] == [
+        (8, "warning", '`a` must be an integer, not a string: "5"', "Write default = 5, without quotes."),
+        (8, "warning", '`b` must be one of "m", "km", not "kn"', "Known: km, m."),
+    ]
 
 
 def test_a_pattern_of_an_agent_must_match_an_enabled_tool(call: Call, user: User) -> None:

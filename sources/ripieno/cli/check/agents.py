@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.cli.check.unreadable import raw_mappings
 from ripieno.cli.common.assembly import absence
 from ripieno.cli.common.findings import Subject, finding
+from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.names import matches
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted, spelling
-from ripieno.exceptions import Problem
+from ripieno.exceptions import ConfigurationInvalidity, Problem
 from ripieno.jsonvalues import is_list, is_table
 
 
@@ -19,15 +19,25 @@ def check_agents(subject: Subject) -> Iterator[Problem]:
     loaded = subject.loaded
     # The restricted part of a project that is not trusted has no agents; a part with errors lacks the whole table.
     files = [part.file for part in loaded.parts if "agents" in part.parts or part.problems]
-    broken = [mapping for _, mapping in raw_mappings(one.file for one in subject.problems)]
+    broken = [mapping for _, mapping in _mappings(one.file for one in subject.problems)]
     ensembles, providers = _names(broken, "ensemble"), _names(broken, "provider")
-    for file, mapping in raw_mappings(files):
+    for file, mapping in _mappings(files):
         for path, value in _values(mapping):
             if path[2] == "tools":
                 yield from _check_pattern(subject, ensembles, file, path, value)
             elif loaded.failures:
                 known = {*providers, *_names_beneath(mapping, "providers")}
                 yield from _check_provider(subject, known, file, path, value)
+
+
+def _mappings(files: Iterable[str | None]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The files that are TOML, with their mappings."""
+    for file in dict.fromkeys(files):
+        try:
+            if file is not None:
+                yield file, read_toml(file).mapping
+        except ConfigurationInvalidity:
+            continue
 
 
 def _values(mapping: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.assembly.failures import check_origins
 from ripieno.cli.check.agents import check_agents
 from ripieno.cli.check.descriptors import check_descriptors
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_keys, check_models, check_schemas
 from ripieno.cli.check.needs import check_programs, check_variables
-from ripieno.cli.check.unreadable import check_origins_of, check_unreadable
 from ripieno.cli.common.assembly import absence
 from ripieno.cli.common.findings import Check, Subject, check_names, check_replaced, check_rules, finding
 from ripieno.descriptors.loading.unknown_names import file_of
@@ -24,7 +24,7 @@ from ripieno.origins.settings import advise_setting
 def check_failures(subject: Subject) -> Iterator[Problem]:
     """Errors that prevent every command from starting, and those of origins in the same files."""
     yield from subject.problems
-    yield from check_unreadable((one.file for one in subject.problems), subject.loaded.registry)
+    yield from check_origins(subject.loaded.unreadable, subject.loaded.registry, reported=subject.problems)
 
 
 def check_loading(subject: Subject) -> Iterator[Problem]:
@@ -32,10 +32,9 @@ def check_loading(subject: Subject) -> Iterator[Problem]:
     yield from subject.loaded.warnings
 
 
-def check_origins(subject: Subject) -> Iterator[Problem]:
+def check_readable(subject: Subject) -> Iterator[Problem]:
     """Errors that origins report about readable ensembles."""
-    for descriptor in subject.descriptors:
-        yield from check_origins_of(descriptor, subject.loaded.registry)
+    return check_origins(subject.descriptors, subject.loaded.registry)
 
 
 def check_gateway(subject: Subject) -> Iterator[Problem]:
@@ -99,7 +98,7 @@ def _problem(loaded: LoadedConfiguration, path: Path, message: str, hint: str, s
 
 #: The checks of ensemble files.
 OF_ENSEMBLES: tuple[Check, ...] = (
-    check_origins,
+    check_readable,
     check_functions,
     check_programs,
     check_descriptors,

@@ -10,13 +10,13 @@ from typing import TypeAlias
 import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
+from ripieno.assembly.failures import check_origins
 from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.cli.check.checks import OF_CONFIGURATIONS, OF_ENSEMBLES
 from ripieno.cli.check.coverage import check_environment, split_words
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_rows
-from ripieno.cli.check.unreadable import check_unreadable
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import left_out_lines, left_out_mappings, load_layers, project_of, project_problems
 from ripieno.cli.common.findings import Check, Subject, find_problems
@@ -227,7 +227,7 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], imports: _Im
     subject = Subject(loaded=base, descriptors=tuple(read.ensembles.values()))
     findings = _find(OF_ENSEMBLES, subject, imports)
     found += (*read.problems, *findings.problems)
-    found += locate(check_unreadable((one.file for one in read.problems), base.registry))
+    found += locate(check_origins(read.unreadable, base.registry, reported=read.problems))
     unread += findings.unread
     return Findings(problems=_sorted(found), ensembles=len(subject.descriptors) + number, unread=tuple(unread))
 

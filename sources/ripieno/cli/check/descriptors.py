@@ -7,6 +7,7 @@ from typing import Any
 
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import InvokerDescriptor
+from ripieno.descriptors.argument_schemas import check_value
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.reader.positions import Path
 from ripieno.exceptions import ConfigurationInvalidity, Problem
@@ -44,6 +45,10 @@ def check_descriptors(subject: Subject) -> Iterator[Problem]:
 def _lint_parameters(invoker: InvokerDescriptor, body: Path) -> Iterator[Problem]:
     properties: Any = invoker.arguments.get("properties", {})
     for name, schema in properties.items():
+        if is_table(schema) and "default" in schema:
+            at = (*body, "arguments", "properties", name, "default")
+            for message, hint in check_value(invoker.arguments, name, schema["default"], "default"):
+                yield finding(invoker.file, at, f"the default does not fit its argument: {message}", hint)
         # The target of a reference may have a description.
         described = is_table(schema) and (schema.get("description") or "$ref" in schema)
         if name not in invoker.policy.presets and not described:

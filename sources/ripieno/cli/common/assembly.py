@@ -15,6 +15,7 @@ from ripieno.approvals import Confirmer
 from ripieno.assembly import Assembly
 from ripieno.assembly.builtins import DEFAULT_PROTOCOL, ripieno_protocols
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
+from ripieno.assembly.failures import find_failures
 from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.events import Alert
@@ -170,9 +171,22 @@ def select_ensembles(loaded: LoadedConfiguration, names: Sequence[str]) -> Loade
 def load_valid_layers(settings: Settings) -> LoadedConfiguration:
     """All layers. Errors: ``AssemblyFailure`` with everything that prevents a start."""
     loaded = load_layers(settings)
-    if loaded.failures:
-        raise AssemblyFailure("Start-up would fail:", loaded.failures)
+    require_valid(loaded)
     return loaded
+
+
+def require_valid(loaded: LoadedConfiguration) -> None:
+    """Errors: ``AssemblyFailure`` with everything that prevents a start, if loading found a part of it."""
+    if loaded.failures:
+        raise AssemblyFailure("Start-up would fail:", find_failures(loaded))
+
+
+def load_without_ensembles(settings: Settings) -> LoadedConfiguration:
+    """All layers, for a command that uses no ensembles. Their errors are only mentioned."""
+    loaded = load_layers(settings)
+    if loaded.failures and not loaded.general:
+        say("This command uses no ensembles; those that do cannot start. To see why: ripieno check")
+    return dataclasses.replace(loaded, ensembles=(), failures=loaded.general, unreadable=())
 
 
 class ReportingAssembly(Assembly):

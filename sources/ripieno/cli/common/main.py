@@ -17,7 +17,14 @@ import click
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.options import Settings
 from ripieno.conducting.observers.console import clean
-from ripieno.exceptions import AssemblyFailure, ProviderFailure, RipienoError, ToolExecutionFailure, ToolFault
+from ripieno.exceptions import (
+    AssemblyFailure,
+    ConfigurationInvalidity,
+    ProviderFailure,
+    RipienoError,
+    ToolExecutionFailure,
+    ToolFault,
+)
 
 Value = TypeVar("Value")
 
@@ -99,6 +106,8 @@ def classify(error: BaseException) -> tuple[int, str]:
         return exit_codes.REFUSED, f"Error: {error}"
     if isinstance(error, RipienoError):
         text = error.text if isinstance(error, AssemblyFailure) else str(error)
+        if isinstance(error, AssemblyFailure) and error.subgroup(ConfigurationInvalidity) is not None:
+            text += "\nTo check all files, also for warnings: ripieno check"
         # Each line of a list of problems has its own "error: ".
         return exit_codes.INPUT, text if "error: " in text else f"Error: {text}"
     if isinstance(error, OSError):

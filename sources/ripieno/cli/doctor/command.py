@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import how_to_include, load_layers, project_of
+from ripieno.cli.common.assembly import how_to_include, load_layers, project_of, require_valid
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import count, print_json, print_table
@@ -15,7 +15,6 @@ from ripieno.cli.common.trials import try_ensembles
 from ripieno.cli.doctor.facts import collect_facts, policy_facts
 from ripieno.cli.trust.login import print_sign_ins, sign_in_facts
 from ripieno.conducting.observers.console import brief, clean
-from ripieno.exceptions import AssemblyFailure
 from ripieno.models.transport.clouds import HOMES
 
 
@@ -40,9 +39,7 @@ def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> N
     loaded = load_layers(settings, quiet=True)
     trials = run_async(try_ensembles(loaded)) if connect else {}
     if policy:
-        if loaded.failures:
-            # Unreadable rules apply to no tool.
-            raise AssemblyFailure("Start-up would fail:", loaded.failures)
+        require_valid(loaded)  # Unreadable rules apply to no tool.
         policies = policy_facts(loaded, trials)
         if output == "json":
             print_json(policies)

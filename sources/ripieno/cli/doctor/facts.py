@@ -11,6 +11,7 @@ from typing import Any
 
 from ripieno.approvals.rules import expect
 from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.failures import find_failures
 from ripieno.assembly.plugins import PluginStatus
 from ripieno.assembly.trust import Project, TrustStore
 from ripieno.cli.check.checks import OF_DOCTOR
@@ -38,7 +39,7 @@ _ROOT = (
 def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: Mapping[str, Trial]) -> dict[str, Any]:
     """All facts, as JSON. ``trials`` is empty if nothing was connected."""
     places = Places.of_user()
-    failures = [str(failure) for failure in loaded.failures]
+    failures = [str(failure) for failure in (find_failures(loaded) if loaded.failures else ())]
     failures += [f"Ensemble {name!r}: {one.reason}" for name, one in trials.items() if one.fatal]
     subject = Subject(loaded=loaded, descriptors=loaded.ensembles)
     surroundings = subject.surroundings

@@ -13,7 +13,7 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers, make_assembly, say_alert
+from ripieno.cli.common.assembly import load_layers, make_assembly, require_valid, say_alert
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_table
@@ -166,6 +166,7 @@ def logout(settings: Settings, ensemble: str) -> None:
 def _find(settings: Settings, name: str) -> tuple[EnsembleDescriptor, Surroundings]:
     loaded = load_layers(settings)
     if name not in loaded.known:
+        require_valid(loaded)
         raise NameAbsence("ensemble", name, loaded.known)
     return loaded.known[name], make_assembly(loaded, alert=say_alert).surroundings
 

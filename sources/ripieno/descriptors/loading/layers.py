@@ -118,10 +118,14 @@ class FoundFile:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded(FoundFile):
-    """The ensembles by name, enabled or not. ``descriptors`` are all that were read, also those that are left out."""
+    """The ensembles by name, enabled or not. ``descriptors`` are all that were read, also those that are left out.
+
+    ``unreadable`` are those with problems, as far as they could be read, for further checks.
+    """
 
     ensembles: Catalogue
     descriptors: tuple[EnsembleDescriptor, ...] = ()
+    unreadable: tuple[EnsembleDescriptor, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +153,7 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
     """Reads the ensembles of all layers, the outermost last. Problems of the files are collected, not raised."""
     documents: dict[str, Document] = {}
     descriptors: list[EnsembleDescriptor] = []
+    unreadable: list[EnsembleDescriptor] = []
 
     def read(
         document: Document, layer: Layer, files: dict[str, str]
@@ -161,7 +166,12 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
             folder=str(folder),
             layer=layer.name,
             outline=layer.lazy,
+            partial=True,
         )
+        if descriptor is not None and problems:
+            if layer.trusted:
+                unreadable.append(descriptor)
+            descriptor = None
         if descriptor is not None:
             descriptors.append(descriptor)
             if layer.lazy and descriptor.file is not None:
@@ -184,7 +194,9 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
 
     collector = _Collector[EnsembleDescriptor]("ensemble", read, restrict, layers)
     catalogue = Catalogue(collector.named, complete)
-    return Loaded(ensembles=catalogue, descriptors=tuple(descriptors), **collector.found())
+    return Loaded(
+        ensembles=catalogue, descriptors=tuple(descriptors), unreadable=tuple(unreadable), **collector.found()
+    )
 
 
 def load_providers(layers: Sequence[Layer]) -> LoadedProviders:

@@ -116,6 +116,12 @@ class Table:
                     problems.add(path, f"{self.title} lacks {name}", hint)
         return read
 
+    def part(self, name: str, read: Mapping[str, Any], value: Mapping[str, Any], default: Any) -> Any:
+        """One key of ``read_parts``: its ``default`` if absent, ``INVALID`` if it has a problem or is misspelled."""
+        if name in read:
+            return read[name]
+        return INVALID if name in value or self.resembles(name, value, self.known) else default
+
     def rest(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """The undeclared keys of a table that allows others."""
         return {name: item for name, item in value.items() if name not in self.known}

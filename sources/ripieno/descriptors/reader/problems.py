@@ -51,6 +51,15 @@ class Problems:
         """Adds a problem at ``path``."""
         self._found.append((path, message, hint))
 
+    def has(self, path: Path) -> bool:
+        """Whether there is a problem at ``path``, or of a part of it."""
+        return any(found[: len(path)] == path for found, _, _ in self._found)
+
+    def beneath(self, path: Path) -> set[str | int]:
+        """The keys of the table or list at ``path`` that have problems."""
+        length = len(path)
+        return {found[length] for found, _, _ in self._found if found[:length] == path and len(found) > length}
+
     def extend(self, problems: Iterable[Problem]) -> None:
         """Adds the problems of another file."""
         self._foreign.extend(problems)

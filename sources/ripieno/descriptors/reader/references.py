@@ -52,10 +52,14 @@ class OrReference:
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         if not is_table(value):
             return refuse(self, value, path, problems)
-        if "source" in value or self.reference.resembles("source", value, self.known):
+        if self.refers(value):
             read = self.reference.read(value, path, problems)
             return INVALID if read is INVALID else Reference(read["source"])
         return self.kind.read(value, path, problems)
+
+    def refers(self, value: Mapping[str, Any]) -> bool:
+        """Whether a table has ``source``, or a misspelling of it."""
+        return "source" in value or self.reference.resembles("source", value, self.known)
 
     def schema(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,68 @@
+"""Everything that prevents a start, in one list: what loading found, and what origins find in all ensembles."""
+
+from collections.abc import Iterable, Iterator
+
+from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.assembly.plugins import Registry
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.loading import locate
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import dotted
+from ripieno.ensembles import Origin
+from ripieno.ensembles.opener import needed_origins
+from ripieno.ensembles.origin import check_origin
+from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
+
+
+def find_failures(loaded: LoadedConfiguration) -> list[RipienoError]:
+    """The problems of files as one error, in the order of files and lines; then the other failures of loading."""
+    problems = list(problems_of(loaded.failures))
+    others = [one for one in loaded.failures if not isinstance(one, ConfigurationInvalidity)]
+    problems += check_origins([*loaded.ensembles, *loaded.unreadable], loaded.registry, reported=problems)
+    if not problems:
+        return others
+    unique = dict.fromkeys(locate(problems))
+    return [ConfigurationInvalidity(sorted(unique, key=lambda one: (one.file or "", one.line or 0))), *others]
+
+
+def problems_of(failures: Iterable[RipienoError]) -> Iterator[Problem]:
+    """The problems in files among the failures."""
+    for failure in failures:
+        if isinstance(failure, ConfigurationInvalidity):
+            yield from failure.problems
+
+
+def check_origins(
+    descriptors: Iterable[EnsembleDescriptor], registry: Registry, *, reported: Iterable[Problem] = ()
+) -> Iterator[Problem]:
+    """Errors that the origins of ensembles report, and origins that do not exist. Those at a reported key are left out.
+
+    The ensembles may be such as could be read only in part.
+    """
+    known = {(one.file, one.key) for one in reported}
+    for descriptor in descriptors:
+        for problem in _check(descriptor, registry):
+            if (problem.file, problem.key) not in known:
+                yield problem
+
+
+def _check(descriptor: EnsembleDescriptor, registry: Registry) -> Iterator[Problem]:
+    for name in needed_origins(descriptor):
+        try:
+            origin: Origin = registry.resolve("origins", name)
+        except RipienoError as error:
+            yield _unknown(descriptor, name, error)
+        else:
+            yield from check_origin(origin, descriptor)
+
+
+def _unknown(descriptor: EnsembleDescriptor, name: str, error: RipienoError) -> Problem:
+    """The problem at the first table that names the origin."""
+    connection = descriptor.connection
+    places: list[tuple[str | None, Path]]
+    places = [(descriptor.file, ("connection", "origin"))] if connection and connection.origin == name else []
+    places += [
+        (one.file, (*path, "invocable", "origin")) for one, path in descriptor.located() if one.invocable.origin == name
+    ]
+    file, path = places[0] if places else (descriptor.file, ("ensemble",))
+    return Problem(message=f"ensemble {descriptor.name!r}: {error}", file=file, key=dotted(path))
