@@ -40,14 +40,13 @@ def choose(
             names, by = list(configuration.enabled), "under [ensembles] enabled"
         else:
             profile = configuration.profile or DEFAULT_PROFILE
-            if profile in unread and profile not in profiles:
-                return ()
-            if profile not in profiles:
+            if profile not in profiles and profile not in unread:
                 raise NameAbsence("profile", profile, profiles)
             by = f"by the profile {profile!r}"
-            categories = profiles[profile].categories
+            selected = profiles.get(profile) or ProfileDescriptor(name=profile)
+            categories = selected.categories
             names = [one for word in categories for one in sorted(known) if known.outlines[one].category == word]
-            names = list(dict.fromkeys((*names, *profiles[profile].ensembles)))
+            names = list(dict.fromkeys((*names, *selected.ensembles)))
             added = (one.name for one in known.outlines.values() if one.layer != "package")
             names += sorted(name for name in added if name not in names)
         if configuration.include:
@@ -55,11 +54,10 @@ def choose(
     except InputError as error:
         failures.append(error)
         return ()
-    if any(name not in known for name in names):
-        for name in (one for one in names if one not in known and one not in unread):
-            hint = f"It is named {_named_in(parts, name) or by}. {advice}".strip()
-            failures.append(NameAbsence("ensemble", name, known, hint=hint))
-        return ()
+    for name in (one for one in names if one not in known and one not in unread):
+        hint = f"It is named {_named_in(parts, name) or by}. {advice}".strip()
+        failures.append(NameAbsence("ensemble", name, known, hint=hint))
+    names = [name for name in names if name in known]
     if narrowed is not None:
         names = [name for name in names if name in narrowed]
     try:

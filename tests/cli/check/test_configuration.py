@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -245,7 +246,14 @@ command = ["x"]
 """,
 }
 HOUSE = 'protocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+#: What only check compares while files have errors.
+MODELS = re.compile(" names the provider | is the pattern ")
 AGENTS = """
+[model]
+default = "antropic/small"
+[ensembles]
+profile = "team"
+include = ["gti"]
 [agents.reviewer]
 model = "anthropi/small"
 tools = ["io.read_fil", "mine.*", "srv.anything"]
@@ -259,15 +267,19 @@ def test_the_first_run_reports_all_errors_with_file_and_line(call: Call, user: U
     for name, text in MANY.items():
         user.ensemble(name, text)
     user.configure(AGENTS)
+    (user.configuration / "profiles").mkdir()
+    (user.configuration / "profiles" / "team.toml").write_text('[profile]\nname = "team"\nensemble = ["io"]\n')
     done = call("check", "--format", "json")
     assert done.code == exit_codes.INPUT
-    errors = [one for one in findings(done) if one["severity"] == "error"]
+    unknown, *errors = [one for one in findings(done) if one["severity"] == "error"]
+    assert f"include, at {user.configuration / 'config.toml'}:6." in unknown["message"]
     lines = [(pathlib.Path(one["file"]).stem, one["line"], one["message"].split(",")[0]) for one in errors]
     assert lines == [
-        ("config", 3, "agents.reviewer.model names the provider 'anthropi'"),
-        ("config", 4, "agents.reviewer.tools[0] is the pattern 'io.read_fil'"),
-        ("config", 5, "controls has no key temperatur"),
-        ("config", 7, "agents.second.tools[1] is the pattern 'nothing.*'"),
+        ("config", 3, "model.default names the provider 'antropic'"),
+        ("config", 8, "agents.reviewer.model names the provider 'anthropi'"),
+        ("config", 9, "agents.reviewer.tools[0] is the pattern 'io.read_fil'"),
+        ("config", 10, "controls has no key temperatur"),
+        ("config", 12, "agents.second.tools[1] is the pattern 'nothing.*'"),
         ("mine", 7, "JSON Schema has no type 'strin'"),
         ("mine", 8, "ensemble 'mine': There is no origin named 'comand'. Did you mean 'command'?"),
         ("mine", 13, "'b' is not an argument"),
@@ -286,10 +298,11 @@ def test_the_first_run_reports_all_errors_with_file_and_line(call: Call, user: U
         ("srv", 6, 'transport must be one of "stdio"'),
         ("web", 8, 'method must be one of "GET"'),
         ("web", 8, "'zz' is not an argument"),
+        ("team", 3, "[profile] has no key ensemble"),
     ]
     # Commands that use ensembles report the same of the files, and end with the command that checks all.
     lines = {
-        f"{one['file']}:{one['line']}: error: {one['message']}" for one in errors if "agents." not in one["message"]
+        f"{one['file']}:{one['line']}: error: {one['message']}" for one in errors if not MODELS.search(one["message"])
     }
     for command in (["tools"], ["ensembles"], ["ask", "-m", "score:demo", "x"], ["login", "shop"], ["lock"]):
         started = call(*command)

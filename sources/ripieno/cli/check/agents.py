@@ -18,12 +18,12 @@ def check_agents(subject: Subject) -> Iterator[Problem]:
     """Errors for unknown providers, and for patterns under ``tools`` of an agent that match no tool."""
     loaded = subject.loaded
     # The restricted part of a project that is not trusted has no agents; a part with errors lacks the whole table.
-    files = [part.file for part in loaded.parts if "agents" in part.parts or part.problems]
+    files = [part.file for part in loaded.parts if part.parts.keys() & {"agents", "model"} or part.problems]
     broken = [mapping for _, mapping in _mappings(one.file for one in subject.problems)]
     ensembles, providers = _names(broken, "ensemble"), _names(broken, "provider")
     for file, mapping in _mappings(files):
         for path, value in _values(mapping):
-            if path[2] == "tools":
+            if path[2:3] == ("tools",):
                 yield from _check_pattern(subject, ensembles, file, path, value)
             elif loaded.failures:
                 known = {*providers, *_names_beneath(mapping, "providers")}
@@ -41,8 +41,14 @@ def _mappings(files: Iterable[str | None]) -> Iterator[tuple[str, Mapping[str, A
 
 
 def _values(mapping: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """The models and the patterns of each agent, with their paths."""
+    """The models and the patterns of each agent, and the models of all, with their paths."""
     agents: Any = mapping.get("agents")
+    models: Any = mapping.get("model")
+    if is_table(models):
+        others: Any = models.get("fallback")
+        found: list[tuple[Path, Any]] = [(("model", "default"), models.get("default"))]
+        found += [(("model", "fallback", index), one) for index, one in enumerate(others if is_list(others) else ())]
+        yield from ((path, one) for path, one in found if isinstance(one, str))
     for name, agent in agents.items() if is_table(agents) else ():
         if not is_table(agent):
             continue
