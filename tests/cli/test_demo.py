@@ -58,6 +58,9 @@ def test_the_demo_knows_its_wires(user: User) -> None:
     (user.workspace / "hello.toml").write_text(SCORE)
     done = user.call("demo", "--score", "hello.toml")
     assert "\n=== openai-chat, at " in done.stdout
+    # The servers of the bundled demo have no part in another score.
+    assert "\nConnected 3 tools of 1 ensembles (io) in " in done.stdout
+    assert "not started" not in done.stdout
     assert done.stdout.endswith(
         "The same conversation over each other wire (anthropic, gemini, openai-responses, prompted):\n"
         "  ripieno demo --score hello.toml --protocol all\n\n"
@@ -128,6 +131,30 @@ def test_a_score_of_a_users_own_is_compared_with_what_it_expects(user: User) -> 
     file.write_text(file.read_text().replace("exit_code = 4", "exit_code = 3"))
     done = user.call("demo", "--score", str(file), "--protocol", "anthropic")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_score_names_its_own_folders_of_ensembles(user: User, greeting: str) -> None:
+    folder = user.workspace / "scores"
+    user.ensemble("greeting", greeting, folder=folder / "tools")
+    calls = 'calls = [{ tool = "say_hello", arguments = { name = "Ada" }, label = "hello" }]'
+    table = '[setup.configuration.ensembles]\npaths = ["tools"]\ninclude = ["greeting"]\n'
+    expect = '[expect]\nresults.hello = "hello -- Ada"\n'
+    file = folder / "mine.toml"
+    file.write_text(f'[score]\nname = "mine"\n{table}{expect}[[turns]]\n{calls}\n[[turns]]\ntext = "Done."\n')
+    # The folder is beside the score, wherever the command runs.
+    done = user.call("demo", "--score", "scores/mine.toml")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert "\nConnected 4 tools of 2 ensembles (io, greeting) in " in done.stdout
+    assert done.stdout.count("\n=== ") == 1
+    for wrong, words in (
+        ('paths = "tools"', "paths must be"),
+        ("paths = [5]", "paths"),
+        ('paths = ["no"]', "scores/no"),
+    ):
+        file.write_text(file.read_text().replace('paths = ["tools"]', wrong))
+        refused = user.call("demo", "--score", "scores/mine.toml")
+        assert (refused.returncode, words in refused.stderr) == (exit_codes.INPUT, True), refused.stderr
+        file.write_text(file.read_text().replace(wrong, 'paths = ["tools"]'))
 
 
 def test_the_demo_can_be_interrupted(user: User, tmp_path: pathlib.Path) -> None:

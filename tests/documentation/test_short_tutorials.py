@@ -153,8 +153,12 @@ def test_a_score_at_a_terminal(user: User) -> None:
     user.ensemble("words", next(typed("toml")))
     (user.workspace / "poem.txt").write_text("one two three\n")
     (user.workspace / "counting.toml").write_text(score)
-    done = user.call(*shlex.split(ask.removeprefix("$ ripieno ")))
+    command = shlex.split(ask.removeprefix("$ ripieno "))
+    done = user.call(*command)
     assert (done.returncode, done.stdout) == (0, "I count.\nThe count is: 3 poem.txt\n"), done.stderr
+    (user.workspace / "poem.txt").write_text("one two\n")
+    done = user.call(*command)
+    assert (done.returncode, "\nUnexpected: The answer does not contain '3 poem.txt'.\n" in done.stderr) == (1, True)
 
 
 def test_the_example_of_the_testing_package(pytester: pytest.Pytester) -> None:

@@ -24,7 +24,7 @@ class ScoreTransport(Transport):
     """Answers requests as a server of the score. ``chunk`` is the number of characters per streamed piece."""
 
     def __init__(self, score: Score, protocol: Protocol, chunk: int = CHUNK) -> None:
-        self._score = score
+        self.score = score
         self._protocol = protocol
         self._chunk = chunk
 
@@ -34,7 +34,7 @@ class ScoreTransport(Transport):
         native: Any = parse(body, max_bytes=_BYTES, max_depth=128)
         asked = self._protocol.parse({**native, **parameters})
         tools = callable_names([tool.exposed or tool.name for tool in asked.tools], asked.controls)
-        answer = self._score.answer(asked.canisters, tools)
+        answer = self.score.answer(asked.canisters, tools)
         if stream:
             encoder = self._protocol.encoder(asked)
             events = perform(answer, model=asked.model, chunk=self._chunk)

@@ -138,6 +138,7 @@ def test_a_score_is_a_model_for_the_users_own_tools(user: User, greeting: str) -
         'calls = [{ tool = "say_hello", arguments = { name = "Ada" }, label = "a" }]\n'
         '[[turns]]\ncalls = [{ tool = "write_file", arguments = { path = "b", content = "{a}" }, label = "b" }]\n'
         '[[turns]]\nexpect = ["b"]\ntext = "It says {a.line:1}."\n'
+        '[expect]\nanswer = ["{a.line:1}", "bye"]\n'
     )
     waiting = user.call("ask", "--defer", "-m", "score:mine.toml", "Hello")
     assert "\n< greeting.say_hello (" in waiting.stderr
@@ -145,10 +146,56 @@ def test_a_score_is_a_model_for_the_users_own_tools(user: User, greeting: str) -
     # The conversation continues with the same file, whatever the folder is.
     assert user.call("approvals", "approve", conversation).returncode == 0
     resumed = user.call("resume", conversation)
-    assert (resumed.returncode, resumed.stdout) == (0, "It says hello -- Ada.\n"), resumed.stderr
+    assert (resumed.returncode, resumed.stdout) == (exit_codes.REFUSED, "It says hello -- Ada.\n"), resumed.stderr
+    assert resumed.stderr.endswith("Unexpected: The answer does not contain 'bye'.\n")
     for name, why in (("./no.toml", "no.toml: error: it cannot be read"), ("no", "no score named 'no'. Known: demo,")):
         absent = user.call("ask", "-m", f"score:{name}", "Hello")
         assert (absent.returncode, why in absent.stderr) == (exit_codes.INPUT, True), absent.stderr
+
+
+EXPECTING = """
+[score]
+name = "expecting"
+[expect]
+answer = "{a.line:1}"
+results.a = "alpha"
+files."a.txt" = "{a}"
+[[turns]]
+calls = [{ tool = "read_file", arguments = { path = "a.txt" }, label = "a" }]
+[[turns]]
+expect = ["a"]
+text = "It says {a.line:1}."
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "unexpected"),
+    [
+        ("", "", []),
+        ('"{a}"', '["{a}", "gamma"]', ["Unexpected: a.txt does not contain 'gamma'."]),
+        ('"alpha"', '"gamma"', ["Unexpected: The result 'a' does not contain 'gamma'."]),
+        ('files."a.txt"', 'files."b"', ["Unexpected: b cannot be read: it is not an ordinary file."]),
+        ('tool = "read_file"', 'tool = "read_it"', None),
+        ('path = "a.txt"', 'path = "c.txt"', None),
+        ("[[turns]]\ncalls", '[[expect.programs]]\nargv = ["touch", "c"]\n[[turns]]\ncalls', []),
+        # Without the table, only turns are compared.
+        (EXPECTING[EXPECTING.index("[expect]") : EXPECTING.index("[[turns]]")], "", []),
+    ],
+)
+def test_what_a_score_expects_is_compared(old: str, new: str, unexpected: list[str] | None, user: User) -> None:
+    (user.workspace / "a.txt").write_text("alpha\nbeta\n")
+    (user.workspace / "b").mkdir()
+    (user.workspace / "mine.toml").write_text(EXPECTING.replace(old, new, 1))
+    done = user.call("ask", "--quiet", "-m", "score:mine.toml", "Hello")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("Unexpected: ")]
+    if unexpected is None:
+        assert done.stdout.startswith("Turn ")
+        unexpected = lines
+        assert unexpected[0] == "Unexpected: The score was not played to its end. Its last answer has the reason."
+    assert (done.returncode, lines) == (exit_codes.REFUSED if unexpected else 0, unexpected), done.stderr
+    # Programs of a score are the demo's business.
+    assert ("Not compared: the programs under [expect]" in done.stderr) == ("argv" in new)
+    assert not (user.workspace / "c").exists()
 
 
 @plays("cut")

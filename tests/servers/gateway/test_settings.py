@@ -304,6 +304,8 @@ def test_with_a_key_that_is_none_it_does_not_listen(
         (["--key-variable", "NOT_SET"], "is not set"),
         (["--map", "small"], "NAME=PROVIDER/MODEL"),
         (["--map", "=house/small-1"], "NAME=PROVIDER/MODEL"),
+        (["--map", "*=score:./a b.toml"], "Serve the score with: ripieno rehearse './a b.toml'"),
+        (["-m", "score:demo"], "Serve the score with: ripieno rehearse demo, which prints the provider"),
         (["--allow-host", "*"], "would let any page of the web in"),
         (["--model", "small-1"], "a provider and a model"),
         (["--ensemble", "nowhere"], "no ensemble"),

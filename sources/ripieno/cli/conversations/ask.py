@@ -11,8 +11,8 @@ from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import Terminal
-from ripieno.cli.conversations.cassettes import begin, exit_of
-from ripieno.cli.conversations.conversation import Wanted, converse, run_options
+from ripieno.cli.conversations.cassettes import begin
+from ripieno.cli.conversations.conversation import Wanted, compared, converse, run_options
 from ripieno.cli.conversations.persistence import open_keeper
 from ripieno.exceptions import InputError
 from ripieno.testing.cassettes import Replay
@@ -33,6 +33,7 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     journal), and an interrupted run can be continued (ripieno resume).
 
     The model score:FILE is scripted: a score names the calls, and your own tools run. It needs no key and no network.
+    If something differs from what the score expects, it is listed, and the exit code is 1.
 
     \b
     Example:
@@ -53,7 +54,7 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     conversation = Conversation.of(text) if text is not None else begin(wanted.cassette)
     with Terminal() as terminal, open_keeper(loaded) as keeper, keeper.store.claimed(conversation.identifier):
         ended = run_async(converse(loaded, wanted, conversation, terminal, keeper), wake=terminal.interrupt)
-    raise exit_of(ended)
+    raise compared(ended, wanted, loaded)
 
 
 def _with_pipe(prompt: str | None) -> str | None:

@@ -13,16 +13,19 @@ from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConfirmationRequested
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import only
+from ripieno.cli.common.main import say
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import logged, observed
 from ripieno.cli.common.options import Settings, add_options, journaled
-from ripieno.cli.common.scores import find_model
+from ripieno.cli.common.scores import differences, find_model, score_of
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
 from ripieno.cli.conversations.cassettes import (
     NAMES,
     Cassette,
     cassette_options,
+    exit_of,
     make_cassette_assembly,
     open_cassette,
     replay_runs,
@@ -30,7 +33,9 @@ from ripieno.cli.conversations.cassettes import (
 from ripieno.cli.conversations.persistence import Keeper
 from ripieno.conducting import Run, Watcher
 from ripieno.conducting.observers.console import Renderer
+from ripieno.models import Model
 from ripieno.testing.cassettes import Replay
+from ripieno.testing.scores.expectations import Expectations
 
 Consent: TypeAlias = Literal["terminal", "deferred", "autonomous"]
 
@@ -42,7 +47,7 @@ class Wanted:
     ``consent``: whether approval is requested at the terminal, later, or not at all.
     """
 
-    model: str | None
+    model: str | Model | None
     agent: str | None
     tools: tuple[str, ...] | None
     quiet: bool
@@ -54,7 +59,7 @@ class Wanted:
         """These options, completed with the model and tools that the conversation had before."""
         if self.agent is not None:
             return self
-        return dataclasses.replace(self, model=self.model or model, tools=self.tools or tools)
+        return dataclasses.replace(self, model=self.model or find_model(model), tools=self.tools or tools)
 
     def confirmer(self, terminal: Terminal, *, can_wait: bool = False) -> Confirmer:
         """The confirmer. Without a terminal, calls wait if the command ``can_wait``, and are denied otherwise."""
@@ -85,9 +90,7 @@ class Wanted:
             watchers=self.watchers,
         )
         context = click.get_current_context(silent=True)
-        require_model(
-            assembly, find_model(self.model), self.agent, command="ask" if context is None else context.info_name or ""
-        )
+        require_model(assembly, self.model, self.agent, command="ask" if context is None else context.info_name or "")
         return assembly
 
     def renderer(self) -> Renderer:
@@ -108,7 +111,7 @@ class Wanted:
         """
         return assembly.conduct(
             conversation,
-            model=find_model(self.model),
+            model=self.model,
             agent=self.agent,
             tools=self.tools,
             answers=answers,
@@ -158,7 +161,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if autonomous and defer:
             raise click.UsageError("Give either --autonomous or --defer.")
         consent: Consent = "autonomous" if autonomous else "deferred" if defer else "terminal"
-        wanted = Wanted(model=model, agent=agent, tools=tools or None, quiet=quiet, consent=consent)
+        wanted = Wanted(model=find_model(model), agent=agent, tools=tools or None, quiet=quiet, consent=consent)
         taped = {name: given.pop(name) for name in NAMES}
         debug = click.get_current_context().ensure_object(Settings).debug
         with open_cassette(taped) as cassette, observed(given.pop("log"), debug=debug) as watchers:
@@ -191,6 +194,23 @@ async def converse(
             return await follow(run, assembly, renderer, confirmer)
         finally:
             keeper.keep(run.conversation, run.model.identity, wanted.tools)
+
+
+def compared(ended: Conversation, wanted: Wanted, loaded: LoadedConfiguration) -> click.exceptions.Exit:
+    """The exit of a command whose run has ended, after the comparison with what a scripted model expects."""
+    found, score = exit_of(ended), score_of(wanted.model)
+    if score is None or ended.open or ended.finish == "open":
+        return found
+    if score.expect == Expectations():  # Without the table, the run may end in any way.
+        expect = dataclasses.replace(score.expect, finish=ended.finish or "")
+        score = dataclasses.replace(score, expect=expect)
+    faults = differences(score, loaded.workspace, ended)
+    for fault in faults:
+        say(f"Unexpected: {fault}")
+    if score.expect.programs:
+        say("Not compared: the programs under [expect]. Only `ripieno demo --score FILE` runs them.")
+    refused = faults and found.exit_code == exit_codes.GOOD
+    return click.exceptions.Exit(exit_codes.REFUSED) if refused else found
 
 
 async def follow(run: Run, assembly: Assembly, renderer: Renderer, confirmer: ShownConfirmer) -> Conversation:

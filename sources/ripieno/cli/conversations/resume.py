@@ -12,8 +12,8 @@ from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import Terminal
-from ripieno.cli.conversations.cassettes import ANSWERED, exit_of
-from ripieno.cli.conversations.conversation import Wanted, converse, run_options
+from ripieno.cli.conversations.cassettes import ANSWERED
+from ripieno.cli.conversations.conversation import Wanted, compared, converse, run_options
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
 from ripieno.conducting.paused import Paused
 from ripieno.conducting.resume import Resumable, resumable
@@ -121,4 +121,4 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
                 loaded, chosen, recalled.conversation, terminal, keeper, answers=recalled.answers, can_wait=True
             )
             ended = run_async(going, wake=terminal.interrupt)
-    raise exit_of(ended)
+    raise compared(ended, chosen, loaded)

@@ -1,5 +1,6 @@
 """``ripieno demo``: a scripted model calls real tools over a real wire, and the result is compared with the score."""
 
+import os
 import pathlib
 import shlex
 import sys
@@ -20,14 +21,14 @@ from ripieno.cli.common.assembly import protocols
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.models import bundled_examples
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
-from ripieno.cli.common.scores import find_score
+from ripieno.cli.common.scores import FOLDER, find_file
 from ripieno.cli.conversations.cassettes import Cassette, cassette_options, open_cassette
 from ripieno.cli.demo.rehearse import ENSEMBLES
 from ripieno.cli.demo.workspace import examine, interpreter_in_path, prepare
 from ripieno.conducting import Run
 from ripieno.conducting.observers.console import Renderer
 from ripieno.exceptions import UsageError
-from ripieno.jsonvalues import merge
+from ripieno.jsonvalues import is_list, merge
 from ripieno.models import Protocol
 from ripieno.servers.http.server import serve
 from ripieno.testing.cassettes import Recorder, Replay
@@ -75,7 +76,8 @@ def demo(settings: Settings, /, *, name: str, protocol: str, tier: int | None, *
     at work: it clones a repository, finds a bug with search, fixes it, runs the tests, commits and submits. At the end
     the workspace is compared with what the score expects; the exit code is 1 if something differs.
 
-    Your own score may name programs under [setup] and [expect]. They run with your rights, outside the sandbox.
+    Your own score runs with the bundled tools and those in the folders that it names; your configuration is not read.
+    It may name programs under [setup] and [expect]. They run with your rights, outside the sandbox.
 
     \b
     Example:
@@ -87,7 +89,8 @@ def demo(settings: Settings, /, *, name: str, protocol: str, tier: int | None, *
     """
     if settings.config is not None or settings.workspace is not None:
         raise UsageError("The demo has its own configuration and workspace: leave out --config and --workspace.")
-    score = find_score(name)
+    file = find_file(name)
+    score = Score.read(file)
     with open_cassette(given) as cassette:
         stage = DemoStage(cassette)
         if stage.replay is not None:
@@ -96,7 +99,8 @@ def demo(settings: Settings, /, *, name: str, protocol: str, tier: int | None, *
             with tempfile.TemporaryDirectory(prefix="ripieno-demo-") as temporary:
                 folder = pathlib.Path(temporary)
                 with interpreter_in_path(folder):
-                    good = stage.end(good=run_async(_Demonstration(score, name, stage, folder, tier).run(protocol)))
+                    demonstration = _Demonstration(score, file, name, stage=stage, folder=folder, tier=tier)
+                    good = stage.end(good=run_async(demonstration.run(protocol)))
     raise click.exceptions.Exit(exit_codes.GOOD if good else exit_codes.REFUSED)
 
 
@@ -151,8 +155,18 @@ async def replay_demo(stage: DemoStage, replay: Replay) -> bool:
 class _Demonstration:
     """Conversations of one score, one per wire, in a folder without the user's configuration."""
 
-    def __init__(self, score: Score, named: str, stage: DemoStage, folder: pathlib.Path, tier: int | None) -> None:
+    def __init__(
+        self,
+        score: Score,
+        file: pathlib.Path,
+        named: str,
+        *,
+        stage: DemoStage,
+        folder: pathlib.Path,
+        tier: int | None,
+    ) -> None:
         self._score = score
+        self._beside = file.parent.absolute()
         self._named = named
         self._stage = stage
         self._tier = tier
@@ -185,8 +199,13 @@ class _Demonstration:
         }
         sandbox = {"sandbox": {"level": "required", "tier": self._tier}} if self._tier else {}
         given = self._score.setup.configuration
-        paths = [*given.get("ensembles", {}).get("paths", ()), str(ENSEMBLES)]
-        return merge(given, {"ensembles": {"paths": paths}, "providers": providers, **sandbox})
+        if self._beside == FOLDER:
+            given = merge(given, {"ensembles": {"paths": [str(ENSEMBLES)]}})
+        elif isinstance(given.get("ensembles"), Mapping) and is_list(given["ensembles"].get("paths")):
+            # As in any file of a configuration, paths are relative to the file.
+            paths = [_path_from(self._beside, one) for one in given["ensembles"]["paths"]]
+            given = merge(given, {"ensembles": {"paths": paths}})
+        return merge(given, {"providers": providers, **sandbox})
 
     def _introduce(self, assembly: Assembly, began: float) -> None:
         count = sum(len(ensemble.invokers) for ensemble in assembly.ensembles)
@@ -254,6 +273,11 @@ def _summary(events: Sequence[Event], duration: str) -> str:
         f"    Calls started before the model had finished: {', '.join(early) or 'none'}."
         + (f"\n    Sandbox of the programs: {' and '.join(sandboxes)}." if sandboxes else "")
     )
+
+
+def _path_from(folder: pathlib.Path, path: Any) -> Any:
+    """The absolute path; a value of another type as it is, which the configuration refuses."""
+    return os.path.join(folder, os.path.expanduser(path)) if isinstance(path, str) else path
 
 
 def _since(began: float) -> str:

@@ -6,9 +6,10 @@ import pathlib
 import shlex
 import shutil
 import sys
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 
 from ripieno.canisters import Conversation
+from ripieno.cli.common.scores import differences, read_file
 from ripieno.exceptions import InputError, ResourceFault
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
@@ -59,31 +60,15 @@ def _fill(workspace: pathlib.Path, files: Mapping[str, str]) -> None:
 
 async def examine(score: Score, workspace: pathlib.Path, conversation: Conversation) -> tuple[list[str], list[str]]:
     """The final state of a workspace as lines to show, and the differences from what the score expects."""
-    expect, results = score.expect, score.results(conversation.canisters)
+    results = score.results(conversation.canisters)
     lines: list[str] = []
-    faults: list[str] = []
-
-    def seek(place: str, text: str, wanted: Iterable[str]) -> None:
-        filled = [fill(one, results) for one in wanted]
-        faults.extend(f"{place} does not contain {one!r}." for one in filled if one not in text)
-
-    if conversation.finish != expect.finish:
-        faults.append(f"The conversation ended with {conversation.finish!r}, not with {expect.finish!r}.")
-    submitted = conversation.submission
-    answer = conversation.text if submitted is None else str(submitted.arguments.get("answer", ""))
-    seek("The answer", answer, expect.answer)
-    for label, texts in expect.results.items():
-        seek(f"The result {label!r}", results[label].text if label in results else "", texts)
-    for name, texts in expect.files.items():
-        try:
-            text = (workspace / name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            faults.append(f"{name} cannot be read: {getattr(error, 'strerror', error)}.")
-            continue
-        seek(name, text, texts)
+    faults = differences(score, workspace, conversation)
+    for name in score.expect.files:
         if name not in score.setup.files:
-            lines += [f"{name}:", *(f"  {line}" for line in text.strip().splitlines()[:_SHOWN])]
-    for program in expect.programs:
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                shown = read_file(workspace / name).strip().splitlines()[:_SHOWN]
+                lines += [f"{name}:", *(f"  {line}" for line in shown)]
+    for program in score.expect.programs:
         if not (workspace / program.directory).is_dir():
             faults.append(f"{_shown(program)} cannot run: there is no such folder.")
             continue

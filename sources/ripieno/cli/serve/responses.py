@@ -9,9 +9,10 @@ import ipaddress
 import os
 import re
 import secrets
+import shlex
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -220,9 +221,11 @@ def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> 
     names = [*known.hosts, *options["allowed"]]
     if not _is_address(host):
         names.append(host)
+    mapped = dict(_pair(one) for one in options["mapped"])
+    _check_scores((*options["models"], *mapped.values()))
     given: dict[str, Any] = {
         "models": list(options["models"]) or None,
-        "map": dict(_pair(one) for one in options["mapped"]) or None,
+        "map": mapped or None,
         "ensembles": list(options["ensembles"]) or None,
         "max_turns": options["max_turns"],
         "show_calls": False if options["hide_calls"] else None,
@@ -242,6 +245,15 @@ def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> 
         chosen = dataclasses.replace(chosen, keys=chosen.keys.set(variable, digest_of(key)))
     # One secret for all workers: each must accept the signatures of the others.
     return chosen if chosen.secret else dataclasses.replace(chosen, secret=secrets.token_urlsafe(32))
+
+
+def _check_scores(models: Iterable[str]) -> None:
+    """Errors: ``UsageError`` for a scripted model of ``ripieno ask``."""
+    for model in models:
+        if model.startswith("score:"):
+            advice = f"Serve the score with: ripieno rehearse {shlex.quote(model.removeprefix('score:'))}"
+            why = "is not a provider's model. A gateway asks providers only"
+            raise click.UsageError(f"{model} {why}. {advice}, which prints the provider to configure here.")
 
 
 def _pair(option: str) -> tuple[str, str]:

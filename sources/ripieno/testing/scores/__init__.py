@@ -32,9 +32,10 @@
 
 ``ripieno ask -m score:FILE`` plays a score in one process, with your own tools, configuration and workspace.
 ``ripieno demo --score FILE`` runs it against a rehearsal, over one wire or each (``--protocol all``), in a folder of
-its own. Two more tables have the preconditions, and the expectations at the end::
+its own, with the tools that it names. ``ripieno rehearse FILE`` serves it to other programs. Two more tables have the
+preconditions of the demo, and the expectations at the end::
 
-    [setup]
+    [setup]                                 # folders under ensembles.paths: relative to the file of the score
     configuration = { ensembles.enabled = ["io"], confirmation.approve = ["io.write_file"] }   # as in a ripieno.toml
     files = { "README.rst" = "Title\\n" }    # of the workspace, by path
     [[setup.programs]]                      # prepare the workspace; the keys are those of [[expect.programs]]
@@ -51,8 +52,8 @@ its own. Two more tables have the preconditions, and the expectations at the end
     exit_code = 0
     output = ""                             # the complete standard output, stripped
 
-Each expectation is one text, or a list of texts that must all be present. The command reports each difference, and its
-exit code is 1.
+Each expectation is one text, or a list of texts that must all be present. ``demo``, ``ask`` and ``resume`` report each
+difference, and a turn that could not be played; their exit code is 1. Only ``demo`` runs the programs.
 
 Texts, reasoning, strings in arguments, and expectations quote results: ``{label}`` is the whole text, which for a
 command includes the newline at its end, ``{label.line:2}`` one line, ``{label.lines:3}`` the first lines,
@@ -69,8 +70,8 @@ import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister, ResultCanister
-from ripieno.canisters.conversation import assistant_messages
+from ripieno.canisters import Canister, InvocationCanister, ResultCanister
+from ripieno.canisters.conversation import assistant_begins, assistant_messages
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
@@ -132,3 +133,11 @@ class Score:
             return say(f"The score {self.name!r} is over: {played}.")
         message = len(assistant_messages(canisters)) + 1
         return play_turn(self.turns[index], index + 1, results, tools, message)
+
+    def halted(self, canisters: Sequence[Canister]) -> bool:
+        """Whether the last answer only says why a turn could not be played."""
+        begins = [number for number, begins in enumerate(assistant_begins(canisters)) if begins]
+        if not begins:
+            return False
+        made = [one.name for one in canisters[begins[-1] :] if isinstance(one, InvocationCanister)]
+        return self.answer(canisters[: begins[-1]], made).halted

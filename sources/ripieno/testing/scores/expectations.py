@@ -38,7 +38,7 @@ SETUP = Table(
 )
 EXPECT = Table(
     title="[expect]",
-    documentation="The expectations at the end. Texts may quote results.",
+    documentation="The expectations at the end. Texts may quote results. Only `ripieno demo` runs the programs.",
     keys=(
         Key(name="finish", kind=Text(), documentation="The conversation's finish.", default="stop", example="terminal"),
         Key(name="answer", kind=_TEXTS, documentation="Texts in the last answer, or in the submitted answer."),

@@ -41,13 +41,14 @@ WHOLE = sys.maxsize
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer of a score. ``pace`` is in seconds between streamed pieces."""
+    """One answer of a score. ``pace`` is in seconds between streamed pieces. ``halted``: a turn could not be played."""
 
     canisters: tuple[AssistantCanister | InvocationCanister, ...]
     finish: Finish
     reasoning: str = ""
     pace: float = 0.0
     usage: Usage = NO_USAGE
+    halted: bool = False
 
 
 def follow(turns: Sequence[Turn], canisters: Sequence[Canister]) -> tuple[int, dict[str, ResultCanister]]:
@@ -105,11 +106,12 @@ def play_turn(
         result = results.get(label)
         if result is None or failed(result):
             why = "has no result." if result is None else f"failed: {error_of(result)}"
-            return say(f"Turn {number} of the score expects {label!r} to have succeeded, but it {why}")
+            return say(f"Turn {number} of the score expects {label!r} to have succeeded, but it {why}", halted=True)
     for call in turn.calls:
         if call.tool not in tools:
             offered = ", ".join(sorted(tools)) or "none"
-            return say(f"Turn {number} of the score calls {call.tool!r}, which is not offered. Offered: {offered}.")
+            text = f"Turn {number} of the score calls {call.tool!r}, which is not offered. Offered: {offered}."
+            return say(text, halted=True)
     text = fill(turn.text, results)
     canisters: list[AssistantCanister | InvocationCanister] = [
         AssistantCanister.of(text) if text else AssistantCanister()
@@ -138,8 +140,8 @@ def callable_names(offered: Collection[str], controls: Controls) -> Collection[s
     return offered if allowed is None else [name for name in offered if name in allowed]
 
 
-def say(text: str) -> Answer:
-    return Answer(canisters=(AssistantCanister.of(text),), finish="stop")
+def say(text: str, *, halted: bool = False) -> Answer:
+    return Answer(canisters=(AssistantCanister.of(text),), finish="stop", halted=halted)
 
 
 def events_of(answer: Answer, *, model: str = "", chunk: int = CHUNK) -> Iterator[Event]:
