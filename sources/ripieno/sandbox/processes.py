@@ -68,7 +68,7 @@ class Process(Protocol):
 
     @property
     def pid(self) -> int:
-        """The process ID, for messages only."""
+        """The process ID as seen from here, also in a namespace of its own, for messages only."""
         ...
 
     @property

@@ -6,7 +6,7 @@ import signal
 import socket
 from typing import TypeVar
 
-from ripieno.sandbox.supervision.wire import Failure, Order, Request, send_with
+from ripieno.sandbox.supervision.wire import Failure, Order, Request, expect_numbers, receive_number, send_with
 from ripieno.sandbox.zygote import NO_SIGNAL, ZYGOTES, signal_keeper
 
 #: Seconds in which a keeper must accept an order, and then start it. It takes milliseconds, unless one was stopped.
@@ -25,16 +25,17 @@ class _Lost(Exception):
 class Channel:
     """Our end of the connection to a keeper. Created by ``supervise`` only.
 
-    ``started`` is the number of the process, 0 when the keeper was killed before its report, or the failure. ``exit``
-    is the exit code, negative for a signal, as soon as the process has ended; ``gone`` is the number of processes
-    killed beside it, when none is left. ``exceeded`` is what was over its limit, if all were killed for that: its kind,
-    the number, and the limit. If the keeper itself was killed they are -9 and 0, and the zygote kills the
-    rest.
+    ``started`` is the number of the process as seen from here, 0 when the keeper was killed before its report, or the
+    failure. ``exit`` is the exit code, negative for a signal, as soon as the process has ended; ``gone`` is the number
+    of processes killed beside it, when none is left. ``exceeded`` is what was over its limit, if all were killed for
+    that: its kind, the number, and the limit. If the keeper itself was killed they are -9 and 0, and the zygote kills
+    the rest.
     """
 
     def __init__(self, end: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = end
+        expect_numbers(end)
         self._text = b""
         self._keeper = 0
         self._kept: asyncio.Future[bool] = self._loop.create_future()
@@ -90,11 +91,11 @@ class Channel:
 
     def _read(self) -> None:
         try:
-            data = self._socket.recv(65536)
+            data, sender = receive_number(self._socket, 65536)
         except BlockingIOError:
             return
         except OSError:
-            data = b""
+            data, sender = b"", 0
         if not data:
             self._loop.remove_reader(self._socket.fileno())
             self._settle()
@@ -102,15 +103,15 @@ class Channel:
         *lines, self._text = (self._text + data).split(b"\n")
         for line in lines:
             word, _, rest = line.decode(errors="replace").partition(" ")
-            self._hear(word, rest)
+            self._hear(word, rest, sender)
 
-    def _hear(self, word: str, rest: str) -> None:
+    def _hear(self, word: str, rest: str, sender: int) -> None:
         if word == "keeper":
             self._keeper = int(rest)
         elif word == "kept":
             _set(self._kept, True)
         elif word == "started":
-            _set(self.started, int(rest))
+            _set(self.started, int(rest) or sender or self._keeper)
         elif word == "failed":
             _set(self._kept, True)
             _set(self.started, Failure.unpack(rest))

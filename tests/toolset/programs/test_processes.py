@@ -26,7 +26,9 @@ def alive(workspace: pathlib.Path) -> Iterator[Living]:
 @pytest.fixture
 async def tools(workspace: pathlib.Path, request: pytest.FixtureRequest) -> AsyncIterator[Tools]:
     """Without a sandbox, unless a test asks for the one that holds here."""
-    async with tools_of("process", workspace, sandbox={"level": getattr(request, "param", "off")}) as one:
+    level, _, tier = getattr(request, "param", "off").partition(" ")
+    sandbox = {"level": level, "tier": int(tier)} if tier else {"level": level}
+    async with tools_of("process", workspace, {"environment": ["CI"]}, sandbox=sandbox) as one:
         yield one
 
 
@@ -46,8 +48,27 @@ async def test_a_program_goes_on_and_is_waited_for(tool: str, tools: Tools) -> N
     result = await tools("wait", handle=handle)
     assert text_of(result) == "'sh' ended with exit code 3.\nout\n--- standard error ---\nerr"
     assert result.report.exit_code == 3
+    assert [(one.kind, one.data["exit_code"]) for one in result.report.changes] == [("ProcessTerminated", 3)]
     # It may be asked again, and has nothing more to say.
-    assert text_of(await tools("wait", handle=handle)).endswith("It wrote nothing since the last call.")
+    again = await tools("wait", handle=handle)
+    assert text_of(again).endswith("It wrote nothing since the last call.")
+    assert again.report.changes == ()
+
+
+@pytest.mark.parametrize("tools", ["off", "auto 1", "auto"], indirect=True)
+async def test_the_number_in_the_report_is_one_that_a_person_can_use(tools: Tools) -> None:
+    result = await tools("spawn", argv=["sh", "-c", "sleep 600"], env={"CI": "yes"})
+    variable, started = result.report.changes
+    assert variable.mapping() == {"type": "EnvVarSet", "key": "CI", "value": "yes"}
+    # From here, also if the program has a namespace of its own.
+    pid = started.data["pid"]
+    assert isinstance(pid, int)
+    assert b"sleep 600" in await asyncio.to_thread(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes)
+    os.kill(pid, signal.SIGKILL)
+    ended = await tools("wait", handle=json_of(result)["handle"])
+    assert [one.mapping() for one in ended.report.changes] == [
+        {"type": "ProcessTerminated", "pid": pid, "exit_code": -signal.SIGKILL}
+    ]
 
 
 async def test_output_is_what_came_since_the_last_look(tools: Tools, workspace: pathlib.Path) -> None:
@@ -110,6 +131,9 @@ async def test_ps_lists_those_of_the_conversation(tools: Tools) -> None:
     listed = json_of(await tools("ps"))["processes"]
     assert [(one["handle"], one["state"]) for one in listed] == [(second, "running"), (first, "ended")]
     assert listed[1]["exit_code"] == 1
+    # The end of a program is reported once, by the first result after it.
+    await tools("kill", handle=second)
+    assert (await tools("ps")).report.changes == ()
     assert json_of(await tools.elsewhere()("ps")) == {"processes": []}
 
 

@@ -104,15 +104,19 @@ async def test_a_command_that_begins_like_an_option_is_a_command(tools: Tools) -
 
 async def test_variables_are_the_operators_to_grant(tools: Tools) -> None:
     granted = {"CI": "1", "DEBUG_ME": "2", "ANYTHING": "3", "PYTHONHASHSEED": "0"}
-    text = text_of(await tools("bash", command="env", env=granted))
-    assert all(f"{name}={value}" in text for name, value in granted.items())
+    result = await tools("bash", command="env", env=granted)
+    assert all(f"{name}={value}" in text_of(result) for name, value in granted.items())
+    # So they are in the report, also if the program fails.
+    reports = [result.report, (await tools("bash", command="exit 1", env=granted)).report]
+    noted = [[(one.kind, *one.data.values()) for one in report.changes] for report in reports]
+    assert noted == [[("EnvVarSet", *pair) for pair in granted.items()]] * 2
     for name in (
         *("LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "HOME", "BASH_ENV", "ENV", "IFS", "SHELLOPTS", "PYTHONPATH"),
         *("PYTHONSTARTUP", "NODE_OPTIONS", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "PERL5OPT", "RUBYOPT", "EDITOR"),
         *("SSH_ASKPASS", "DYLD_INSERT_LIBRARIES", "BASH_FUNC_ls%%", "HTTP_PROXY", "https_proxy", "PAGER"),
     ):
         result = await tools("bash", command="touch made", env={name: "x"})
-        assert code_of(result) == "environment", name
+        assert (code_of(result), result.report.changes) == ("environment", ()), name
     assert not (tools.workspace / "made").exists()
 
 

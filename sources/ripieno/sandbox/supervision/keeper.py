@@ -2,7 +2,8 @@
 
 Its lifeline is the channel to the application: when that closes, all are killed at once.
 
-It reports, one line each: ``kept``, when it has an order; ``started PID`` or ``failed WHAT ERRNO TEXT``;
+It reports, one line each: ``kept``, when it has an order; ``started PID`` (0: the number that comes with the line, from
+a namespace of process numbers) or ``failed WHAT ERRNO TEXT``;
 ``exceeded WHAT NUMBER LIMIT``, when it kills all because they use too much; ``ended CODE`` as soon as the process has
 ended; and ``gone COUNT`` when none is left. COUNT is the number of processes killed beside it.
 """
@@ -17,7 +18,7 @@ from _socket import socket
 from ripieno.sandbox.supervision import leader, linux
 from ripieno.sandbox.supervision.descendants import Group, Namespace, Tree
 from ripieno.sandbox.supervision.usage import Shares, Usage
-from ripieno.sandbox.supervision.wire import Failure, Inbox, Order, Prepare, Signal, Terminate
+from ripieno.sandbox.supervision.wire import Failure, Inbox, Order, Prepare, Signal, Terminate, send_number
 
 #: Generations between bubblewrap, which a signal would only end, and its program.
 _GENERATIONS = 2
@@ -44,7 +45,11 @@ def keep(channel: socket, proc: int | None, shares: Shares) -> None:
     except Failure as failure:
         _report(channel, f"failed {failure.pack()}")
         return
-    _report(channel, f"started {pid}")
+    if "pid" in preparation.entered:
+        with contextlib.suppress(OSError):
+            send_number(channel, b"started 0\n", pid)
+    else:
+        _report(channel, f"started {pid}")
     for descriptor in inbox.descriptors:
         os.close(descriptor)
     if "pid" in preparation.entered:

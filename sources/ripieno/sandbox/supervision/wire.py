@@ -18,6 +18,9 @@ BARE, CONFINED = b"\0", b"\1"
 
 #: macOS lacks it; there the flag is set afterwards.
 _CLOSE_ON_EXEC: int = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
+#: Linux only.
+_CREDENTIALS: int = getattr(_socket, "SCM_CREDENTIALS", -1)
+_PASS_CREDENTIALS: int | None = getattr(_socket, "SO_PASSCRED", None)
 
 
 class Order:
@@ -151,6 +154,34 @@ def receive_with(channel: socket, size: int) -> tuple[bytes, list[int]]:
     for number in descriptors:
         os.set_inheritable(number, False)
     return data, descriptors
+
+
+def send_number(channel: socket, data: bytes, pid: int) -> None:
+    """Sends a process number of this namespace, which the kernel converts to the receiver's (``receive_number``).
+
+    Where that is refused, the number is this process's own. Linux only. Errors: ``OSError``.
+    """
+    parts = (pid, os.getuid(), os.getgid())
+    credentials = b"".join(number.to_bytes(4, sys.byteorder) for number in parts)
+    try:
+        channel.sendmsg([data], [(SOL_SOCKET, _CREDENTIALS, credentials)])
+    except OSError:
+        channel.sendall(data)
+
+
+def expect_numbers(channel: socket) -> None:
+    """Lets the kernel state the sender's number with each message, where it can."""
+    if _PASS_CREDENTIALS is not None:
+        channel.setsockopt(SOL_SOCKET, _PASS_CREDENTIALS, 1)
+
+
+def receive_number(channel: socket, size: int) -> tuple[bytes, int]:
+    """At most ``size`` bytes, and the process number that came with them, or 0."""
+    data, ancillary, _, _ = channel.recvmsg(size, CMSG_SPACE(12))
+    for level, kind, credentials in ancillary:
+        if (level, kind) == (SOL_SOCKET, _CREDENTIALS):
+            return data, int.from_bytes(credentials[:4], sys.byteorder)
+    return data, 0
 
 
 class Inbox:

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
+from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import QuotaFault, ResourceFault
 from ripieno.origins.settings import read_configuration
@@ -42,7 +43,7 @@ class Recent(Capture):
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """One such process. ``task`` collects its output and its end."""
+    """One such process. ``task`` collects its output and its end; ``reported``: a result has named its end."""
 
     handle: str
     command: tuple[str, ...]
@@ -51,6 +52,7 @@ class Job:
     stderr: Recent
     began: float
     task: asyncio.Task[Completed]
+    reported: bool = False
 
     @property
     def ended(self) -> Completed | None:
@@ -58,6 +60,14 @@ class Job:
         if not self.task.done() or self.task.cancelled() or self.task.exception() is not None:
             return None
         return self.task.result()
+
+    def report_end(self) -> tuple[Change, ...]:
+        """Its end as a change, once: for the first result after it."""
+        ended = self.ended
+        if ended is None or self.reported:
+            return ()
+        self.reported = True
+        return (Change.of("ProcessTerminated", pid=self.process.pid, exit_code=ended.exit_code),)
 
     async def end(self) -> None:
         """Ends it with all its descendants."""

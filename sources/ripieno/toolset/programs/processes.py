@@ -1,7 +1,6 @@
 """The ensemble ``process``: programs that run on between calls, addressed only by the handles of ``spawn``."""
 
 import asyncio
-import dataclasses
 import shlex
 import signal
 from typing import Any
@@ -12,6 +11,7 @@ from ripieno.exceptions import ConnectionFailure
 from ripieno.origins.command.outcomes import ending, join, share
 from ripieno.origins.command.programs import launch, limits_of
 from ripieno.toolset.programs.jobs import Job, JobManager
+from ripieno.toolset.programs.settings import changes_of
 
 #: Bytes of a result reserved for the line before the output.
 _MARK = 512
@@ -35,7 +35,7 @@ async def spawn(context: Context, arguments: dict[str, Any]) -> Outcome:
     job = manager.add(owned, process, argv)
     return Outcome(
         content={"handle": job.handle, "state": "running", "command": argv},
-        changes=(Change.of("ProcessStarted", pid=process.pid, command=shlex.join(argv)),),
+        changes=(*changes_of(variables), Change.of("ProcessStarted", pid=process.pid, command=shlex.join(argv))),
     )
 
 
@@ -52,13 +52,8 @@ async def wait(context: Context, arguments: dict[str, Any]) -> Outcome:
 async def kill(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Ends a process with all its descendants."""
     job = _manager(context).jobs_of(context).access(arguments["handle"])
-    was_running = not job.task.done()
     await job.end()
-    looked = _look(context, job)
-    if not was_running:
-        return looked
-    change = Change.of("ProcessTerminated", pid=job.process.pid, exit_code=looked.exit_code)
-    return dataclasses.replace(looked, changes=(change,))
+    return _look(context, job)
 
 
 async def send_signal(context: Context, arguments: dict[str, Any]) -> Outcome:
@@ -76,6 +71,7 @@ async def ps(context: Context, _: dict[str, Any]) -> Outcome:
     now = asyncio.get_running_loop().time()
     jobs = _manager(context).jobs_of(context).jobs.values()
     listed: list[dict[str, Any]] = []
+    changes: list[Change] = []
     for job in sorted(jobs, key=lambda one: (one.task.done(), one.began)):
         ended = job.ended
         if ended is None and job.task.done():
@@ -85,8 +81,9 @@ async def ps(context: Context, _: dict[str, Any]) -> Outcome:
         else:
             state = {"state": "ended", "exit_code": ended.exit_code, "seconds": round(ended.duration, 1)}
         unread = job.stdout.total_bytes + job.stderr.total_bytes
+        changes += job.report_end()
         listed.append({"handle": job.handle, "command": list(job.command), **state, "unread_bytes": unread})
-    return Outcome(content={"processes": listed})
+    return Outcome(content={"processes": listed}, changes=tuple(changes))
 
 
 def _manager(context: Context) -> JobManager:
@@ -110,6 +107,7 @@ def _look(context: Context, job: Job) -> Outcome:
     return Outcome(
         content=join(f"{first} {silent}".strip(), stdout.text, stderr.text, ""),
         exit_code=None if ended is None else ended.exit_code,
+        changes=job.report_end(),
         stdout_truncated=stdout.truncated,
         stderr_truncated=stderr.truncated,
         total_bytes=stdout.total_bytes + stderr.total_bytes,

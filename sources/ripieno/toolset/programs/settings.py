@@ -9,10 +9,11 @@ import fnmatch
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
 
+from ripieno.canisters.faults import Change
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Flag, Several, Text
 from ripieno.ensembles import Context, Outcome, Surroundings
-from ripieno.exceptions import PermissionFault
+from ripieno.exceptions import PermissionFault, TimeoutFault
 from ripieno.origins.command.outcomes import failure, outcome
 from ripieno.origins.command.programs import limits_of, run
 from ripieno.origins.settings import read_configuration
@@ -91,6 +92,11 @@ def _ignore_progress(done: float, total: float | None = None, message: str = "")
     """Reports nothing."""
 
 
+def changes_of(variables: Mapping[str, str]) -> tuple[Change, ...]:
+    """The variables that a call sets for its program, as changes."""
+    return tuple(Change.of("EnvVarSet", key=name, value=value) for name, value in variables.items())
+
+
 async def execute(
     context: Context,
     arguments: Mapping[str, Any],
@@ -106,16 +112,22 @@ async def execute(
     grants = grants_of(context)
     limits = limits_of(context, kept=True)
     output = max(context.invoker.policy.output, context.kept)
-    completed = await run(
-        context,
-        argv,
-        directory=arguments.get("working_directory", "."),
-        environment=grants.check(arguments.get("env", {})),
-        stdin=stdin,
-        network=grants.network,
-        limits=limits,
-        command=command,
-    )
+    variables = grants.check(arguments.get("env", {}))
+    try:
+        completed = await run(
+            context,
+            argv,
+            directory=arguments.get("working_directory", "."),
+            environment=variables,
+            stdin=stdin,
+            network=grants.network,
+            limits=limits,
+            command=command,
+        )
+    except TimeoutFault:
+        context.changes.found += changes_of(variables)
+        raise
+    context.changes.found += changes_of(variables)
     if completed.flooded or completed.exit_code != 0:
         raise failure(argv[0], completed, output)
     return outcome(completed, output)
