@@ -184,6 +184,20 @@ def test_a_missing_program_costs_its_tools_and_names_what_can_be_used(user: User
     assert (node.present, node.described, node.fallback) == (True, True, ("python_exec",))
     assert node.reason == "it requires 'command:node', and there is no program 'node' in any folder of PATH"
     assert tools["jest"].fallback == ("run_tests",)
+    (equipped / "node").write_text("")
+    (equipped / "node").chmod(0o755)
+    for name, folder in (("pytest", ".venv/bin"), ("jest", "node_modules/.bin")):
+        (equipped / name).unlink()
+        missing = {tool.name: tool for tool in look(user, profile="full").missing_tools}
+        why = f"there is no program {name!r}, neither in .venv/bin, venv/bin, node_modules/.bin of the workspace nor in"
+        assert why in (missing[name].reason or "")
+        # The project's own counts.
+        own = user.workspace / folder / name
+        own.parent.mkdir(parents=True)
+        own.write_text("")
+        own.chmod(0o755)
+        assert name not in {tool.name for tool in look(user, profile="full").missing_tools}
+    (equipped / "node").unlink()
     assert not full.fulfilled
     assert full.matrix["Browser"] == "missing"
 

@@ -48,8 +48,8 @@ def call(user: User, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 #: Programs that the tools of all profiles and tasks ask for.
 PROGRAMS = """
-    black cargo cargo-clippy docker eslint git gnuplot go jupyter kubectl mypy node npm pip playwright-mcp prettier
-    python3 rustfmt
+    black cargo cargo-clippy docker eslint git gnuplot go jest jupyter kubectl mypy node npm pip playwright-mcp prettier
+    pytest python3 rustfmt
 """
 
 

@@ -96,7 +96,7 @@ INVOCABLE = Table(
     others="settings of the origin",
 )
 #: The keys of an invocable without an origin.
-_OF_FUNCTIONS = frozenset({"function", "preview"})
+_OF_FUNCTIONS = frozenset({"function", "preview", "project"})
 _SCHEMA_SOURCE = reference_table("[arguments]", ".json", "read_file.schema.json")
 ARGUMENTS = OrReference(kind=ArgumentSchema(arguments=True), reference=_SCHEMA_SOURCE, known=KEYWORDS)
 RESULTS = OrReference(kind=ArgumentSchema(arguments=False), reference=_SCHEMA_SOURCE, known=KEYWORDS)

@@ -21,6 +21,7 @@ from ripieno.ensembles.surroundings import Surroundings
 from ripieno.sandbox.processes import clean_environment
 
 COMMAND, ENSEMBLE, NETWORK, SANDBOX = "command", "ensemble", "network", "sandbox"
+PYTHON = "python"
 #: The folders of a project's own programs.
 PROJECT_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 _OWN = "of your own configuration"
@@ -140,18 +141,22 @@ def _lacks_command(name: str, invocables: Sequence[InvocableDescriptor], surroun
     """Why a program is missing. The project's own one suffices if all invocables would run that one, confined."""
     if has_command(name):
         return None
-    settings = [one.settings for one in invocables if one.origin == COMMAND]
-    owned = len(settings) == len(invocables) > 0 and all(
-        one.get("project") is True and one.get("confined") is True for one in settings
-    )
-    if not owned:
+    if not invocables or not all(map(_runs_own, invocables)):
         return f"there is no program {name!r} in any folder of PATH"
     workspace = os.path.realpath(surroundings.workspace)
-    places = [os.path.join(workspace, str(one.get("directory", "."))) for one in settings]
+    places = [os.path.join(workspace, str(one.settings.get("directory", "."))) for one in invocables]
     if all(find_own_program((place, workspace), name) for place in places):
         return None
     folders = ", ".join(PROJECT_FOLDERS)
     return f"there is no program {name!r}, neither in {folders} of the workspace nor in any folder of PATH"
+
+
+def _runs_own(invocable: InvocableDescriptor) -> bool:
+    """Whether it runs the project's own programs: confined, if it is a program itself."""
+    settings, origin = invocable.settings, invocable.origin
+    return settings.get("project") is True and (
+        origin == PYTHON or (origin == COMMAND and settings.get("confined") is True)
+    )
 
 
 def _lacks_network(

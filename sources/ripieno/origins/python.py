@@ -26,7 +26,7 @@ from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.named_files import NamedFiles
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import INVALID, Text
+from ripieno.descriptors.reader.kinds import INVALID, Flag, Text
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Connected, Context, Foresight, Invocable, Origin, Surroundings, is_asynchronous
@@ -54,6 +54,13 @@ FUNCTION = Table(
             Text(pattern=rf"{_OBJECT.pattern}|{_NAME}", shape=f"{_OBJECT.shape}, or a name in the module"),
             "A function that returns what a call would change, for people, and changes nothing.",
             example="package.module:foresee",
+        ),
+        Key(
+            "project",
+            Flag(),
+            "Whether it runs the project's own programs, as in .venv/bin, which then fulfil its requirements.",
+            False,
+            True,
         ),
     ),
 )

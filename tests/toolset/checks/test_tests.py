@@ -106,7 +106,7 @@ async def test_what_a_project_is_made_for_is_found(tools: Tools) -> None:
 async def test_jest_of_the_project(tools: Tools) -> None:
     if shutil.which("node") is None:
         lacking("node is not here")
-    assert code_of(await tools("jest")) == "no_program"
+    assert code_of(await tools("run_tests", framework="jest")) == "no_program"
     # What jest writes, without jest: the tool is the project's.
     cases = [
         {"status": "passed", "fullName": "a"},
@@ -120,7 +120,7 @@ async def test_jest_of_the_project(tools: Tools) -> None:
     (tools.workspace / "report").write_text(json.dumps({"testResults": files}))
     script = '#!/bin/sh\nfor a; do case $a in --outputFile=*) cp report "${a#*=}";; esac; done; exit 1\n'
     write_program(tools.workspace / "node_modules" / ".bin" / "jest", script)
-    found = json_of(await tools("jest", filter="b"))
+    found = json_of(await tools("run_tests", framework="jest", filter="b"))
     assert [found[one] for one in ("passed", "failed", "errors", "skipped")] == [1, 1, 1, 1]
     assert found["failures"][0] == {"name": "b c", "file": "/w/a.test.js", "message": "expected"}
     assert "--testNamePattern=b" in found["command"]
