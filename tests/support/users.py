@@ -1,14 +1,18 @@
 """Fixtures: a user, who runs commands as processes or in this one, and an ensemble."""
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from ripieno.cli import main
-from tests.support.command_line import User
+from tests.support.command_line import ROOT, User
+
+#: What clients of MCP servers are configured with.
+FORMS = ROOT / "tests" / "data" / "mcpservers"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,3 +89,17 @@ required = ["name"]
 type = "string"
 description = "Whom to greet."
 """
+
+
+@pytest.fixture
+def bring(call: Call, tmp_path: pathlib.Path) -> Call:
+    """Imports servers that are given as mappings, as text, or as a file's name among the forms."""
+
+    def run(given: Any, *options: str) -> Done:
+        if isinstance(given, str) and given.endswith(".json"):
+            return call("import", "mcp", str(FORMS / given), *options)
+        file = tmp_path / "client.json"
+        file.write_text(given if isinstance(given, str) else json.dumps({"mcpServers": given}), encoding="utf-8")
+        return call("import", "mcp", str(file), *options)
+
+    return run
