@@ -140,9 +140,13 @@ def test_a_program_of_the_project_counts_for_tools_that_run_it_confined(tmp_path
     assert find_unmet_of(fitting.invokers[0], fitting, here) is None
     for settings in (own, {**within, "confined": False}, {**within, "project": False}, {"directory": "part"}):
         assert find_unmet(ensemble(requires=requires, origin="command", settings=settings), here) is not None
-    # A Python function runs what it likes, and a server is started as its connection says.
-    assert find_unmet(ensemble(requires=requires, settings=within), here) is not None
+    # A server is started as its connection says. A Python function declares that it runs the project's own.
     assert find_unmet(ensemble(requires=requires, origin=None), here) is not None
+    function = ensemble(requires=requires, settings={"project": True})
+    assert find_unmet(function, here) is not None
+    path.parents[1].rename(tmp_path / "venv")
+    assert find_unmet(function, here) is None
+    assert find_unmet(ensemble(requires=requires), here) is not None
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=3), max_size=6), st.sets(st.sampled_from("abcdef")))
