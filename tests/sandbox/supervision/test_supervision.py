@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 from ripieno.exceptions import ResourceFault
 from ripieno.sandbox import zygote as zygote_module
 from ripieno.sandbox.processes import LocalSpawner, clean_environment
-from ripieno.sandbox.supervision.wire import Inbox, Order, Signal, Terminate, send_with
+from ripieno.sandbox.supervision.wire import (
+    Inbox,
+    Order,
+    Signal,
+    Terminate,
+    expect_numbers,
+    receive_number,
+    send_number,
+    send_with,
+)
 from tests.sandbox.supervision.starts import HANG, confined, parent, program_of, run, run_python
 from tests.skips import lacking
 from tests.support.live_processes import QUICK, living
@@ -78,6 +87,18 @@ def test_descriptors_come_with_a_request_and_are_not_inherited() -> None:
             assert os.path.samestat(os.fstat(descriptor), os.fstat(file.fileno()))
             assert not os.get_inheritable(descriptor)
             os.close(descriptor)
+
+
+def test_a_process_number_comes_with_its_line_or_that_of_the_sender() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, subprocess.Popen(["sleep", "600"]) as process:
+        expect_numbers(ours)
+        # The kernel refuses a number that there is not, and, without rights, that of another process.
+        for pid, known in ((process.pid, {process.pid, os.getpid()}), (2**30, {os.getpid()})):
+            send_number(theirs, b"started 0\n", pid)
+            data, number = receive_number(ours, 100)
+            assert (data, number in known) == (b"started 0\n", True)
+        process.kill()
 
 
 @pytest.mark.parametrize("lists", [True, False], ids=["listed", "scanned"])
