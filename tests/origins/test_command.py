@@ -89,6 +89,16 @@ async def test_a_failure_shows_both_streams(surroundings: Surroundings) -> None:
     assert str(raised.value) == "'sh' ended with exit code 3.\nhalf\n--- standard error ---\nbecause"
     assert raised.value.details == {"exit_code": 3, "stdout": "half\n", "stderr": "because\n"}
     assert raised.value.code == "exit_code"
+    # The advice is that of grep without a match only for a silent exit code 1.
+    for text, more, hint in (
+        ("exit 1", "", "success = [0, 1] beside argv"),
+        ("exit 1", "success = [0, 4]", "success = [0, 1, 4] beside argv"),
+        ("echo out; exit 1", "", "Check the command"),
+        ("exit 2", "", "Check the command"),
+    ):
+        with pytest.raises(ExecutionFault) as raised:
+            await run(tool(script(text), more), surroundings)
+        assert hint in str(raised.value.suggestion)
     with pytest.raises(ExecutionFault, match=r"^'sh' was ended by the signal SIGKILL\.$"):
         await run(tool(script("kill -9 $$")), surroundings)
     with pytest.raises(ExecutionFault, match="exit code 0"):

@@ -243,7 +243,15 @@ def test_nobody_to_ask_means_no(user: User, served: str) -> None:
     assert done.returncode == 0
     assert done.stdout.startswith("I write.\nI could not: ")
     assert "? io.write_file wants to run (its effect is write)" in done.stderr
-    assert 'approve = ["io.write_file"]' in done.stderr + done.stdout
+    lines = done.stderr.splitlines()
+    said = lines.index(
+        "! Denied, because there is no terminal to ask you at: io.write_file "
+        'path="b.txt" mode="overwrite" content="written" create_directories=true'
+    )
+    assert lines[said + 1] == (
+        "  To answer later, run it again with --defer, then: ripieno approvals list. To allow each call of it: "
+        f'approve = ["io.write_file"] under [confirmation], in {user.configuration / "config.toml"}'
+    )
     assert not (user.workspace / "b.txt").exists()
 
 

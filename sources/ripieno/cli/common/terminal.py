@@ -12,9 +12,15 @@ from typing import Self
 import click
 
 from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, RulesConfirmer, TerminalConfirmer
+from ripieno.assembly.configuration import Places
+from ripieno.cli.common.main import say
+from ripieno.conducting.observers.console import brief
+from ripieno.jsonvalues import canonical
 
 _DEVICE = "/dev/tty"
 _LINE_BYTES = 4096
+#: Characters of an argument in the line about a denied call.
+_VALUE = 60
 
 
 class Terminal:
@@ -80,6 +86,29 @@ class YesConfirmer:
         return Approve()
 
 
+class UnattendedConfirmer(RulesConfirmer):
+    """Denies what needs a person, and writes to standard error what to do, once for each tool."""
+
+    def __init__(self) -> None:
+        self._explained: set[str] = set()
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        """The denial of ``RulesConfirmer``."""
+        if request.question is None and request.tool not in self._explained:
+            self._explained.add(request.tool)
+            # A rule, or the tool itself, may ask about calls that no setting approves.
+            setting = f'approve = ["{request.tool}"] under [confirmation], in {Places.of_user().file}'
+            allow = f" To allow each call of it: {setting}" if request.reason.startswith("its effect is") else ""
+            values = [f"{name}={canonical(value).decode()}" for name, value in request.arguments.items()]
+            # Short ones first, such as a path.
+            shown = brief(" ".join(brief(value, _VALUE) for value in sorted(values, key=len)))
+            say(
+                f"! Denied, because there is no terminal to ask you at: {request.tool} {shown}\n"
+                f"  To answer later, run it again with --defer, then: ripieno approvals list.{allow}"
+            )
+        return await super().confirm(request)
+
+
 class ShownConfirmer:
     """Waits with each question until the earlier output has been shown, so that the two do not mix."""
 
@@ -103,11 +132,13 @@ class ShownConfirmer:
 def make_confirmer(terminal: Terminal, *, yes: bool = False, single: bool = False) -> Confirmer:
     """The confirmer of a command: ``--yes``, the person at the terminal, or the rules alone.
 
-    ``single`` is that of ``TerminalConfirmer``.
+    ``single``: the person's own call, as in ``TerminalConfirmer``; it cannot be deferred.
     """
     if yes:
         return YesConfirmer()
-    return TerminalConfirmer(terminal.read, edit=editor(), single=single) if is_attended() else RulesConfirmer()
+    if is_attended():
+        return TerminalConfirmer(terminal.read, edit=editor(), single=single)
+    return RulesConfirmer() if single else UnattendedConfirmer()
 
 
 def editor() -> Callable[[str], str | None] | None:

@@ -28,7 +28,7 @@ from ripieno.ensembles.origin import NeededProgram
 from ripieno.ensembles.requirements import find_own_program, own_path
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import is_table
-from ripieno.origins.command.outcomes import failure, report
+from ripieno.origins.command.outcomes import advice, failure, report
 from ripieno.origins.command.programs import GRACE, check_code, limits_of, run, true_path
 from ripieno.origins.settings import (
     ENVIRONMENT,
@@ -204,7 +204,12 @@ class Runner:
             limits=self._limits if context.kept <= self._output else limits_of(context, kept=True),
         )
         if completed.flooded or completed.exit_code not in program.success:
-            raise failure(program.argv.program, completed, max(self._output, context.kept))
+            raise failure(
+                program.argv.program,
+                completed,
+                max(self._output, context.kept),
+                suggestion=advice(completed, program.success),
+            )
         text = completed.stdout.text
         if not text.strip():
             # Some programs write their results to standard error.

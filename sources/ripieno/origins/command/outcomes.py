@@ -42,12 +42,17 @@ def failure(program: str, completed: Completed, limit: int, *, suggestion: str |
     )
 
 
-def advice(completed: Completed) -> str:
-    """A suggestion for a model after a program failed."""
+def advice(completed: Completed, success: tuple[int, ...] = ()) -> str:
+    """A suggestion after a program failed. ``success`` are the exit codes that a descriptor declares as success."""
     if completed.flooded:
         return "Ask it for less output, or write the output to a file and read parts of it."
     if completed.exit_code in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "It may have used too much memory: do a smaller part of the work at once."
+    if completed.exit_code == 1 and success and not (completed.stdout.total_bytes or completed.stderr.total_bytes):
+        return (
+            "It wrote nothing, which often means that it found nothing. Try other arguments. If that is no failure, as "
+            f"with grep, the author of this tool sets success = {sorted({*success, 1})} beside argv."
+        )
     return _ADVICE.get(completed.exit_code, "Check the command and its output, then fix it or try another approach.")
 
 
