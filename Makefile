@@ -11,7 +11,7 @@ BUILD := .build
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test coverage check attack conformance real bench docs pictures clean
+.PHONY: help demo test coverage check attack conformance real bench docs pages pictures clean
 
 # Tests start processes and wait for them: two more than there are cores keep these busy (measured: 10 % faster than one more).
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
@@ -63,6 +63,9 @@ docs: $(VENV)/.stamp-docs ## the documentation; a warning is an error
 	@$(BIN)/sphinx-build -W --keep-going -q -d $(BUILD)/doctrees -b html documentation $(BUILD)/documentation
 	@$(BIN)/sphinx-build -W --keep-going -q -d $(BUILD)/doctrees -b doctest documentation $(BUILD)/doctest
 	@echo "Documentation: $(BUILD)/documentation/index.html"
+
+pages: $(VENV)/.stamp-demo ## the keys of all files, in the pages of the reference
+	@$(BIN)/python documentation/extensions/keys.py
 
 pictures: $(VENV)/.stamp-demo ## the picture of the demo, in README and documentation
 	@$(BIN)/python documentation/pictures/record.py

@@ -1,4 +1,4 @@
-"""Directives for text that is generated from the program: descriptors, commands, data."""
+"""Directives for text that is generated from the program: commands, data, the packages."""
 
 import pathlib
 import tomllib
@@ -13,10 +13,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
-from ripieno.assembly.plugins import discover
 from ripieno.cli.common import group
-from ripieno.descriptors.json_schema import origin_reference, reference
-from ripieno.ensembles.origin import tables_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -32,23 +29,6 @@ class Generated(SphinxDirective):
         section.document = self.state.document
         nested_parse_with_titles(self.state, StringList(self.text().splitlines(), "generated"), section)
         return section.children
-
-
-class DescriptorReference(Generated):
-    """``.. descriptor-reference:: ensemble``"""
-
-    required_arguments = 1
-
-    def text(self) -> str:
-        return reference(self.arguments[0])
-
-
-class OriginReference(Generated):
-    """``.. origin-reference::`` The keys that each origin adds."""
-
-    def text(self) -> str:
-        registry = discover()
-        return origin_reference({name: tables_of(registry.resolve("origins", name)) for name in registry.origins})
 
 
 class PackageDiagram(SphinxDirective):
@@ -115,8 +95,6 @@ def _block(title: str, text: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Registers the directives."""
-    app.add_directive("descriptor-reference", DescriptorReference)
-    app.add_directive("origin-reference", OriginReference)
     app.add_directive("package-diagram", PackageDiagram)
     app.add_directive("command-reference", CommandReference)
     app.add_directive("provider-table", ProviderTable)

@@ -48,7 +48,7 @@ def sections(shown: str) -> dict[str, list[str]]:
 
 @pytest.mark.usefixtures("ghost")
 def test_the_doctor_tells_all_of_an_optional_server_that_does_not_start(call: Call) -> None:
-    done = call("doctor")
+    done = call("doctor", "--full")
     assert done.code == exit_codes.GOOD
     found = sections(done.out)
     reason = found["Why ghost does not start"]
@@ -143,7 +143,7 @@ def test_where_nobody_has_to_sign_in(call: Call, user: User) -> None:
         user.ensemble("open", ensemble("open", oauth))
         user.configure('[ensembles]\nenabled = ["open"]\n')
         done = call("login", "open", "--no-browser", "--timeout", "20")
-        shown = call("doctor")
+        shown = call("doctor", "--full")
     assert done.code == exit_codes.INPUT
     assert "does not require a sign-in. Remove oauth from [connection]." in done.err
     (row,) = [line for line in sections(shown.out)["Sign-ins"] if line.startswith("open")]
@@ -177,7 +177,7 @@ def test_a_server_that_is_a_process_and_one_behind_a_url(call: Call, user: User)
     with web("http", "legacy") as server:
         user.ensemble("far", f'[ensemble]\nname = "far"\n[connection]\norigin = "mcp"\nurl = "{server.url}"\n')
         done = call("doctor", "--format", "json")
-        shown = call("doctor")
+        shown = call("doctor", "--full")
     assert done.code == 0, done.err
     ensembles = {one["name"]: one for one in json.loads(done.out)["ensembles"]}
     assert ensembles["io"]["connection"] is None

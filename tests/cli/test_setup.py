@@ -211,8 +211,26 @@ def test_the_doctor_finds_names_that_clash(call: Call, user: User) -> None:
     assert call("doctor", "--no-connect").code == 0
 
 
+def test_the_doctor_shows_a_line_for_each_section_and_what_needs_attention(call: Call, user: User) -> None:
+    user.ensemble(
+        "dead", '[ensemble]\nname = "dead"\nrequired = false\n[connection]\norigin = "mcp"\ncommand = ["no"]\n'
+    )
+    user.configure('[ensembles]\nenabled = ["io", "dead"]\n')
+    done = call("doctor")
+    lines = [re.split(" {2,}", line) for line in done.out.splitlines()]
+    assert done.code == exit_codes.GOOD
+    assert ["Model", "none; set default under [model], or use -m"] in lines
+    (ensembles,) = [text for name, *text in lines if name == "Ensembles"]
+    assert ensembles[0].endswith("; ready: io")
+    shown = done.out.partition("\nEnsembles that need attention\n")[2].splitlines()
+    assert [line.split()[0] for line in shown[: shown.index("")]] == ["NAME", "dead"]
+    assert "All of each section: ripieno doctor --full\nEverything required can start." in done.out
+    assert "BASE URL" not in done.out
+    assert len(done.out.splitlines()) < 30
+
+
 def test_the_doctor_at_a_terminal(user: User) -> None:
-    with Screen(user, "doctor", COLUMNS="150") as screen:
+    with Screen(user, "doctor", "--full", COLUMNS="150") as screen:
         assert screen.end() == 0
         for title in ("Versions", "Layers", "Providers", "Ensembles", "Everything can start."):
             assert title in screen.text
@@ -220,7 +238,7 @@ def test_the_doctor_at_a_terminal(user: User) -> None:
 
 def test_the_doctor_says_which_sandbox_holds_here(call: Call, user: User) -> None:
     done = call("doctor", "--no-connect", "--format", "json")
-    shown = call("doctor", "--no-connect")
+    shown = call("doctor", "--no-connect", "--full")
     assert done.code == 0, done.err
     facts = json.loads(done.out)["sandbox"]
     assert facts["name"].startswith(f"tier {facts['tier']} (")
@@ -247,5 +265,5 @@ def test_the_doctor_says_what_the_user_configures_of_the_sandbox(
     facts = json.loads(done.out)["sandbox"]
     assert {name: facts[name] for name in expected} == expected
     assert all(path.startswith("/") for path in facts["writable"])
-    shown = call("doctor", "--no-connect")
+    shown = call("doctor", "--no-connect", "--full")
     assert "\nnetwork" in shown.out

@@ -3,7 +3,6 @@ JSON Schemas for editors say of a file what the readers say of it.
 """
 
 import copy
-import itertools
 import json
 import tomllib
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from ripieno.descriptors import deserialize, serialize
 from ripieno.descriptors.ensembles import read_ensemble
-from ripieno.descriptors.json_schema import FILES, reference, schema
+from ripieno.descriptors.json_schema import FILES, schema
 from ripieno.descriptors.reader.keys import Table
 from ripieno.descriptors.reader.problems import Source, is_slip
 from ripieno.descriptors.reader.references import OrReference
@@ -280,41 +279,9 @@ def test_what_readers_accept_is_accepted(ensemble: Any, provider: Any, profile: 
     VALIDATORS["profile"].validate(profile)
 
 
-@pytest.mark.parametrize("kind", FILES)
-def test_reference_names_every_key(kind: str) -> None:
-    text = reference(kind)
-    for key in FILES[kind].keys:
-        assert f"\n``{key.name}``\n" in text
-        assert key.documentation in text
-    for line in text.splitlines():
-        assert len(line) < 200
-        assert line == line.rstrip()
-        assert line.count("``") % 2 == 0, "A literal ends in the line that it begins in."
-    lines = text.splitlines()
-    for title, rule in itertools.pairwise(lines):
-        if rule and set(rule) == {"-"}:
-            assert len(rule) == len(title)
-
-
-def test_reference_has_the_tables_under_their_names() -> None:
-    text = reference("ensemble")
-    names = ("ensemble", "defaults", "connection", "overrides.<name>", "invokers.invocable")
-    for name in names:
-        assert f"``[{name}]``\n" in text
-    assert "``[[invokers]]``\n" in text
-    assert 'Default: ``"write"``.' in text
-    assert "    timeout = 60\n" in text
-    text = reference("config")
-    for name in ("ensembles", "providers.<name>.capabilities", "agents.<name>", "agents.<name>.limits", "sandbox"):
-        assert f"``[{name}]``\n" in text
-    assert "``[[providers.<name>.models]]``\n" in text
-
-
 def test_unknown_kinds() -> None:
     with pytest.raises(NameAbsence, match="'ensemble'"):
         schema("ensembel")
-    with pytest.raises(NameAbsence):
-        reference("")
 
 
 def test_schemas_are_new_each_time() -> None:

@@ -1,8 +1,10 @@
 """Names in the documentation: their modules, packages, files, keys, and the keywords that ``explain`` shows."""
 
+import contextlib
 import dataclasses
 import importlib
 import inspect
+import itertools
 import json
 import re
 import sys
@@ -15,8 +17,9 @@ from typing import Any
 import pytest
 
 import ripieno
-from ripieno.descriptors.json_schema import FILES, reference
+from ripieno.descriptors.json_schema import FILES
 from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.testing.scores import Score
 from tests.documentation.code_blocks import DOCUMENTATION, texts
 from tests.support.command_line import ROOT, SOURCES, User
 from tests.support.users import Done
@@ -123,15 +126,20 @@ def test_the_keyword_that_closes_a_schema_is_explained(user: User, call: Call, n
 # The architecture page, and the reference of keys.
 
 
-def test_the_picture_has_every_package(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextlib.contextmanager
+def extension(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[Any]:
+    """A module of the documentation's own."""
     monkeypatch.syspath_prepend(str(ROOT / "documentation" / "extensions"))
-    import packages  # pyright: ignore[reportMissingImports]
-
     try:
+        yield importlib.import_module(name)
+    finally:
+        del sys.modules[name]
+
+
+def test_the_picture_has_every_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    with extension(monkeypatch, "packages") as packages:
         rows = packages.layers((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
         drawn = ET.fromstring(packages.svg(rows))
-    finally:
-        del sys.modules["packages"]
     names = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
     assert {name for row in rows for name in row} == {one for one in names if not one.startswith("__")} - {"data"}
     texts = {text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
@@ -159,10 +167,36 @@ def tables(value: Any) -> Iterator[Table]:
                     yield from tables(one)
 
 
-@pytest.mark.parametrize("kind", FILES)
-def test_every_key_of_every_table_has_a_reference(kind: str) -> None:
-    text = reference(kind)
-    keys = {key.name for table in tables(FILES[kind]) for key in table.keys}
-    assert len(keys) > 5
-    # The form ``source = "FILE"`` of a table is part of what its key expects.
-    assert [name for name in sorted(keys - {"source"}) if f"``{name}``\n" not in text] == []
+def test_every_key_of_every_table_has_a_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    with extension(monkeypatch, "keys") as pages:
+        for page, kinds in pages.KINDS.items():
+            text = (DOCUMENTATION / "reference" / page).read_text(encoding="utf-8")
+            assert text == pages.page(page), f"{page} is not what its tables say. Write it again: make pages"
+            for kind in FILES.keys() & kinds:
+                keys = {key.name for table in tables(FILES[kind]) for key in table.keys}
+                assert len(keys) > 5
+                # The form ``source = "FILE"`` of a table is part of what its key expects.
+                assert [name for name in sorted(keys - {"source"}) if f"``{name}``\n" not in text] == []
+
+
+def test_the_reference_has_tables_under_their_names() -> None:
+    names = {
+        "descriptors": ("[ensemble]", "[defaults]", "[overrides.<name>]", "[invokers.invocable]", "[[invokers]]"),
+        "configuration": ("[ensembles]", "[agents.<name>.limits]", "[sandbox]", "[[providers.<name>.models]]"),
+    }
+    for page, titles in names.items():
+        text = (DOCUMENTATION / "reference" / f"{page}.rst").read_text(encoding="utf-8")
+        assert [title for title in titles if f"\n``{title}``\n" not in text] == []
+        for title, rule in itertools.pairwise(text.splitlines()):
+            assert title == title.rstrip()
+            assert len(title) < 200
+            assert title.count("``") % 2 == 0, "A literal ends in the line that it begins in."
+            assert not rule or set(rule) != {"-"} or len(rule) == len(title)
+    descriptors = (DOCUMENTATION / "reference" / "descriptors.rst").read_text(encoding="utf-8")
+    assert 'Default: ``"write"``.' in descriptors
+    assert "``timeout = 60``" in descriptors
+
+
+def test_the_example_of_a_score_is_one() -> None:
+    score = Score.of(tomllib.loads("".join(texts("reference/scores", "toml", "toml"))))
+    assert (score.name, score.tools) == ("demo", ("read_file",))

@@ -75,7 +75,7 @@ def test_the_life_of_a_sign_in(user: User, call: Call, there: Place) -> None:
     (fact,) = json.loads(done.out)["sign_ins"]
     assert (fact["name"], fact["signed_in"], fact["issuer"]) == ("web", True, there.authority.url)
     assert MARK not in done.out
-    assert there.authority.url in call("doctor", "--no-connect").out
+    assert there.authority.url in call("doctor", "--no-connect", "--full").out
 
     done = call("logout", "web")
     where = there.authority.url

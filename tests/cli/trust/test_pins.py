@@ -244,7 +244,7 @@ def test_an_export_overwrites_pins_alone(user: User, call: Call, tools: pathlib.
 def pins(call: Call, *arguments: str) -> tuple[dict[str, Any], str]:
     """How the pins of the ensemble ``it`` stand, as JSON; and the row of it."""
     done = call("doctor", "--format", "json", *arguments)
-    shown = call("doctor", *arguments)
+    shown = call("doctor", "--full", *arguments)
     (facts,) = [one["pins"] for one in json.loads(done.out)["ensembles"] if one["name"] == "it"]
     (section,) = [part for part in shown.out.split("\n\n") if part.startswith("Pins\n")]
     (row,) = [line for line in section.splitlines() if line.startswith("it ")]
@@ -300,4 +300,4 @@ def test_pins_that_nobody_wants_and_tools_of_our_own(user: User, call: Call, too
     ensembles = json.loads(call("doctor", "--format", "json", "--no-connect").out)["ensembles"]
     assert {one["name"] for one in ensembles if one["pins"] is not None} == {"it"}
     user.configure('[ensembles]\nenabled = ["io"]\n')
-    assert "\nPins\n" not in call("doctor", "--no-connect").out
+    assert "\nPins\n" not in call("doctor", "--no-connect", "--full").out

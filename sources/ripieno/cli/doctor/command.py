@@ -20,12 +20,13 @@ from ripieno.models.transport.clouds import HOMES
 
 @click.command()
 @click.option("--connect/--no-connect", default=True, show_default=True, help="Try to connect each enabled ensemble.")
+@click.option("--full", is_flag=True, help="Show all of each section, not only what needs attention.")
 @click.option("--policy", is_flag=True, help="Show only the policy of each tool: whether it runs, asks or is denied.")
 @formats
 @common
 @pass_settings
-def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> None:
-    """Show the state of everything that is configured.
+def doctor(settings: Settings, connect: bool, full: bool, policy: bool, output: Format) -> None:
+    """Show the state of everything that is configured: one line for each section, and what needs attention.
 
     Connects all ensembles at once, and disconnects them at the end; no model is asked. The exit code is 2 if a start
     would fail. With --policy, CALLS is "depends" if the arguments of a call decide.
@@ -33,6 +34,7 @@ def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> N
     \b
     Example:
       ripieno doctor
+      ripieno doctor --full
       ripieno doctor --policy
       ripieno doctor --no-connect --format json
     """
@@ -51,27 +53,31 @@ def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> N
     if output == "json":
         print_json(facts)
     else:
-        _print(facts, connected=connect)
+        _print(facts, connected=connect, full=full)
     if facts["failures"]:
         raise click.exceptions.Exit(exit_codes.INPUT)
 
 
-def _print(facts: Mapping[str, Any], *, connected: bool) -> None:
+def _print(facts: Mapping[str, Any], *, connected: bool, full: bool) -> None:
     ensembles: Sequence[Mapping[str, Any]] = facts["ensembles"]
-    for title in ("versions", "places"):
-        _table(title.capitalize(), (), list(facts[title].items()))
-    _print_layers(facts)
-    _table("Sandbox", (), [] if facts["sandbox"] is None else _sandbox_rows(facts["sandbox"]))
-    providers = [
-        (one["name"], one["protocol"], _keys(one), one["base_url"] or _cloud_address(one)) for one in facts["providers"]
-    ]
-    _table("Providers", ("NAME", "PROTOCOL", "KEY", "BASE URL"), providers)
+    sandbox, plugins, pinned = facts["sandbox"], facts["plugins"], [one for one in ensembles if one["pins"] is not None]
+    connections = [one for one in ensembles if one["connection"] is not None]
+    if full:
+        _print_foundations(facts)
+    else:
+        print_table((), _summary(facts, connected=connected))
+        sandbox = sandbox and {key: sandbox[key] for key in ("missing", "warnings")}
+        plugins = [one for one in plugins if not one["allowed"] or one["state"] != "enabled"]
+        pinned = [one for one in pinned if one["pins"]["advice"] or one["pins"]["state"] == "unreadable"]
+    _table("Sandbox", (), [] if sandbox is None else _sandbox_rows(sandbox))
+    if full:
+        _print_providers(facts["providers"])
     _table(
-        "Ensembles",
+        "Ensembles" if full else "Ensembles that need attention",
         ("NAME", "READY" if connected else "ENABLED", "TOOLS", "LAYER", "DESCRIPTION"),
-        [_ensemble(one) for one in ensembles],
+        [_ensemble(one) for one in ensembles if full or one["failed"] or one["alerts"]],
     )
-    if any(one["ready"] is False and not one["failed"] and one["available"] for one in ensembles):
+    if full and any(one["ready"] is False and not one["failed"] and one["available"] for one in ensembles):
         click.echo(clean(how_to_include("NAME")))
     for one in ensembles:
         # The table has the first line only. Failures of required ensembles are at the end.
@@ -81,27 +87,64 @@ def _print(facts: Mapping[str, Any], *, connected: bool) -> None:
     _list("Variables that are not set", absent)
     left_out = [f"{one['name']}.{tool}: {why}." for one in ensembles for tool, why in one["left_out"].items()]
     _list("Unavailable tools", left_out)
-    connections = [one for one in ensembles if one["connection"] is not None]
-    headers = ("NAME", "TRANSPORT", "PROTOCOL", "ERA", "SERVER", "SECONDS")
-    _table("Connections", headers, [_connection(one["name"], one["connection"], one["seconds"]) for one in connections])
-    for one in connections:
-        _list(f"Last lines of the standard error of {one['name']}", one["connection"].get("complaints", ()))
-    pins = [_pin(one["name"], one["pins"]) for one in ensembles if one["pins"] is not None]
-    _table("Pins", ("NAME", "PIN", "STATE", "NEXT COMMAND"), pins)
-    print_sign_ins(facts["sign_ins"])
-    plugins = [(one["name"], f"{one['distribution']} {one['version']}", one["state"]) for one in facts["plugins"]]
-    _table("Plugins", ("NAME", "DISTRIBUTION", "STATE"), plugins)
+    if full:
+        headers = ("NAME", "TRANSPORT", "PROTOCOL", "ERA", "SERVER", "SECONDS")
+        rows = [_connection(one["name"], one["connection"], one["seconds"]) for one in connections]
+        _table("Connections", headers, rows)
+        for one in connections:
+            _list(f"Last lines of the standard error of {one['name']}", one["connection"].get("complaints", ()))
+    _table("Pins", ("NAME", "PIN", "STATE", "NEXT COMMAND"), [_pin(one["name"], one["pins"]) for one in pinned])
+    print_sign_ins([one for one in facts["sign_ins"] if full or (one["needed"] and not one["signed_in"])])
+    rows = [(one["name"], f"{one['distribution']} {one['version']}", one["state"]) for one in plugins]
+    _table("Plugins", ("NAME", "DISTRIBUTION", "STATE"), rows)
     _list("Not loaded", [f"{one['name']} ({one['file']}): {one['reason']}" for one in facts["left_out"]])
-    _list("Replaced", [f"{one['name']} ({one['file']}) by {one['by']}" for one in facts["replaced"]])
+    if full:
+        _list("Replaced", [f"{one['name']} ({one['file']}) by {one['by']}" for one in facts["replaced"]])
     _list("Warnings", facts["warnings"])
     _list("Failures that prevent a start", facts["failures"])
     lost = ", ".join(one["name"] for one in ensembles if one["failed"])
+    click.echo("" if full else "\nAll of each section: ripieno doctor --full")
     if not facts["failures"]:
         good = f"Everything required can start. Optional ensembles that cannot: {lost}."
-        click.echo(clean(f"\n{good if lost else 'Everything can start.'}"))
+        click.echo(clean(good if lost else "Everything can start."))
 
 
-def _print_layers(facts: Mapping[str, Any]) -> None:
+def _summary(facts: Mapping[str, Any], *, connected: bool) -> list[tuple[str, str]]:
+    """One line for each section that has something."""
+    ensembles, configuration, project = facts["ensembles"], facts["configuration"], facts["project"]
+    layers = [one["name"] + ("" if one["trusted"] else " (not trusted)") for one in facts["layers"]]
+    package = tuple(f"{folder}/" for one in facts["layers"] if one["name"] == "package" for folder in one["folders"])
+    ready = [one["name"] for one in ensembles if one["ready"]]
+    usable = [one["name"] for one in facts["providers"] if one["ready"] and not one["credentials"]]
+    rows = [
+        ("Versions", ", ".join(f"{name} {facts['versions'][name]}" for name in ("ripieno", "python", "system"))),
+        *((name.capitalize(), path) for name, path in facts["places"].items()),
+        ("Layers", ", ".join(layers)),
+        ("Files", ", ".join(one for one in configuration["files"] if not one.startswith(package)) or "none of yours"),
+        ("Model", _model(configuration)),
+        ("Project", "" if project is None else _project(project)),
+        ("Sandbox", "" if facts["sandbox"] is None else facts["sandbox"]["name"]),
+        ("Providers", f"{len(facts['providers'])}; with a key, or without need of one: {', '.join(usable) or 'none'}"),
+        ("Ensembles", f"{len(ensembles)}; {'ready' if connected else 'enabled'}: {', '.join(ready) or 'none'}"),
+        ("Connections", ", ".join(one["name"] for one in ensembles if one["connection"] is not None)),
+        ("Pins", ", ".join(f"{one['name']} ({one['pins']['state']})" for one in ensembles if one["pins"] is not None)),
+        ("Sign-ins", ", ".join(one["name"] for one in facts["sign_ins"] if one["signed_in"])),
+        ("Plugins", ", ".join(one["name"] for one in facts["plugins"])),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def _model(configuration: Mapping[str, Any]) -> str:
+    return configuration["model"] or "none; set default under [model], or use -m"
+
+
+def _project(project: Mapping[str, Any]) -> str:
+    return f"{project['folder']}: {project['trust']}, {count(len(project['files']), 'file')}"
+
+
+def _print_foundations(facts: Mapping[str, Any]) -> None:
+    for title in ("versions", "places"):
+        _table(title.capitalize(), (), list(facts[title].items()))
     layers = [
         (one["name"] + ("" if one["trusted"] else " (not trusted)"), ", ".join(one["folders"]))
         for one in facts["layers"]
@@ -109,9 +152,14 @@ def _print_layers(facts: Mapping[str, Any]) -> None:
     _table("Layers (each overrides the one before it)", ("LAYER", "FOLDERS"), layers)
     configuration, project = facts["configuration"], facts["project"]
     click.echo(clean(f"Configuration: {', '.join(configuration['files']) or 'none'}"))
-    click.echo(clean(f"Model: {configuration['model'] or 'none; set default under [model], or use -m'}"))
+    click.echo(clean(f"Model: {_model(configuration)}"))
     if project is not None:
-        click.echo(clean(f"Project {project['folder']}: {project['trust']}, {len(project['files'])} files"))
+        click.echo(clean(f"Project {_project(project)}"))
+
+
+def _print_providers(providers: Sequence[Mapping[str, Any]]) -> None:
+    rows = [(one["name"], one["protocol"], _keys(one), one["base_url"] or _cloud_address(one)) for one in providers]
+    _table("Providers", ("NAME", "PROTOCOL", "KEY", "BASE URL"), rows)
 
 
 def _ensemble(one: Mapping[str, Any]) -> Sequence[str]:
@@ -149,14 +197,15 @@ def _list(title: str, lines: Sequence[str]) -> None:
 
 
 def _sandbox_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The sandbox: its tier, the contents, and why no higher tier is available."""
-    rows = [("level", facts["level"]), ("tier", facts["name"])]
-    if facts["reason"]:
+    """The given facts of the sandbox: its tier, the contents, and why no higher tier is available."""
+    rows = [("level", facts["level"]), ("tier", facts["name"])] if "name" in facts else []
+    if facts.get("reason"):
         rows.append(("higher tier", facts["reason"]))
     if facts["missing"]:
         rows.append(("tools that need a sandbox", f"not offered: {facts['missing']}"))
-    rows += [("network", facts["network"]), ("limits", _limits(facts))]
-    rows += [(name, ", ".join(facts[name])) for name in ("readable", "writable") if facts[name]]
+    if "network" in facts:
+        rows += [("network", facts["network"]), ("limits", _limits(facts))]
+    rows += [(name, ", ".join(facts[name])) for name in ("readable", "writable") if facts.get(name)]
     return rows + [("warning", text) for text in facts["warnings"]]
 
 
