@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from ripieno.assembly import assemble
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
+from ripieno.assembly.open_assemblies import count_entered, marked
 from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.controls import Rules
 from ripieno.descriptors.sandbox import LEVELS, SandboxDescriptor, tighten
@@ -48,6 +50,20 @@ def test_every_file_that_is_reached_changes_the_digest(user: User, greeting: str
         file.write_text(file.read_text() + "\n# changed\n")
         digests.add(project_in(folder).digest)
     assert len(digests) == 7
+
+
+async def test_an_open_assembly_is_marked_in_the_state(user: User, tmp_path: pathlib.Path) -> None:
+    for entered in range(2):
+        async with assemble({}, places=user.places, workspace=user.workspace):
+            assert count_entered(user.state) is None
+        assert count_entered(user.state) == entered + 1
+    with marked(user.state), marked(user.state):
+        assert count_entered(user.state) is None
+    assert count_entered(user.state) == 4
+    # What cannot be written has no trust, and prevents nothing.
+    (tmp_path / "file").touch()
+    with marked(tmp_path / "file" / "state"), marked(None):
+        pass
 
 
 def test_trust_is_stored_and_taken_back(user: User, greeting: str) -> None:

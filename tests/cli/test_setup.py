@@ -139,7 +139,7 @@ def test_trust_lists_what_it_covers_and_can_be_taken_back(call: Call, user: User
     (user.workspace / "ripieno.toml").write_text('[model]\ndefault = "ollama/y"\n')
     assert json.loads(call("doctor", "--format", "json").out)["project"]["trust"] == "changed since it was trusted"
     assert "[model]" in (listed := call("ensembles").err)
-    assert "its folder has changed since you trusted it. Review its files, then run: ripieno trust." in listed
+    assert "its folder has changed since you trusted it. Review its files, then run: ripieno trust\n" in listed
     (user.workspace / "ensembles").mkdir()
     (user.workspace / "ensembles" / "slip.toml").write_text('[ensemble]\nnam = "slip"\n')
     (user.workspace / "ensembles" / "good.toml").write_text('invokers = []\n[ensemble]\nname = "good"\n')

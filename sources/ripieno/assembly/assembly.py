@@ -12,6 +12,7 @@ from ripieno.assembly.configuration import LoadedConfiguration, Places, load_own
 from ripieno.assembly.coverage.validation import cover
 from ripieno.assembly.coverage.values import Coverage
 from ripieno.assembly.failures import find_failures
+from ripieno.assembly.open_assemblies import marked
 from ripieno.assembly.placement import Placement
 from ripieno.assembly.plugins import find_missing
 from ripieno.assembly.trust import Project
@@ -120,6 +121,7 @@ class Assembly:
             if self.coverage.missing_tools or not self.coverage.fulfilled:
                 self._note(Alert(message=self.coverage.summary()))
         with contextlib.ExitStack() as stack:
+            stack.enter_context(marked(self.loaded.state))
             if self.configuration.journal and self.execution.reporter.recorder is None:
                 from ripieno.assembly.journal import open_journal  # It imports sqlite3.
 

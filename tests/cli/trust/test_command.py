@@ -6,8 +6,10 @@ import pathlib
 import click
 import pytest
 
+from ripieno.assembly.open_assemblies import marked
+from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.cli.common import exit_codes
-from tests.support.command_line import User
+from tests.support.command_line import Screen, User
 from tests.support.users import Call
 
 TOML = """
@@ -92,6 +94,56 @@ def test_what_changes_during_the_question_is_not_trusted(
     done = call("trust")
     assert (done.code, "have changed since they were listed" in done.err) == (exit_codes.INPUT, True)
     assert state(call) == "not trusted"
+
+
+def test_a_watched_folder_stays_trusted_unless_a_tool_or_git_may_have_changed_it(
+    user: User, folder: pathlib.Path
+) -> None:
+    (folder / ".git").mkdir()
+    script = folder / "run.sh"
+
+    def trusted() -> bool:
+        project = find_project(folder)
+        assert project is not None
+        return TrustStore(user.state).trusts(project)
+
+    with Screen(user, "trust", "--watch") as screen:
+        screen.wait_for("Trust them as they are now? [y/N]: ")
+        screen.type("y\n")
+        screen.wait_for("What you change there is trusted at once.")
+        for number in range(2):
+            replace(script, f"#!/bin/sh\necho {number}\n")
+            screen.wait_for("Changed: run.sh\r\nTrusted.")
+            assert trusted()
+        replace(folder / "ripieno.toml", TOML.replace("./run.sh", "./other.sh"))
+        screen.wait_for("Changed: ripieno.toml, run.sh\r\n  + t.run_it: runs MODE='a b' ./other.sh")
+        screen.wait_for("Trusted.")
+        # While git works, and while an assembly is open, a person decides.
+        (folder / ".git" / "index.lock").touch()
+        replace(folder / "lib" / "tool.py", CODE + "# 1\n")
+        screen.wait_for("Trust it as it is now? [y/N]: ")
+        assert not trusted()
+        screen.type("y\n")
+        screen.wait_for("Trusted.")
+        assert trusted()
+        (folder / ".git" / "index.lock").unlink()
+        with marked(user.state):
+            replace(folder / "lib" / "tool.py", CODE + "# 2\n")
+            screen.wait_for("Trust it as it is now? [y/N]: ")
+            screen.type("n\n")
+            screen.wait_for("Not trusted.")
+        assert not trusted()
+        screen.type("\x03")
+        screen.wait_for("is no longer watched")
+        assert screen.end() == 0
+
+
+def replace(file: pathlib.Path, text: str) -> None:
+    """Writes a file at once, as editors do."""
+    new = file.with_name("new~")
+    new.write_text(text)
+    new.chmod(file.stat().st_mode)
+    new.rename(file)
 
 
 def test_a_check_imports_only_what_is_trusted(call: Call, folder: pathlib.Path) -> None:

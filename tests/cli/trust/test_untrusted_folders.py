@@ -223,9 +223,13 @@ def test_what_was_left_out_is_named(user: User, folder: pathlib.Path, command: s
         "[environment]",
     ):
         assert name in said, said
-    for name in ("run", "serve", "import", "call", "io"):
-        assert f"{name} ({folder / 'ensembles' / name}.toml)" in said
-    assert "ripieno trust" in said
+    if command == "doctor":
+        assert all(f"{name} ({folder / 'ensembles' / name}.toml)" in said for name in ENSEMBLES)
+        return
+    (line,) = [line for line in said.splitlines() if line.endswith("ripieno trust")]
+    names, _, reason = line.removeprefix("Left out: ").partition(f" ({folder}): ")
+    assert {*ENSEMBLES, "[providers]", "[model]", "[agents]"} <= set(names.split(", "))
+    assert reason == "its folder is not trusted. Review its files, then run: ripieno trust"
 
 
 @pytest.mark.parametrize("command", ["tools", "check", "ensembles", "doctor"])
@@ -262,7 +266,7 @@ def test_trust_ends_when_a_file_changes(user: User, folder: pathlib.Path, watche
     (folder / "ensembles" / "evil.py").write_text(EVIL + "# changed\n")
     done = user.run("tools", **watched)
     assert (done.returncode, acts(watched)) == (0, [])
-    assert "run (" in done.stderr
+    assert ", run, serve (" in done.stderr
     assert "changed since it was trusted" in user.call("doctor", "--no-connect").stdout
 
 
@@ -271,7 +275,7 @@ def test_naming_a_file_of_it_is_consent_to_that_file_only(user: User, folder: pa
     done = user.call("--config", "ripieno.toml", "invoke", "io.write_file", "path=a.txt", "content=x")
     assert done.returncode == 0, done.stderr
     assert "[confirmation] approve" not in done.stderr
-    assert "ensembles/run.toml" in done.stderr
+    assert ", run, serve (" in done.stderr
 
 
 @pytest.mark.parametrize(

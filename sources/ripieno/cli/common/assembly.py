@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import fnmatch
 import json
+import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +23,7 @@ from ripieno.canisters.events import Alert
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Command, Settings
 from ripieno.conducting import Watcher
+from ripieno.descriptors.loading.layers import LeftOut
 from ripieno.ensembles import Origin
 from ripieno.exceptions import AssemblyFailure, NameAbsence, Problem, RipienoError
 from ripieno.models import Protocol
@@ -69,8 +71,18 @@ def project_of(settings: Settings) -> Project | None:
 
 
 def left_out_lines(loaded: LoadedConfiguration) -> list[str]:
-    """One line for each file that was read but is not used."""
-    return [f"Left out: {one.name} ({one.file}): {one.reason}." for one in loaded.left_out]
+    """One line for each reason, with all that was read but is not used. It ends with the command that helps, if any."""
+    groups: dict[str, list[LeftOut]] = {}
+    for one in loaded.left_out:
+        groups.setdefault(one.reason, []).append(one)
+    lines: list[str] = []
+    for reason, several in groups.items():
+        names = ", ".join(dict.fromkeys(one.name for one in several))
+        files = [one.file for one in several if one.file is not None]
+        place = f" ({os.path.commonpath(files)})" if files else ""
+        # A command is not followed by a period.
+        lines.append(f"Left out: {names}{place}: {reason}{'' if reason.endswith('ripieno trust') else '.'}")
+    return lines
 
 
 def left_out_mappings(loaded: LoadedConfiguration) -> list[dict[str, str | None]]:

@@ -1,20 +1,18 @@
 """``ripieno trust``: shows what the files of a folder do, and trusts them as they are now, or ends the trust."""
 
 import pathlib
-import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
 
 import click
 
 from ripieno.assembly.configuration import Places, load_configuration
-from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, Project, TrustStore, find_project
+from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import count
+from ripieno.cli.trust.declared import declared
+from ripieno.cli.trust.watch import watch as watch_folder
 from ripieno.conducting.observers.console import clean
-from ripieno.descriptors import EnsembleDescriptor
 from ripieno.exceptions import InputError
 
 
@@ -22,22 +20,28 @@ from ripieno.exceptions import InputError
 @click.argument("path", required=False, type=click.Path(exists=True, file_okay=False, path_type=pathlib.Path))
 @click.option("--remove", is_flag=True, help="Stop trusting the folder.")
 @click.option("--yes", is_flag=True, help="Trust without asking.")
+@click.option("--watch", is_flag=True, help="Afterwards, trust what you change there while this command runs.")
 @common
 @pass_settings
-def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: bool) -> None:
+def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: bool, watch: bool) -> None:
     """Trust the configuration and ensembles of a folder, as they are now.
 
     Trusted files may declare tools, and tools may start programs, so review the files first: this command lists them
-    with all that they run, and then asks. When a file changes, the folder is no longer trusted.
+    with all that they run, and then asks. When a file changes, the folder is no longer trusted. With --watch, for a
+    folder of your own, it is: until you end the command. It asks about a change that may come from a tool of Ripieno,
+    from git or from another user.
 
     \b
     Example:
       ripieno trust
       ripieno trust --yes
+      ripieno trust --watch
       ripieno trust ~/work/house --remove
     """
     folder = (path or settings.folder).absolute()
     store = TrustStore(Places.of_user().state)
+    if remove and watch:
+        raise click.UsageError("Give either --remove or --watch.")
     if remove:
         removed = store.remove(folder)
         click.echo(clean(f"{folder} {'is no longer' if removed else 'was not'} trusted."))
@@ -48,7 +52,7 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
     store.check(project)
     files = count(len(project.files), "file")
     click.echo(clean(f"{folder} has {files}:"))
-    for line in (*sorted(project.files), "", *(_declared(project) or ("It declares no tools.",))):
+    for line in (*sorted(project.files), "", *(declared(project) or ("It declares no tools.",))):
         click.echo(clean(f"  {line}" if line else ""))
     if not yes:
         if not sys.stdin.isatty():
@@ -63,31 +67,5 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
         say(str(failure))
     if loaded.failures:
         say("Commands in this folder cannot start before that is fixed. To check it: ripieno check")
-
-
-def _declared(project: Project) -> list[str]:
-    """A line for each server and tool: its name, and what it runs, with which rights."""
-    return [line for descriptor in project.descriptors for line in _lines(descriptor)]
-
-
-def _lines(descriptor: EnsembleDescriptor) -> Iterator[str]:
-    if descriptor.connection is not None:
-        yield f"{descriptor.name}: {_run(descriptor.connection.origin, descriptor.connection.settings, confined=False)}"
-    for invoker in descriptor.invokers:
-        settings = invoker.invocable.settings
-        if invoker.invocable.origin == "python" and "function" not in settings:
-            settings = settings.set("function", f"{descriptor.module}:{invoker.name}")
-        ran = _run(invoker.invocable.origin, settings, confined=settings.get("confined", not descriptor.own))
-        yield f"{descriptor.name}.{invoker.name}: {ran}"
-
-
-def _run(origin: str, settings: Mapping[str, Any], *, confined: bool) -> str:
-    argv = settings.get("argv") or settings.get("command")
-    if argv:
-        words = [shlex.quote(one) if isinstance(one, str) else f"[{shlex.join(one.get('argv', ()))}]" for one in argv]
-        variables = [f"{name}={shlex.quote(str(value))}" for name, value in settings.get("environment", {}).items()]
-        return f"runs {' '.join((*variables, *words))}, {'confined' if confined else 'with all your rights'}"
-    function = settings.get("function") or settings.get("factory")
-    if function:
-        return f"runs {function} in this program"
-    return f"{origin} {settings.get('url', '')}".strip()
+    if watch:
+        watch_folder(project, store)
