@@ -28,9 +28,10 @@ from ripieno.models.transport.clouds import HOMES
 def doctor(settings: Settings, connect: bool, full: bool, policy: bool, output: Format) -> None:
     """Show the state of everything that is configured.
 
-    Shows one line for each section, and what needs attention. Connects all ensembles at once, and disconnects them at
-    the end; no model is asked. The exit code is 2 if a start would fail. With --policy, CALLS is "depends" if the
-    arguments of a call decide.
+    Shows one line for each section, and what needs attention.
+
+    Connects all ensembles at once, and disconnects them at the end; no model is asked. The exit code is 2 if a start
+    would fail. With --policy, CALLS is "depends" if the arguments of a call decide.
 
     \b
     Example:
