@@ -133,13 +133,13 @@ def hold(pid: int) -> list[int]:
     return []
 
 
-async def end_of(descriptors: list[int]) -> int:
-    """How many of these processes have not ended after a while."""
+async def end_of(descriptors: list[int], seconds: float = HANG) -> int:
+    """How many of these processes have not ended after some seconds."""
     left = 0
     for descriptor in descriptors:
         gone = select.poll()
         gone.register(descriptor, select.POLLIN)
-        left += not await asyncio.to_thread(gone.poll, 5000)
+        left += not await asyncio.to_thread(gone.poll, seconds * 1000)
         os.close(descriptor)
     return left
 
@@ -194,7 +194,8 @@ async def test_the_next_program_starts_whatever_supervisors_are_stopped_or_kille
             failed.append((signals, error))
         zygote_module.ZYGOTES.drop()
         # A keeper without its zygote and without the processes beneath it is lost, and does nothing.
-        if await end_of(kept) and signals != (signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL):
+        known = signals == (signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL)
+        if await end_of(kept, 1 if known else HANG) and not known:
             left.append(signals)
         with contextlib.suppress(ProcessLookupError):
             os.kill(found[0][0], signal.SIGCONT)

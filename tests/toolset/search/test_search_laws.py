@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ripieno.exceptions import ValidationFault
@@ -109,6 +109,21 @@ def both(tmp_path: pathlib.Path) -> Iterator[Both]:
             "context_lines": st.sampled_from([0, 1, 3]),
         }
     ),
+)
+@example(
+    tree={},
+    rules={".": b"", "a/b": b"", "a": b"["},
+    pattern=("fo+", "regex"),
+    include=None,
+    exclude=None,
+    path="a/b",
+    flags={
+        "case_sensitive": False,
+        "include_hidden": False,
+        "include_ignored": False,
+        "max_results": 1,
+        "context_lines": 0,
+    },
 )
 def test_both_say_the_same(  # noqa: PLR0917
     both: Both,

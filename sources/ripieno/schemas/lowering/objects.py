@@ -110,6 +110,10 @@ def _lower_closed(
         if lowered is not None:
             optional = name not in required and lowerer.dialect.nullable
             properties[name] = lowerer.optional(lowered) if optional else lowered
+        elif name in required:
+            for node, value in together.values("required"):
+                if name in value:
+                    lowerer.report("required", node, "dropped", f"no value of {name!r} is allowed")
     out["properties"] = properties
     wanted = [name for name in properties if name in required or lowerer.dialect.nullable]
     if wanted or lowerer.dialect.nullable or "required" in together:

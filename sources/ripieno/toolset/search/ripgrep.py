@@ -40,6 +40,8 @@ _COUNTED = 5000
 _NUL = r"\x00"
 _SEARCHED = re.compile(rb"^(\d+) files searched$", re.MULTILINE)
 _COUNT = re.compile(rb"([^\0]*)\0(\d+)\n")
+#: A rule that cannot be read, which matches nothing. It is an error only in a folder above (measured: exit code 2).
+_RULE_ERROR = re.compile(r"/\.gitignore: line \d+: ")
 _SPOT = re.compile(rb"([^\0]*)\0(\d+):(\d+):(\d+):[^\n]*\n")
 
 
@@ -73,7 +75,8 @@ class Ripgrep:
         total = _SEARCHED.search(statistics)
         searched = len(counts) if total is None else int(total[1])
         binary = await self._binary(query, deadlines) if searched <= _COUNTED else None
-        return Tally(counts=counts, searched=searched, binary=binary, partial=completed.exit_code == 2)
+        errors = [line for line in completed.stderr.text.splitlines() if not _RULE_ERROR.search(line)]
+        return Tally(counts=counts, searched=searched, binary=binary, partial=completed.exit_code == 2 and bool(errors))
 
     async def _binary(self, query: Query, deadlines: SearchDeadlines) -> int | None:
         """The number of files with a NUL, which a search without them does not report; None when time was up."""
