@@ -122,7 +122,7 @@ def test_every_entry_point_records_its_calls_with_decisions_and_callers(
         assert refused.result.error is not None
         assert refused.result.error.category == "denied"
         assert found["io.write_file", "answered"].details["answer"] == "deny"
-        assert all(one.caller.startswith(caller) and bool(one.caller) == bool(caller) for one in found.values())
+        assert all(one.owner.startswith(caller) and bool(one.owner) == bool(caller) for one in found.values())
         assert journal.verify() is None
     whole = b"".join(one.read_bytes() for one in user.state.rglob("*") if one.is_file() and "journal" in one.name)
     assert SECRET.encode() not in whole
@@ -134,7 +134,7 @@ def test_a_gateway_records_what_a_request_adds_to_its_history(user: User) -> Non
     serve_responses(user, [])
     with opened(user) as journal:
         (summary,) = journal.conversations()
-        assert (summary.words, summary.caller, summary.conducted) == ("Now.", "laptop", True)
+        assert (summary.words, summary.owner, summary.conducted) == ("Now.", "laptop", True)
         restored = journal.restore(summary.identifier)
         assert restored.missing == 2
         assert isinstance(restored.conversation.canisters[0], UserCanister)

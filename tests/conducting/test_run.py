@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import Approve, Deny
 from ripieno.canisters import (
     AssistantCanister,
     Controls,
@@ -32,6 +33,7 @@ from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, UsageError
 from ripieno.execution import Execution
 from tests.support.runs import APPROVING, collected, kinds, says_text
 from tests.support.scripted_models import (
+    Person,
     Scripted,
     Step,
     ensemble,
@@ -380,3 +382,16 @@ async def test_without_parallel_calls_one_of_a_message_is_run_whatever_the_wire_
     assert first.error is None
     assert second.error is not None
     assert "Only one call per turn" in second.text
+
+
+async def test_runs_of_one_execution_have_confirmers_of_their_own() -> None:
+    execution = Execution(confirmer=Person(Deny("The execution's own.")))
+
+    async def fate(person: Person | None) -> str:
+        tools = [ensemble(tool("write", effect="write"))]
+        model = scripted(invokes(invoke("write", "one")), says())
+        conversation = await conduct(model, "Write.", ensembles=tools, execution=execution, confirmer=person)
+        return fates(conversation.canisters)[0][1]
+
+    found = await asyncio.gather(fate(Person(Approve())), fate(Person(Deny())), fate(None))
+    assert found == ["write", "!denied", "!denied"]

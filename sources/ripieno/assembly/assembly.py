@@ -285,6 +285,7 @@ class Assembly:
         supervisor: str | SupervisorCanister | None = None,
         tools: Sequence[str] | None = None,
         owner: str = "",
+        confirmer: Confirmer | None = None,
         auxdata: Any = None,
         controls: Controls | None = None,
         limits: Limits | None = None,
@@ -294,9 +295,10 @@ class Assembly:
         """A run with this assembly's ensembles, execution and models, and with the settings of ``agent``.
 
         ``owner`` is the user for whom it is made; ``Approve(always=True)`` counts for that user's conversation only.
-        ``answers`` are a person's answers that were given in advance, by the identifiers of open invocations.
-        ``workspace`` is the folder of this run's tools, by default the assembly's; servers that were started stay in
-        that one. Errors: ``InputError`` for unknown names and for an unfit workspace, before any request.
+        ``confirmer`` is asked instead of the assembly's. ``answers`` are a person's answers that were given in advance,
+        by the identifiers of open invocations. ``workspace`` is the folder of this run's tools, by default the
+        assembly's; servers that were started stay in that one. Errors: ``InputError`` for unknown names and for an
+        unfit workspace, before any request.
         """
         chosen, settings = self._settle(
             model=model,
@@ -308,9 +310,8 @@ class Assembly:
             workspace=workspace,
         )
         settings |= {"limits": limits or settings["limits"], "watchers": self._watchers}
-        return conduct(
-            chosen, what, execution=self.execution, owner=owner, auxdata=auxdata, answers=answers, **settings
-        )
+        settings |= {"owner": owner, "confirmer": confirmer, "auxdata": auxdata, "answers": answers}
+        return conduct(chosen, what, execution=self.execution, **settings)
 
     def _settle(
         self,

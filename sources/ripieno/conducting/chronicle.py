@@ -21,8 +21,9 @@ from ripieno.storage.records import Record, Stage
 class Chronicle:
     """Writes the records of one conversation. A recorder that fails does not end the run; it causes an ``Alert``."""
 
-    def __init__(self, reporter: Reporter, conversation: Conversation) -> None:
+    def __init__(self, reporter: Reporter, conversation: Conversation, owner: str) -> None:
         self._reporter = reporter
+        self._owner = owner
         self._identifier = conversation.identifier
         #: The number of canisters that the recorder has.
         self._kept = conversation.kept_by(reporter.recorder)
@@ -34,7 +35,7 @@ class Chronicle:
             return
         self._began = True
         counted = {**details, "canisters": len(conversation.canisters)}
-        began = self._record("began", scope.turn, caller=scope.owner, details=counted)
+        began = self._record("began", scope.turn, details=counted)
         self._write((began, *self._new(conversation.canisters)), conversation, scope)
 
     def say(self, conversation: Conversation, scope: Circumstances) -> None:
@@ -91,7 +92,7 @@ class Chronicle:
         return self._record("said", turn, canister=canister, details={"place": place})
 
     def _record(self, stage: Stage, turn: int, **fields: Any) -> Record:
-        return Record(stage=stage, conversation=self._identifier, turn=turn, **fields)
+        return Record(stage=stage, conversation=self._identifier, turn=turn, owner=self._owner, **fields)
 
 
 def _tokens_of(usage: Usage) -> dict[str, int]:

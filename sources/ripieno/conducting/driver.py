@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.approvals import Answer, Given
+from ripieno.approvals import Answer, Confirmer, Given
 from ripieno.canisters import Canister, Controls, Conversation, UserCanister
 from ripieno.canisters.controls import Finish, Limits
 from ripieno.canisters.conversation import NO_USAGE, Usage, Waiting, assistant_begins
@@ -63,6 +63,7 @@ class Driver:
     tools: Sequence[str] | None
     execution: Execution
     owner: str
+    confirmer: Confirmer | None
     auxdata: Any
     controls: Controls
     limits: Limits
@@ -84,7 +85,7 @@ class Driver:
         self._clashes: set[str] = set()
         self._offer = Offer(())
         self._revisions: tuple[int, ...] | None = None
-        self._chronicle = Chronicle(self.execution.reporter, self.conversation)
+        self._chronicle = Chronicle(self.execution.reporter, self.conversation, self.owner)
         #: The number of answers in the conversation before this run.
         self._earlier_turns = sum(assistant_begins(self.conversation.canisters))
         #: The provider's name of the model that answers.
@@ -127,6 +128,7 @@ class Driver:
     def _circumstances(self) -> Circumstances:
         return Circumstances(
             owner=self.owner,
+            confirmer=self.confirmer,
             conversation=self.conversation.identifier,
             turn=self._earlier_turns + self._budget.turns,
             auxdata=self.auxdata,

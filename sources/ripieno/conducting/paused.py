@@ -3,7 +3,7 @@
 ::
 
     {"version": 1, "type": "paused", "at": "2026-01-01T00:00:00+00:00", "workspace": "/home/ada/project",
-     "model": "provider/model", "tools": ["io.*"], "caller": "ada", "conversation": {…},
+     "model": "provider/model", "tools": ["io.*"], "owner": "ada", "conversation": {…},
      "answers": {"call_1": {"answer": {"type": "deny", "advice": "Not now."}}}}
 
 An approval is a grant: a token that is valid once, for the call exactly as it was shown (``approvals.grants``).
@@ -39,8 +39,8 @@ LIFETIME = 7 * 86_400.0
 class Paused:
     """A conversation that waits, with the model and the patterns of tools with which it is resumed.
 
-    ``answers`` are the answers so far, by the identifiers of invocations. ``caller`` is the server's client that
-    started it, if there was one.
+    ``answers`` are the answers so far, by the identifiers of invocations. ``owner`` is the user or the
+    server's client for whom it is, if there are several.
     """
 
     conversation: Conversation
@@ -48,7 +48,7 @@ class Paused:
     model: str
     tools: tuple[str, ...] | None = None
     answers: Mapping[str, Given] = frozendict[str, Given]()
-    caller: str = ""
+    owner: str = ""
     at: datetime.datetime = dataclasses.field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
 
     @property

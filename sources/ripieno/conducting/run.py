@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any
 
-from ripieno.approvals import Answer, Given
+from ripieno.approvals import Answer, Confirmer, Given
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Event
@@ -171,6 +171,7 @@ def conduct(
     execution: Execution | None = None,
     supervisor: str | SupervisorCanister | None = None,
     owner: str = "",
+    confirmer: Confirmer | None = None,
     auxdata: Any = None,
     controls: Controls | None = None,
     limits: Limits | None = None,
@@ -181,7 +182,8 @@ def conduct(
     """A run over ``what``: a text, canisters, or a conversation. ``tools`` are patterns over ``ensemble.tool``.
 
     Nothing happens before the run is iterated, awaited or entered. ``owner`` is the user for whom it is made: what a
-    person allows ``always`` counts for this owner and this conversation only. ``answers`` are a person's answers that
+    person allows ``always`` counts for this owner and this conversation only. ``confirmer`` is asked instead of the
+    execution's. ``answers`` are a person's answers that
     were given in advance, by the identifiers of open invocations.
     """
     conversation = Conversation.of(what)
@@ -199,6 +201,7 @@ def conduct(
         tools=tools,
         execution=pipeline,
         owner=owner,
+        confirmer=confirmer,
         auxdata=auxdata,
         controls=controls or Controls(),
         limits=limits or pipeline.limits,

@@ -172,7 +172,7 @@ class Approver:
                     request=freeze(request.mapping()),
                 )
             )
-        answer = await ask(self._confirmer, request)
+        answer = await ask(scope.confirmer or self._confirmer, request)
         if isinstance(answer, Defer):
             if not self._record("answered", prepared, scope, _details_of(answer)):
                 return self._refuse(prepared, UNRECORDED, scope)

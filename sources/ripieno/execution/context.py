@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ripieno.approvals import Answer, ConfirmationRequest, Given
+from ripieno.approvals import Answer, ConfirmationRequest, Confirmer, Given
 from ripieno.approvals.grants import Binding
 from ripieno.approvals.questions import Inquire
 from ripieno.approvals.rules import Verdict
@@ -22,7 +22,8 @@ class Circumstances:
     ``seconds`` and ``output`` (bytes) bound each call in addition to its policy. ``inquire`` gets the questions of
     tools before the confirmer. ``history`` is the conversation before this turn. ``answers`` were given in advance, by
     the identifiers of invocations; they replace the confirmation of exactly the calls that were answered. Any answer
-    other than ``Deny`` counts only as ``Given`` with the binding of the question.
+    other than ``Deny`` counts only as ``Given`` with the binding of the question. ``confirmer`` is asked instead of the
+    execution's own.
     """
 
     owner: str = ""
@@ -34,6 +35,7 @@ class Circumstances:
     seconds: float | None = None
     output: int | None = None
     inquire: Inquire | None = None
+    confirmer: Confirmer | None = None
     history: Sequence[Canister] = ()
     answers: Mapping[str, Answer | Given] = dataclasses.field(default_factory=dict[str, Answer | Given])
 

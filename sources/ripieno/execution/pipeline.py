@@ -168,7 +168,8 @@ class Execution:
                 )
                 call.notify(notify, event)
 
-        inquirer = Inquirer(self.confirmer, invocation, invoker, scope.conversation, notify, inquire=scope.inquire)
+        confirmer = scope.confirmer or self.confirmer
+        inquirer = Inquirer(confirmer, invocation, invoker, scope.conversation, notify, inquire=scope.inquire)
         keep = self._keep(prepared, scope)
         end = self._cache.begin(invoker, prepared.arguments, cacheable)
         call = Call(

@@ -68,7 +68,7 @@ def record_of(
         conversation=scope.conversation,
         turn=scope.turn,
         tool=tool,
-        caller=scope.owner,
+        owner=scope.owner,
         invocation=invocation,
         result=result,
         details=details,

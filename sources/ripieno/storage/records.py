@@ -10,8 +10,21 @@ from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.jsonvalues import freeze
 
 #: A run ``began`` or ``ended``; a canister was ``said``; a model's answer was complete, with its usage (``turned``); a
-#: person was ``asked`` whether a call may run, and ``answered``; the rest are the outcomes of a call.
-Stage = Literal["began", "said", "turned", "asked", "answered", "started", "finished", "refused", "discarded", "ended"]
+#: person was ``asked`` whether a call may run, and ``answered``; a person gave the conversation a title (``titled``);
+#: the rest are the outcomes of a call.
+Stage = Literal[
+    "began",
+    "said",
+    "turned",
+    "asked",
+    "answered",
+    "started",
+    "finished",
+    "refused",
+    "discarded",
+    "ended",
+    "titled",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,15 +32,17 @@ class Record:
     """One recorded event. Fields that its ``stage`` does not use are empty.
 
     ``turn`` counts the model's answers; a call has the turn of the answer that requested it. ``tool`` is an invoker's
-    identity. ``caller`` is the user or the server's client for whom the run or the call is made. ``canister`` is a
-    message. ``details`` are JSON and are frozen here. Errors: ``JsonInvalidity`` otherwise.
+    identity. ``owner`` is the user or the server's client for whom the run or the call is made; empty where there is
+    only one user. ``canister`` is a message. ``details`` are JSON and are frozen here.
+
+    Errors: ``JsonInvalidity`` otherwise.
     """
 
     stage: Stage
     conversation: str
     turn: int
     tool: str = ""
-    caller: str = ""
+    owner: str = ""
     invocation: InvocationCanister | None = None
     result: ResultCanister | None = None
     canister: Canister | None = None

@@ -127,7 +127,7 @@ async def test_a_call_waits_is_asked_for_again_and_gone_on_with(tmp_path: pathli
         waiting = first["output"][-1]
         assert (waiting["status"], waiting["name"]) == ("incomplete", "write_file")
         (paused,) = gateway.store.all()
-        assert (paused.caller, paused.model, paused.tools) == ("ada", "back/small", ("io",))
+        assert (paused.owner, paused.model, paused.tools) == ("ada", "back/small", ("io",))
         asked = len(gateway.backend.asked)
         said = [*GO, *first["output"]]
         for _ in range(3):

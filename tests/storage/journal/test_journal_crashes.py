@@ -264,7 +264,7 @@ def insert(connection: sqlite3.Connection, chance: random.Random) -> int:
     number = chance.randint(1, LINES)
     row = connection.execute(f"SELECT {COLUMNS} FROM lines WHERE number = ?", (number,)).fetchone()
     place = chance.choice([0, -1, LINES + 1])
-    connection.execute(f"INSERT INTO lines VALUES ({', '.join('?' * 12)})", (place, *row[1:]))
+    connection.execute(f"INSERT INTO lines VALUES ({', '.join('?' * 13)})", (place, *row[1:]))
     return max(place, 1)
 
 

@@ -59,7 +59,7 @@ def list_(output: Format) -> None:
     if not waiting:
         click.echo("No conversation waits for an answer.")
         return
-    callers = any(one.caller for one in waiting)
+    owners = any(one.owner for one in waiting)
     rows = [
         [
             paused.short,
@@ -67,14 +67,14 @@ def list_(output: Format) -> None:
             one.tool,
             _state(paused, one),
             _since(paused),
-            *([paused.caller or "-"] if callers else []),
+            *([paused.owner or "-"] if owners else []),
             first_words(paused.conversation),
         ]
         for paused in waiting
         for one in paused.conversation.waiting
     ]
-    caller = ["CALLER"] if callers else []
-    print_table(["CONVERSATION", "CALL", "TOOL", "STATE", "SINCE (UTC)", *caller, "BEGINS WITH"], rows)
+    owner = ["OWNER"] if owners else []
+    print_table(["CONVERSATION", "CALL", "TOOL", "STATE", "SINCE (UTC)", *owner, "BEGINS WITH"], rows)
 
 
 @approvals.command()
@@ -97,10 +97,10 @@ def show(conversation: str, call: str, output: Format) -> None:
     if output == "json":
         print_json({**_mapping(paused), "waiting": [_waiting(paused, one) for one in chosen]})
         return
-    caller = f" of {paused.caller}" if paused.caller else ""
+    owner = f" of {paused.owner}" if paused.owner else ""
     began = first_words(paused.conversation)
     words = f". It began with: {began}" if began else "."
-    click.echo(clean(f"{paused.short}{caller} has waited since {_since(paused)}{words}"))
+    click.echo(clean(f"{paused.short}{owner} has waited since {_since(paused)}{words}"))
     width = shutil.get_terminal_size().columns
     for one in chosen:
         click.echo(f"{clean(one.invocation)}: {_state(paused, one)}")
@@ -159,7 +159,7 @@ def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:
     if pathlib.Path(paused.workspace).resolve() != pathlib.Path.cwd():
         command += ["--workspace", paused.workspace]
     click.echo(clean(f"Continue with: {shlex.join(command)}"))
-    if paused.caller:
+    if paused.owner:
         click.echo("A client of the Responses API can also continue it with a new request.")
 
 
@@ -200,7 +200,7 @@ def _mapping(paused: Paused) -> dict[str, Any]:
         "since": paused.at.isoformat(),
         "workspace": paused.workspace,
         "model": paused.model,
-        "caller": paused.caller,
+        "owner": paused.owner,
         "began_with": first_words(paused.conversation),
         "waiting": [_waiting(paused, one) for one in paused.conversation.waiting],
     }

@@ -241,8 +241,8 @@ class Chat:
     async def _conduct(self, line: str | None) -> Run:
         if line is None:
             answers = self.keeper.answers(self.conversation)
-            caller = self.keeper.caller(self.conversation)
-            return self.wanted.conduct(self.assembly, self.conversation, answers=answers, caller=caller)
+            owner = self.keeper.owner(self.conversation)
+            return self.wanted.conduct(self.assembly, self.conversation, answers=answers, owner=owner)
         return self.wanted.conduct(self.assembly, self.conversation.say(line))
 
 

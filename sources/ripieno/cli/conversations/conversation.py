@@ -103,11 +103,11 @@ class Wanted:
         conversation: Conversation,
         *,
         answers: Mapping[str, Given] | None = None,
-        caller: str = "",
+        owner: str = "",
     ) -> Run:
         """A run over a conversation. Errors: ``InputError`` for names that match nothing.
 
-        ``caller`` is the gateway client that requested it; tools receive it as ``auxdata``.
+        ``owner`` is the gateway client that requested it; tools receive it as ``auxdata``.
         """
         return assembly.conduct(
             conversation,
@@ -115,8 +115,8 @@ class Wanted:
             agent=self.agent,
             tools=self.tools,
             answers=answers,
-            owner=caller,
-            auxdata=caller or None,
+            owner=owner,
+            auxdata=owner or None,
         )
 
 
@@ -189,7 +189,7 @@ async def converse(
     confirmer = ShownConfirmer(wanted.confirmer(terminal, can_wait=can_wait))
     renderer = wanted.renderer()
     async with wanted.assembly(loaded, confirmer, renderer, keeper) as assembly:
-        run = wanted.conduct(assembly, conversation, answers=answers, caller=keeper.caller(conversation))
+        run = wanted.conduct(assembly, conversation, answers=answers, owner=keeper.owner(conversation))
         try:
             return await follow(run, assembly, renderer, confirmer)
         finally:

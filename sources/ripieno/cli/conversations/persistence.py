@@ -27,13 +27,13 @@ class Keeper:
         kept = self.store.load(conversation.identifier)
         return {} if kept is None else kept.answers
 
-    def caller(self, conversation: Conversation) -> str:
-        """The gateway client that requested the conversation, or an empty string."""
+    def owner(self, conversation: Conversation) -> str:
+        """The gateway client for whom the conversation is, or an empty string."""
         kept = self.store.load(conversation.identifier)
         if kept is not None or self.journal is None:
-            return "" if kept is None else kept.caller
+            return "" if kept is None else kept.owner
         began = (line.record for line in self.journal.lines(conversation.identifier, stage="began"))
-        return next((record.caller for record in began if record is not None), "")
+        return next((record.owner for record in began if record is not None), "")
 
     def keep(self, conversation: Conversation, model: str, tools: tuple[str, ...] | None) -> None:
         """Saves a conversation with waiting calls and reports the next commands; deletes any other."""
@@ -46,7 +46,7 @@ class Keeper:
                 workspace=self._workspace,
                 model=model,
                 tools=tools,
-                caller=self.caller(conversation),
+                owner=self.owner(conversation),
             )
         )
         short = conversation.identifier[:8]

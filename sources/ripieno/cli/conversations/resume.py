@@ -62,7 +62,7 @@ def find(keeper: Keeper, beginning: str) -> FoundConversation:
             workspace=paused.workspace,
         )
     assert journal is not None
-    own = (one for one in journal.conversations() if one.conducted and not one.caller)
+    own = (one for one in journal.conversations() if one.conducted and not one.owner)
     summary = journal.find(beginning) if beginning else next(own, None)
     if summary is None:
         raise InputError("There is no conversation to continue. To start one: ripieno ask")

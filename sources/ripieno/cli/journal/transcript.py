@@ -78,7 +78,7 @@ def transcript(lines: Iterable[Line], *, full: bool) -> Iterator[str]:
             alone = call is not None and _key(call) not in requested
             if call is not None and alone and _key(call) not in shown:
                 shown.add(_key(call))
-                yield _message("-", call, full=full) + (f", for {visible(record.caller)}" if record.caller else "")
+                yield _message("-", call, full=full) + (f", for {visible(record.owner)}" if record.owner else "")
             yield f"  - {line.at[11:23]}  {line.stage}{f': {step}' if step else ''}"
             # A result is part of the conversation without an entry of its own.
             if record.result is not None and (alone or id(record.result) in numbers):
@@ -146,11 +146,11 @@ def _short(text: str, *, full: bool) -> str:
 
 def _step(record: Record) -> str:
     name = visible(record.tool)
-    if record.stage == "began":
+    if record.stage in ("began", "titled"):
         origin: Any = record.details.get("forked")
         forked = origin and f"forked from {visible(str(origin['conversation']))}, {origin['messages']} messages"
-        caller = f", for {visible(record.caller)}" if record.caller else ""
-        return forked or visible(str(record.details.get("model", ""))) + caller
+        owner = f", for {visible(record.owner)}" if record.owner else ""
+        return forked or visible(str(record.details.get("model", record.details.get("title", "")))) + owner
     if record.stage == "turned":
         usage: Any = record.details.get("usage") or {}
         tokens = f"{usage.get('input_tokens', 0)} input tokens, {usage.get('output_tokens', 0)} output tokens"

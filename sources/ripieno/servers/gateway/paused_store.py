@@ -63,7 +63,7 @@ class Deferral:
 
     def sign(self, call: InvocationCanister, paused: Paused) -> str:
         """The identifier of the item of a waiting call."""
-        return self._signer.claim(call, paused.caller, paused.identifier, len(paused.conversation.canisters))
+        return self._signer.claim(call, paused.owner, paused.identifier, len(paused.conversation.canisters))
 
     def find(self, asked: Asked, unanswered: Mapping[str, str], caller: str) -> ResumeToken:
         """The token of a request. ``unanswered`` are the names of its calls without results, by identifier.
@@ -126,7 +126,7 @@ class Deferral:
     def keep(self, conversation: Conversation, model: str, tools: Sequence[str], caller: str) -> Paused:
         """Saves a waiting conversation, durably."""
         paused = Paused(
-            conversation=conversation, workspace=self._workspace, model=model, tools=tuple(tools), caller=caller
+            conversation=conversation, workspace=self._workspace, model=model, tools=tuple(tools), owner=caller
         )
         self.save(paused)
         return paused

@@ -24,7 +24,7 @@ from ripieno.storage.redaction import Redactor
 
 #: "ripj"; distinguishes a journal from another program's file.
 _APPLICATION = 0x7269706A
-_VERSION = 1
+_VERSION = 2
 #: How long to wait for other programs that write, in seconds.
 _PATIENCE = 10.0
 _KEY_BYTES = 32
@@ -41,10 +41,15 @@ CREATE TABLE lines (
     salt TEXT,
     body_digest TEXT NOT NULL,
     previous TEXT NOT NULL,
-    digest TEXT NOT NULL
+    digest TEXT NOT NULL,
+    owner TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX lines_of_conversation ON lines (conversation, number);
 """
+#: Without owners, as on one person's machine, this index is empty and costs nothing.
+_OWNERS = "CREATE INDEX lines_of_owner ON lines (owner, conversation, number) WHERE owner != ''"
+#: The steps from each earlier version to the next one. The digests of earlier lines stay valid.
+_MIGRATIONS = {1: ("ALTER TABLE lines ADD COLUMN owner TEXT NOT NULL DEFAULT ''", _OWNERS)}
 #: Closing any descriptor of the file drops the locks that SQLite has on it in this process.
 _opening = threading.Lock()
 
@@ -63,16 +68,39 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
             with _created(path) as temporary, contextlib.closing(_open(temporary)) as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.executescript(_SCHEMA)
+                connection.execute(_OWNERS)
                 connection.execute(f"PRAGMA application_id = {_APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {_VERSION}")
         with contextlib.ExitStack() as stack:
             connection = stack.enter_context(contextlib.closing(_open(path)))
-            marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-            if marks != [_APPLICATION, _VERSION]:
+            mark, version = (_pragma(connection, name) for name in ("application_id", "user_version"))
+            if mark == _APPLICATION and version in _MIGRATIONS:
+                version = _migrate(connection)
+            if (mark, version) != (_APPLICATION, _VERSION):
                 what = f"{path} is not a journal of version {_VERSION}."
                 raise InputError(f"{what} Move it away; a new one is then created.")
             stack.pop_all()
     return connection
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _migrate(connection: sqlite3.Connection) -> int:
+    """Brings an earlier version's tables to the present one, in one commit; returns the version."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another program may have been first.
+        while (version := _pragma(connection, "user_version")) in _MIGRATIONS:
+            for step in _MIGRATIONS[version]:
+                connection.execute(step)
+            connection.execute(f"PRAGMA user_version = {version + 1}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
+    return version
 
 
 class Place:

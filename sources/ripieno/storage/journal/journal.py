@@ -23,7 +23,7 @@ from ripieno.storage.journal.lines import (
 )
 from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
 from ripieno.storage.journal.statistics import Statistics, compute
-from ripieno.storage.journal.summaries import Summary, identify, require, summarize
+from ripieno.storage.journal.summaries import Summary, identify, of_owner, require, summarize
 from ripieno.storage.journal.verification import COLUMNS, find_break
 from ripieno.storage.records import Record
 
@@ -33,7 +33,7 @@ NAME = "journal.sqlite3"
 _BATCH = 256
 #: Connections of parent processes from before a fork. SQLite forbids any use of them here, even closing.
 _abandoned: list[sqlite3.Connection] = []
-_INSERT = f"INSERT INTO lines ({COLUMNS}) VALUES ({', '.join('?' * 12)})"
+_INSERT = f"INSERT INTO lines ({COLUMNS}) VALUES ({', '.join('?' * 13)})"
 
 
 class Journal:
@@ -41,6 +41,9 @@ class Journal:
 
     In all texts of a record, ``secrets`` of 8 characters or more become fingerprints (``[secret 3f9a41c07b52]``) before
     anything is hashed or written. Their key is in the file beside it with the suffix ``.key``.
+
+    ``owner`` limits a look-up to the lines of one user or client; a server names it every time. None means all owners,
+    for the person who may read the file.
 
     Errors, here and in all methods: ``InputError`` with the reason when the file cannot be used.
     """
@@ -102,6 +105,7 @@ class Journal:
         self,
         conversation: str | None = None,
         *,
+        owner: str | None = None,
         stage: str | None = None,
         tool: str | None = None,
         text: str | None = None,
@@ -113,7 +117,7 @@ class Journal:
         ``text`` is searched literally in values of the bodies, not in names of fields. ``after`` is a line number. A
         secret in a filter matches its fingerprint.
         """
-        wanted = {"conversation": conversation, "stage": stage, "tool": tool}
+        wanted = {"conversation": conversation, "owner": owner, "stage": stage, "tool": tool}
         filters = {name: self._redactor.text(value) for name, value in wanted.items() if value is not None}
         sought = None if text is None else self._redactor.text(text)
         # SQLite also matches names of fields; ``says`` filters these out.
@@ -145,19 +149,27 @@ class Journal:
         """
         return (ascii_json(line.mapping()) + "\n" for line in self.lines(conversation))
 
-    def state_of(self, conversation: str) -> tuple[InvocationState, ...]:
+    def state_of(self, conversation: str, *, owner: str | None = None) -> tuple[InvocationState, ...]:
         """The state of each call of a conversation, in order of first mention."""
-        return fold(self.lines(conversation))
+        return fold(self.lines(conversation, owner=owner))
 
-    def conversations(self, *, limit: int | None = None) -> Generator[Summary, None, None]:
+    def conversations(self, *, owner: str | None = None, limit: int | None = None) -> Generator[Summary, None, None]:
         """Summaries of the conversations, the most recently written first; at most ``limit``."""
-        query = "SELECT conversation FROM lines GROUP BY conversation ORDER BY max(number) DESC"
+        condition, parameters = of_owner(owner and self._redactor.text(owner))
+        query = f"SELECT conversation, owner FROM lines WHERE {condition} GROUP BY 1, 2 ORDER BY max(number) DESC"
         with self._using("read") as connection:
-            names = connection.execute(query).fetchall()
-        for (name,) in names[:limit]:
+            names = connection.execute(query, parameters).fetchall()
+        for name, whose in names[:limit]:
             with self._using("read") as connection:
-                summary = summarize(connection, name)
+                summary = summarize(connection, name, whose)
             yield summary
+
+    def summary(self, conversation: str, *, owner: str) -> Summary:
+        """The summary of exactly this conversation of an owner. Errors: ``NameAbsence``."""
+        name, whose = self._redactor.text(conversation), self._redactor.text(owner)
+        with self._using("read") as connection:
+            require(connection, name, whose)
+            return summarize(connection, name, whose)
 
     def find(self, beginning: str) -> Summary:
         """The conversation that a person means: its identifier equals a text, or is the only one that begins with it.
@@ -166,34 +178,34 @@ class Journal:
         Errors: ``NameAbsence`` for none, ``InputError`` for several.
         """
         with self._using("read") as connection:
-            return summarize(connection, identify(connection, self._redactor.text(beginning)))
+            return summarize(connection, *identify(connection, self._redactor.text(beginning)))
 
-    def restore(self, conversation: str, *, until: int | None = None) -> Restored:
+    def restore(self, conversation: str, *, owner: str | None = None, until: int | None = None) -> Restored:
         """The conversation of exactly this name, or its first ``until`` canisters, with the states of its last calls.
 
         Errors: ``NameAbsence``; ``InputError`` when it was deleted or cannot be cut there.
         """
         name = self._redactor.text(conversation)
         with self._using("read") as connection:
-            require(connection, name)
-        return restore(name, self.lines(name), until=until)
+            require(connection, name, owner and self._redactor.text(owner))
+        return restore(name, self.lines(name, owner=owner), until=until)
 
-    def fork(self, conversation: str, *, until: int | None = None) -> Conversation:
+    def fork(self, conversation: str, *, owner: str | None = None, until: int | None = None) -> Conversation:
         """Records a conversation, or its first ``until`` canisters, under a new identifier.
 
         Errors: those of ``restore``.
         """
-        forked, records = self.restore(conversation, until=until).fork()
+        forked, records = self.restore(conversation, owner=owner, until=until).fork()
         self.record(records)
         return forked
 
-    def statistics(self, *, since: str = "", conversation: str | None = None) -> Statistics:
+    def statistics(self, *, since: str = "", conversation: str | None = None, owner: str | None = None) -> Statistics:
         """Totals of the lines since a time (ISO 8601, UTC), or of one conversation."""
         # A separate connection does not block writers.
         with translated_errors(self.path, "read"), contextlib.closing(connect(self.path)) as connection:
-            return compute(connection, since=since, conversation=conversation)
+            return compute(connection, since=since, conversation=conversation, owner=owner)
 
-    def delete(self, conversation: str) -> int:
+    def delete(self, conversation: str, *, owner: str | None = None) -> int:
         """Deletes the bodies of a conversation from the file, and returns their number.
 
         Each line keeps its number, conversation, turn, stage, tool, invocation, time and body digest; a line of stage
@@ -206,11 +218,15 @@ class Journal:
         """
         name = self._redactor.text(conversation)
         with self._writing("changed") as connection:
-            require(connection, name)
-            update = "UPDATE lines SET body = NULL, salt = NULL WHERE conversation = ? AND stage != ? AND body NOT NULL"
-            bodies = connection.execute(update, (name, DELETED)).rowcount
-            if bodies:
-                _append(connection, [draft_deletion(name, bodies)])
+            whose = owner and self._redactor.text(owner)
+            require(connection, name, whose)
+            condition, parameters = of_owner(whose)
+            where = f"WHERE conversation = ? AND stage != ? AND body NOT NULL AND {condition}"
+            given = (name, DELETED, *parameters)
+            counts = connection.execute(f"SELECT owner, count(*) FROM lines {where} GROUP BY owner", given).fetchall()
+            connection.execute(f"UPDATE lines SET body = NULL, salt = NULL {where}", given)
+            _append(connection, [draft_deletion(name, count, one) for one, count in counts])
+            bodies = sum(int(count) for _, count in counts)
         with self._using("cleaned") as connection:
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
                 raise sqlite3.OperationalError("another program reads it: the deleted text is still in its -wal file")
@@ -218,7 +234,7 @@ class Journal:
 
     def _draft(self, record: Record) -> Line:
         line = draft(record)
-        texts = (line.conversation, line.tool, line.invocation or "", line.body or "")
+        texts = (line.conversation, line.tool, line.invocation or "", line.body or "", line.owner)
         return draft(record, self._redactor) if self._redactor.suspects(*texts) else line
 
     @contextlib.contextmanager

@@ -49,7 +49,8 @@ class Break:
 class Line:
     """One line. ``at`` is ISO 8601 in UTC; digests and ``salt`` are hexadecimal.
 
-    ``body`` is canonical JSON. It and its salt are None after deletion; ``body_digest`` stays.
+    ``body`` is canonical JSON. It and its salt are None after deletion; ``body_digest`` stays. ``owner`` is empty where
+    there is only one user.
     """
 
     number: int
@@ -64,6 +65,7 @@ class Line:
     body_digest: str
     previous: str
     digest: str
+    owner: str = ""
 
     @property
     def record(self) -> Record | None:
@@ -75,7 +77,12 @@ class Line:
             return None
         parts = _read(self.body, self.number)
         return Record(
-            stage=cast("Stage", self.stage), conversation=self.conversation, turn=self.turn, tool=self.tool, **parts
+            stage=cast("Stage", self.stage),
+            conversation=self.conversation,
+            turn=self.turn,
+            tool=self.tool,
+            owner=self.owner,
+            **parts,
         )
 
     def mapping(self) -> dict[str, Any]:
@@ -86,7 +93,7 @@ class Line:
 
 
 #: A line in the file: the fields of ``Line`` in order.
-Row = tuple[int, str, int, str, str, str | None, str, str | None, str | None, str, str, str]
+Row = tuple[int, str, int, str, str, str | None, str, str | None, str | None, str, str, str, str]
 
 
 def draft(record: Record, redactor: Redactor = NO_SECRETS) -> Line:
@@ -99,25 +106,29 @@ def draft(record: Record, redactor: Redactor = NO_SECRETS) -> Line:
         tool=redactor.text(record.tool),
         invocation=None if invocation is None else redactor.text(invocation),
         body=_write(record, redactor),
+        owner=redactor.text(record.owner),
     )
 
 
-def draft_deletion(conversation: str, bodies: int) -> Line:
+def draft_deletion(conversation: str, bodies: int, owner: str = "") -> Line:
     """The line about the deletion of a conversation's bodies."""
     body = _text({"version": _VERSION, "details": {"bodies": bodies}})
-    return _draft(conversation=conversation, stage=DELETED, body=body)
+    return _draft(conversation=conversation, stage=DELETED, body=body, owner=owner)
 
 
 def placed(line: Line, anchor: Anchor) -> Row:
     """A draft as the line after an anchor."""
     number = anchor.number + 1
     row = (number, line.conversation, line.turn, line.stage, line.tool, line.invocation, line.at)
-    return (*row, line.body, line.salt, line.body_digest, anchor.digest, chain(anchor.digest, row, line.body_digest))
+    digest = chain(anchor.digest, row, line.body_digest, line.owner)
+    return (*row, line.body, line.salt, line.body_digest, anchor.digest, digest, line.owner)
 
 
-def chain(previous: str, row: Sequence[object], body_digest: str) -> str:
+def chain(previous: str, row: Sequence[object], body_digest: str, owner: str) -> str:
     """The digest of a line from its first seven fields. Errors: ``JsonInvalidity``."""
-    content = canonical({**dict(zip(_CHAINED, row, strict=True)), "body": body_digest})
+    # Lines without an owner have the digest of version 1, which had no owners.
+    owned = {"owner": owner} if owner else {}
+    content = canonical({**dict(zip(_CHAINED, row, strict=True)), "body": body_digest, **owned})
     return hashlib.sha256(previous.encode() + content).hexdigest()
 
 
@@ -150,10 +161,17 @@ def says(line: Line, text: str) -> str | None:
 
 
 def _draft(
-    *, conversation: str, stage: str, body: str, turn: int = 0, tool: str = "", invocation: str | None = None
+    *,
+    conversation: str,
+    stage: str,
+    body: str,
+    turn: int = 0,
+    tool: str = "",
+    invocation: str | None = None,
+    owner: str = "",
 ) -> Line:
     salt, at = os.urandom(16).hex(), datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
-    return Line(0, conversation, turn, stage, tool, invocation, at, body, salt, digest_body(salt, body), "", "")
+    return Line(0, conversation, turn, stage, tool, invocation, at, body, salt, digest_body(salt, body), "", "", owner)
 
 
 def _identifier(record: Record) -> str | None:
@@ -170,8 +188,6 @@ def _identifier(record: Record) -> str | None:
 
 def _write(record: Record, redactor: Redactor) -> str:
     body: dict[str, Any] = {"version": _VERSION}
-    if record.caller:
-        body["caller"] = redactor.text(record.caller)
     for name in ("invocation", "result", "canister"):
         part = getattr(record, name)
         if part is not None:
@@ -211,5 +227,4 @@ def _read(body: str, number: int) -> dict[str, Any]:
         raise SerializationInvalidity(
             f"Line {number} of the journal has version {version!r}; this program reads {_VERSION}."
         )
-    plain = ("caller", "details")
-    return {name: part if name in plain else deserialize_canister(part) for name, part in stored.items()}
+    return {name: part if name == "details" else deserialize_canister(part) for name, part in stored.items()}

@@ -201,7 +201,8 @@ class Restored:
 
     ``conversation.open`` are the calls of the last assistant message without a result. ``states`` are those of that
     message's calls, in the model's order. ``ended``: no run was interrupted. ``turns`` has the turn of each canister.
-    ``missing`` counts the first canisters, which a server's client has and the journal does not.
+    ``missing`` counts the first canisters, which a server's client has and the journal does not. ``owner`` is the user
+    or the client for whom it was recorded.
     """
 
     conversation: Conversation
@@ -209,6 +210,7 @@ class Restored:
     ended: bool
     turns: tuple[int, ...]
     missing: int = 0
+    owner: str = ""
 
     def after(self, canisters: Sequence[Canister]) -> "Restored":
         """The conversation with the missing canisters, which come first."""
@@ -234,10 +236,11 @@ class Restored:
         origin = {"conversation": self.conversation.identifier, "messages": len(forked.canisters)}
         details = {"forked": {**origin, "usage": dataclasses.asdict(forked.usage)}}
         said = (
-            Record(stage="said", conversation=forked.identifier, turn=turn, canister=canister)
+            Record(stage="said", conversation=forked.identifier, turn=turn, owner=self.owner, canister=canister)
             for canister, turn in zip(forked.canisters, self.turns, strict=True)
         )
-        return forked, [Record(stage="began", conversation=forked.identifier, turn=0, details=details), *said]
+        began = Record(stage="began", conversation=forked.identifier, turn=0, owner=self.owner, details=details)
+        return forked, [began, *said]
 
 
 def restore(conversation: str, lines: Iterable[Line], *, until: int | None = None) -> Restored:
@@ -283,6 +286,7 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
         ended=ended or cut,
         turns=tuple(turns),
         missing=replayed.missing,
+        owner=records[-1].owner if records else "",
     )
 
 

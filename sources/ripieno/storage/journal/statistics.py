@@ -14,19 +14,23 @@ SELECT substr(at, 1, 10), conversation, turn,
     body ->> '$.details.usage.input_tokens', body ->> '$.details.usage.output_tokens',
     body ->> '$.details.usage.cache_read_tokens', body ->> '$.details.usage.cache_write_tokens',
     body ->> '$.details.usage.reasoning_tokens', body ->> '$.details.milliseconds'
-FROM lines WHERE stage = 'turned' AND at >= ? AND conversation = coalesce(?, conversation) ORDER BY number
+FROM lines WHERE stage = 'turned' AND at >= ?
+    AND conversation = coalesce(?, conversation) AND owner = coalesce(?, owner) ORDER BY number
 """
 _CLOSED = """
 SELECT substr(at, 1, 10), conversation, turn, tool, stage,
     body ->> '$.result.error.category', body ->> '$.result.report.duration_ms',
     body ->> '$.result.report.attempts', body ->> '$.result.report.cached'
-FROM lines WHERE stage IN ('finished', 'refused') AND at >= ? AND conversation = coalesce(?, conversation)
+FROM lines WHERE stage IN ('finished', 'refused') AND at >= ?
+    AND conversation = coalesce(?, conversation) AND owner = coalesce(?, owner)
 """
 _CONVERSATIONS = """
-SELECT count(DISTINCT conversation) FROM lines WHERE at >= ? AND conversation = coalesce(?, conversation)
+SELECT count(DISTINCT conversation) FROM lines WHERE at >= ?
+    AND conversation = coalesce(?, conversation) AND owner = coalesce(?, owner)
 """
 _STAGES = """
-SELECT stage, count(*) FROM lines WHERE at >= ? AND conversation = coalesce(?, conversation) GROUP BY stage
+SELECT stage, count(*) FROM lines WHERE at >= ?
+    AND conversation = coalesce(?, conversation) AND owner = coalesce(?, owner) GROUP BY stage
 """
 #: The counts of tokens, in the order of the query.
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
@@ -123,9 +127,11 @@ class Statistics:
         }
 
 
-def compute(connection: sqlite3.Connection, *, since: str = "", conversation: str | None = None) -> Statistics:
+def compute(
+    connection: sqlite3.Connection, *, since: str = "", conversation: str | None = None, owner: str | None = None
+) -> Statistics:
     """Totals of the lines since a time (ISO 8601, UTC). A call counts for the model that requested it."""
-    asked = (since, conversation)
+    asked = (since, conversation, owner)
     total = Tally()
     tools, days, models, conversations = (defaultdict[str, Tally](Tally) for _ in range(4))
     unknown, categories, model_of = Counter[str](), Counter[str](), dict[tuple[str, int], str]()

@@ -13,14 +13,15 @@ _WORDS = 200
 _CALLS = """
 SELECT min(at), max(at), count(*), coalesce(sum(stage = 'turned'), 0), coalesce(sum(stage = 'started'), 0),
     max(CASE WHEN stage = 'began' THEN number END), max(CASE WHEN stage = 'ended' THEN number END),
-    max(CASE WHEN stage = 'turned' THEN number END), coalesce(sum(stage = ?), 0)
-FROM lines WHERE conversation = ?
+    max(CASE WHEN stage = 'turned' THEN number END), coalesce(sum(stage = ?), 0),
+    max(CASE WHEN stage = 'titled' THEN number END)
+FROM lines WHERE conversation = ? AND owner = ?
 """
 _FIRST = """
-SELECT body FROM lines WHERE conversation = ? AND stage = 'said' AND body NOT NULL
+SELECT body FROM lines WHERE conversation = ? AND owner = ? AND stage = 'said' AND body NOT NULL
     AND json_extract(body, '$.canister.type') = 'user' ORDER BY number LIMIT 1
 """
-_TOOL = "SELECT tool FROM lines WHERE conversation = ? AND tool != '' ORDER BY number LIMIT 1"
+_TOOL = "SELECT tool FROM lines WHERE conversation = ? AND owner = ? AND tool != '' ORDER BY number LIMIT 1"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class Summary:
     """A conversation in short. ``first`` and ``last`` are ISO 8601 in UTC; ``calls`` counts started calls.
 
     ``conducted``: a model was asked; otherwise these are calls of ``ripieno invoke``, an MCP server or a program.
-    ``caller`` is the gateway client that requested it. ``finish`` is None while a run is in progress or was killed.
-    ``words`` is the user's first message, shortened; without one, the first tool.
+    ``owner`` is the user or the server's client for whom it is. ``finish`` is None while a run is in progress or was
+    killed. ``words`` is the user's first message, shortened; without one, the first tool. ``title`` is a person's.
     """
 
     identifier: str
@@ -43,54 +44,79 @@ class Summary:
     words: str
     deleted: bool
     conducted: bool
-    caller: str
+    owner: str
+    title: str
 
     def mapping(self) -> dict[str, Any]:
         """The JSON form."""
         return dataclasses.asdict(self)
 
 
-def summarize(connection: sqlite3.Connection, identifier: str) -> Summary:
+def summarize(connection: sqlite3.Connection, identifier: str, owner: str) -> Summary:
     """The summary of one conversation, in time proportional to its lines."""
-    row = connection.execute(_CALLS, (DELETED, identifier)).fetchone()
-    first, last, lines, turns, calls, began, ended, turned, deleted = row
+    row = connection.execute(_CALLS, (DELETED, identifier, owner)).fetchone()
+    first, last, lines, turns, calls, began, ended, turned, deleted, titled = row
     closed = ended is not None and ended > (began or 0)
     model = _text(connection, turned, "details.model") or _text(connection, began, "details.model")
     finish = _text(connection, ended, "details.finish") if closed else None
-    words = _words(connection.execute(_FIRST, (identifier,)).fetchone())
+    words = _words(connection.execute(_FIRST, (identifier, owner)).fetchone())
     if not words and not deleted:
-        found = connection.execute(_TOOL, (identifier,)).fetchone()
+        found = connection.execute(_TOOL, (identifier, owner)).fetchone()
         words = "" if found is None else f"(call of {found[0]})"
-    caller = _text(connection, began, "caller") or ""
+    title = _text(connection, titled, "details.title") or ""
     return Summary(
-        identifier, first, last, lines, turns, calls, model, finish, words, bool(deleted), began is not None, caller
+        identifier,
+        first,
+        last,
+        lines,
+        turns,
+        calls,
+        model,
+        finish,
+        words,
+        bool(deleted),
+        began is not None,
+        owner,
+        title,
     )
 
 
-def identify(connection: sqlite3.Connection, beginning: str) -> str:
-    """The one conversation whose identifier equals or begins with a text.
+def identify(connection: sqlite3.Connection, beginning: str) -> tuple[str, str]:
+    """The identifier and the owner of the one conversation whose identifier equals or begins with a text.
 
     Errors: ``NameAbsence`` for none, ``InputError`` for several.
     """
-    query = "SELECT DISTINCT conversation FROM lines WHERE conversation >= ? ORDER BY conversation LIMIT 8"
-    near: list[str] = [name for (name,) in connection.execute(query, (beginning,)) if name.startswith(beginning)]
-    if beginning in near:
-        return beginning
-    if len(near) == 1 and beginning:
-        return near[0]
+    query = "SELECT DISTINCT conversation, owner FROM lines WHERE conversation >= ? ORDER BY conversation LIMIT 8"
+    near = [(name, owner) for name, owner in connection.execute(query, (beginning,)) if name.startswith(beginning)]
+    fitting = [one for one in near if one[0] == beginning] or near
+    if len(fitting) == 1 and beginning:
+        return fitting[0]
     if not near:
-        raise _absence(connection, beginning)
-    raise InputError(f"Several conversations begin with {beginning!r}: {', '.join(near)}. Give more of the identifier.")
+        raise _absence(connection, beginning, None)
+    names = ", ".join(f"{name} (of {owner})" if owner else name for name, owner in fitting)
+    raise InputError(f"Several conversations begin with {beginning!r}: {names}. Give more of the identifier.")
 
 
-def require(connection: sqlite3.Connection, name: str) -> None:
-    """Errors: ``NameAbsence`` if no conversation has exactly this identifier."""
-    if connection.execute("SELECT 1 FROM lines WHERE conversation = ? LIMIT 1", (name,)).fetchone() is None:
-        raise _absence(connection, name)
+def of_owner(owner: str | None) -> tuple[str, tuple[str, ...]]:
+    """The condition for the lines of one owner, and its parameters; for None, no condition."""
+    if owner is None:
+        return "true", ()
+    # The second half lets SQLite use the index of lines that have an owner.
+    return ("owner = ? AND owner != ''", (owner,)) if owner else ("owner = ''", ())
 
 
-def _absence(connection: sqlite3.Connection, name: str) -> NameAbsence:
-    names = (known for (known,) in connection.execute("SELECT DISTINCT conversation FROM lines"))
+def require(connection: sqlite3.Connection, name: str, owner: str | None) -> None:
+    """Errors: ``NameAbsence`` if no conversation of the owner has exactly this identifier."""
+    condition, parameters = of_owner(owner)
+    query = f"SELECT 1 FROM lines WHERE conversation = ? AND {condition} LIMIT 1"
+    if connection.execute(query, (name, *parameters)).fetchone() is None:
+        raise _absence(connection, name, owner)
+
+
+def _absence(connection: sqlite3.Connection, name: str, owner: str | None) -> NameAbsence:
+    condition, parameters = of_owner(owner)
+    found = connection.execute(f"SELECT DISTINCT conversation FROM lines WHERE {condition}", parameters)
+    names = (known for (known,) in found)
     return NameAbsence("conversation", name, names, hint="List them: ripieno journal list")
 
 

@@ -3,7 +3,7 @@
 import json
 import pathlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.descriptors.reader.regular_files import open_regular
@@ -37,7 +37,7 @@ def read_anchor(path: pathlib.Path) -> Anchor:
     return Anchor(number=number, digest=digest)
 
 
-COLUMNS = "number, conversation, turn, stage, tool, invocation, at, body, salt, body_digest, previous, digest"
+COLUMNS = "number, conversation, turn, stage, tool, invocation, at, body, salt, body_digest, previous, digest, owner"
 
 #: Lines between two calls of ``progress``.
 _STEP = 1000
@@ -50,8 +50,8 @@ def find_break(
     last = 0
     try:
         connection.execute("BEGIN")
-        query = "SELECT conversation, max(number) FROM lines NOT INDEXED WHERE stage = ? GROUP BY conversation"
-        deletions: dict[object, int] = dict(connection.execute(query, (DELETED,)))
+        query = "SELECT conversation, owner, max(number) FROM lines NOT INDEXED WHERE stage = ? GROUP BY 1, 2"
+        deletions = {(name, owner): last for name, owner, last in connection.execute(query, (DELETED,))}
         previous = GENESIS
         for row in connection.execute(f"SELECT {COLUMNS} FROM lines NOT INDEXED ORDER BY number"):
             reason = _wrong(row, last + 1, previous, deletions)
@@ -72,24 +72,24 @@ def find_break(
         connection.rollback()
 
 
-def _wrong(row: Row, number: int, previous: str, deletions: dict[object, int]) -> str | None:
+def _wrong(row: Row, number: int, previous: str, deletions: Mapping[tuple[str, str], int]) -> str | None:
     """The defect of a line, or None. The types in an altered file may be wrong."""
     if row[0] != number:
         return f"It is missing: line {row[0]} comes next." if row[0] > number else f"Line {row[0]} comes before it."
     if row[10] != previous:
         return "It does not follow the line before it."
     try:
-        if chain(previous, row[:7], row[9]) != row[11]:
+        if chain(previous, row[:7], row[9], row[12]) != row[11]:
             return "It was changed."
         return _wrong_body(row, deletions)
     except (JsonInvalidity, ValueError, TypeError, AttributeError):
         return "It was changed."
 
 
-def _wrong_body(row: Row, deletions: dict[object, int]) -> str | None:
+def _wrong_body(row: Row, deletions: Mapping[tuple[str, str], int]) -> str | None:
     body, salt = row[7], row[8]
     if body is not None and salt is not None:
         return None if digest_body(salt, body) == row[9] else "Its body was changed."
-    if body is None and salt is None and row[3] != DELETED and deletions.get(row[1], 0) > row[0]:
+    if body is None and salt is None and row[3] != DELETED and deletions.get((row[1], row[12]), 0) > row[0]:
         return None
     return "Its body is missing, and no line records a deletion."

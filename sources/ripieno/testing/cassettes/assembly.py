@@ -90,6 +90,7 @@ class CassetteAssembly(Assembly):
         supervisor: str | SupervisorCanister | None = None,
         tools: Sequence[str] | None = None,
         owner: str = "",
+        confirmer: Confirmer | None = None,
         auxdata: Any = None,
         controls: Controls | None = None,
         limits: Limits | None = None,
@@ -99,7 +100,8 @@ class CassetteAssembly(Assembly):
         """As ``Assembly.conduct``. A replay does not need ``what``."""
         agents = self.configuration.agents
         descriptor = agents[agent] if agent is not None and agent in agents else None
-        common: dict[str, Any] = {"owner": owner, "auxdata": auxdata, "answers": answers, "watchers": self._watchers}
+        common: dict[str, Any] = {"owner": owner, "confirmer": confirmer, "auxdata": auxdata, "answers": answers}
+        common["watchers"] = self._watchers
         if self._cassette.replays:
             instructions = supervisor or (None if descriptor is None else descriptor.instructions) or None
             return self._cassette.conduct(None, what, execution=self.execution, supervisor=instructions, **common)
