@@ -161,7 +161,7 @@ async def test_words_of_a_tool_that_failed_are_for_the_operator_and_so_is_what_i
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert answers[0].status_code == 500
     assert answers[0].json()["error"]["code"] == "tool_failed"
-    assert all(CANARY not in one.text and "The log of the gateway" in one.text for one in answers)
+    assert all(CANARY not in one.text and "The log of the server" in one.text for one in answers)
     assert sum(CANARY in line.get("exception", "") for line in lines) == 2
     ends = [line for line in lines if line.get("status") == 500]
     assert [line["level"] for line in ends] == ["warning", "warning"]

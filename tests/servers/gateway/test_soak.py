@@ -360,7 +360,7 @@ async def test_a_soak_of_two_workers(user: User) -> None:
         # The operator sees each failure of the backend, without its text.
         assert last == "The server has ended."
         # A busy machine needs a moment to end, which is reported.
-        usual = ("! ripieno.servers.gateway.errors: house: ", "Ending: open answers have ")
+        usual = ("! ripieno.servers.http.errors: house: ", "Ending: open answers have ")
         assert not [line for line in warned if not line.startswith(usual)]
         assert not MARKER.search("".join(warned))
         assert not any(is_alive(worker) for worker in workers)

@@ -21,12 +21,12 @@ from ripieno.descriptors.templates import Template
 from ripieno.exceptions import InputError
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
-from ripieno.servers.gateway.errors import plain, refusal_of
 from ripieno.servers.gateway.gateway import Gateway, protocols_of
 from ripieno.servers.gateway.middleware import Guard, Identifier, path_in
 from ripieno.servers.gateway.request_log import RequestLog, RequestObserver
 from ripieno.servers.gateway.responses import Streaming, send_body, send_refusal, while_present
 from ripieno.servers.http.bodies import Gone, json_response, read_asked, receive_body, routes_of
+from ripieno.servers.http.errors import plain, refusal_of
 from ripieno.servers.http.limits import MemoryBudget, Refused, RequestLimits, Reservation
 
 _MODELS = "/v1/models"

@@ -10,7 +10,9 @@ from ripieno.exceptions import InputError
 
 
 class Unpaired(InputError):
-    """The calls and results of a history do not match."""
+    """The calls and results of a history do not match. Of such a history, the log shows only the code."""
+
+    code = "unpaired_calls"
 
 
 #: The maximum number of calls in an error, and of characters quoted from a client.

@@ -9,8 +9,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ripieno.conducting.observers.logs import FIELDS
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.models.protocol import Refusal
-from ripieno.servers.gateway.errors import headers_of
 from ripieno.servers.gateway.responses import send_body
+from ripieno.servers.http.errors import headers_of
 from ripieno.servers.http.hosts import HOST, ORIGIN, Hosts
 from ripieno.servers.http.keys import PLACES, Keys
 

@@ -228,6 +228,4 @@ def _usable() -> Generator[None, None, None]:
         ) from error
     except InputError as error:
         _logger.error("The waiting conversation cannot be saved.", exc_info=error)
-        raise RipienoError(
-            "The waiting conversation cannot be saved. The log of the gateway has the reason."
-        ) from error
+        raise RipienoError("The waiting conversation cannot be saved. The log of the server has the reason.") from error

@@ -10,8 +10,8 @@ from starlette.types import Receive, Send
 from ripieno.canisters.events import Batches
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
-from ripieno.servers.gateway.errors import headers_of, refusal_of
 from ripieno.servers.gateway.request_log import RequestLog
+from ripieno.servers.http.errors import headers_of, refusal_of
 
 _JSON = (b"content-type", b"application/json")
 #: The last header keeps proxies from buffering the stream.

@@ -40,6 +40,8 @@ _CLAIMS = "fc_ripieno_waiting_"
 class Unsigned(InputError):
     """A result of one of our tools is not as it was sent."""
 
+    code = "unsigned_result"
+
 
 class Signer:
     """Signs and verifies results. ``secret`` is the same in all processes that may receive them.

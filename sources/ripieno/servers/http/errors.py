@@ -21,22 +21,18 @@ from ripieno.exceptions import (
 )
 from ripieno.jsonvalues import is_table
 from ripieno.models.protocol import Refusal
-from ripieno.servers.gateway.history_checks import Unpaired
-from ripieno.servers.gateway.signatures import Unsigned
 
 _logger = logging.getLogger(__name__)
 
-#: The status for a failure of the model's endpoint, by category. "permission" concerns the gateway, not its client.
+#: The status for a failure of the model's endpoint, by category. "permission" concerns the server, not its client.
 _STATUSES: Mapping[str, int] = {"quota": 429, "timeout": 504, "network": 502, "permission": 502, "resource": 502}
-#: The codes of refused histories, which is all that the log shows of them.
-_CODES: Mapping[type[InputError], str] = {Unpaired: "unpaired_calls", Unsigned: "unsigned_result"}
 #: Categories whose messages are logged: they concern the account at an endpoint, or what it does not understand.
 _OURS = frozenset({"permission", "quota", "resource", "validation"})
 _SHOWN = 300
 #: Addresses of endpoints, and the details of a failed connection, which have hosts and ports: for the log only.
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+]*://[^\s'\"<>()]*[^\s'\"<>().,:;]")
 _DETAILS = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
-_FAILED = "The log of the gateway has the reason."
+_FAILED = "The log of the server has the reason."
 #: Messages about too long conversations. Clients compact a conversation after the code for them.
 _TOO_LONG = ("context_length_exceeded", "context length", "context window", "maximum context", "prompt is too long")
 
@@ -52,7 +48,7 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(status=409, message=str(error), code="conflict")
         case InputError():
             parameter = error.parameter if isinstance(error, RequestInvalidity) else None
-            return Refusal(status=400, message=str(error), code=_CODES.get(type(error)), parameter=parameter)
+            return Refusal(status=400, message=str(error), code=getattr(error, "code", None), parameter=parameter)
         case TimeoutError():
             message = "The answer exceeded the time limit of this server."
             return Refusal(status=504, message=message, code="timeout")
@@ -69,7 +65,7 @@ def _of_ourselves(error: Exception) -> Refusal:
         _logger.error("%s", error)
     else:
         _logger.error("A request failed unexpectedly.", exc_info=error)
-    return Refusal(status=500, message=f"The gateway failed. {_FAILED}")
+    return Refusal(status=500, message=f"The server failed. {_FAILED}")
 
 
 def _of_provider(error: ProviderFailure) -> Refusal:
