@@ -3,7 +3,7 @@
 ::
 
     {"version": 1, "type": "paused", "at": "2026-01-01T00:00:00+00:00", "workspace": "/home/ada/project",
-     "model": "provider/model", "tools": ["io.*"], "owner": "ada", "conversation": {…},
+     "model": "provider/model", "agent": "coder", "tools": ["io.*"], "owner": "ada", "conversation": {…},
      "answers": {"call_1": {"answer": {"type": "deny", "advice": "Not now."}}}}
 
 An approval is a grant: a token that is valid once, for the call exactly as it was shown (``approvals.grants``).
@@ -37,7 +37,7 @@ LIFETIME = 7 * 86_400.0
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Paused:
-    """A conversation that waits, with the model and the patterns of tools with which it is resumed.
+    """A conversation that waits, with the model, agent and patterns of tools with which it is resumed.
 
     ``answers`` are the answers so far, by the identifiers of invocations. ``owner`` is the user or the
     server's client for whom it is, if there are several.
@@ -46,6 +46,7 @@ class Paused:
     conversation: Conversation
     workspace: str
     model: str
+    agent: str = ""
     tools: tuple[str, ...] | None = None
     answers: Mapping[str, Given] = frozendict[str, Given]()
     owner: str = ""

@@ -43,13 +43,17 @@ class Resumable:
     answers: Mapping[str, Given] = frozendict[str, Given]()
 
 
-def resumable(journal: Journal, identifier: str, paused: Paused | None = None) -> Resumable:
+def resumable(
+    journal: Journal, identifier: str, paused: Paused | None = None, *, owner: str | None = None
+) -> Resumable:
     """The conversation to resume: the ``paused`` one if it has not changed since, otherwise that of the journal.
+
+    ``owner`` limits the look-up to this user's conversations.
 
     Errors: ``NameAbsence`` if neither has it; ``InputError`` if its content was deleted, or is not all recorded.
     """
     try:
-        restored = journal.restore(identifier)
+        restored = journal.restore(identifier, owner=owner)
     except NameAbsence:
         if paused is None:
             raise

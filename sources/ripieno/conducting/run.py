@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Answer, Confirmer, Given
@@ -107,6 +107,10 @@ class Run:
         if self._task is not None and not self._task.done():
             self.cancel()
             await settled(self._task)
+
+    def watch(self, watcher: Callable[[Event], None]) -> None:
+        """Calls a function with every event, also if nobody iterates. Before the run begins; it must not raise."""
+        self._driver.watchers = (*self._driver.watchers, lambda *_: watcher)
 
     @property
     def context(self) -> TokenCount:

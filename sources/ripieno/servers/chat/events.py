@@ -1,0 +1,159 @@
+"""Events of a conversation beside those of its runs, and the form in which clients get all of them."""
+
+import base64
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from frozendict import frozendict
+
+from ripieno.canisters import Canister, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters.contents import Content
+from ripieno.canisters.events import (
+    ArgumentsDelta,
+    ConfirmationRequested,
+    ContentSealed,
+    Event,
+    ExecutionBegan,
+    ExecutionProgress,
+    InvocationBegan,
+    InvocationSealed,
+    ReasoningDelta,
+    ResultReady,
+    TextDelta,
+)
+from ripieno.canisters.serialization import describe, serialize
+
+#: Bytes of a text in an event or a snapshot. The rest of a longer one is fetched by reference.
+SHOWN_BYTES = 64 * 1024
+
+
+class _Sent:
+    """The base of the events here."""
+
+    __slots__ = ()
+
+    def mapping(self) -> dict[str, Any]:
+        """The form for clients."""
+        return {"type": type(self).__name__, **describe(self)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Said(_Sent):
+    """The user has said something; ``place`` counts the messages before it."""
+
+    canister: Canister
+    place: int
+
+    def mapping(self) -> dict[str, Any]:
+        """The form for clients."""
+        return {"type": "Said", "place": self.place, "message": message_of(self.canister)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionsAsked(_Sent):
+    """The calls that wait, for an approval, an answer, or a result of the client: those of the snapshot."""
+
+    questions: tuple[frozendict[str, object], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAnswered(_Sent):
+    """A question has its answer: ``approve``, ``deny``, ``edit``, or ``result``."""
+
+    invocation: str
+    answer: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunFailed(_Sent):
+    """A run ended with an error. ``message`` is for the user."""
+
+    code: str
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Titled(_Sent):
+    """The conversation has another title."""
+
+    title: str
+
+
+ChatEvent: TypeAlias = Event | Said | QuestionsAsked | QuestionAnswered | RunFailed | Titled
+
+
+def sent_form(event: ChatEvent) -> dict[str, Any] | None:
+    """The JSON of an event; None for one that clients do not get.
+
+    Left out are what only a provider understands, and questions about calls: ``QuestionsAsked`` has them with the
+    digest to which an answer is bound. Long texts are abridged.
+    """
+    form: dict[str, Any] | None = None
+    match event:
+        case ContentSealed():
+            content = content_of(event.content)
+            form = None if content is None else {"type": "ContentSealed", "content": content}
+        case ConfirmationRequested():
+            pass
+        case InvocationBegan():
+            form = _without(event.mapping(), "opaque")
+        case InvocationSealed() | ExecutionBegan():
+            form = {**event.mapping(), "invocation": message_of(event.invocation)}
+        case ResultReady():
+            form = {**_without(event.mapping(), "invocation", "seal"), "result": message_of(event.result)}
+        case _:
+            form = event.mapping()
+    return form
+
+
+def message_of(canister: Canister) -> dict[str, Any]:
+    """The JSON of a canister for a client, as stored, but without what only a provider understands."""
+    fields = _without(serialize(canister), "version", "opaque")
+    if not isinstance(canister, InvocationCanister):
+        fields["content"] = [one for one in map(content_of, canister.content) if one is not None]
+    if isinstance(canister, ResultCanister) and canister.error is not None:
+        fields["error"] = describe(canister.error)
+    return fields
+
+
+def content_of(content: Content) -> dict[str, Any] | None:
+    """The JSON of a content; of a long text, the beginning and the size (``bytes``). None for an opaque one."""
+    match content:
+        case OpaqueContent():
+            return None
+        case TextualContent():
+            data = content.text.encode("utf-8", "surrogatepass")
+            fields: dict[str, Any] = {"type": "text", "text": content.text, "mime_type": content.mime_type}
+            if len(data) > SHOWN_BYTES:
+                fields |= {"text": data[:SHOWN_BYTES].decode("utf-8", "ignore"), "bytes": len(data)}
+            return fields
+        case _:
+            kind = type(content).__name__.removesuffix("Content").lower()
+            data = content.data or b""
+            if len(data) > SHOWN_BYTES:
+                return {"type": kind, "mime_type": content.mime_type, "bytes": len(data)}
+            fields = {"type": kind, "mime_type": content.mime_type}
+            url = getattr(content, "url", None)
+            return {**fields, "url": url} if url else {**fields, "data": base64.b64encode(data).decode()}
+
+
+def merged(before: ChatEvent, event: ChatEvent) -> ChatEvent | None:
+    """One event for two of them that follow each other, if a client sees no difference."""
+    joined: ChatEvent | None = None
+    match before, event:
+        case TextDelta(text=first), TextDelta(text=second):
+            joined = TextDelta(first + second)
+        case ReasoningDelta(text=first), ReasoningDelta(text=second):
+            joined = ReasoningDelta(first + second)
+        case ArgumentsDelta(index=one, text=first), ArgumentsDelta(index=other, text=second) if one == other:
+            joined = ArgumentsDelta(index=one, text=first + second)
+        case ExecutionProgress(invocation_id=one), ExecutionProgress(invocation_id=other) if one == other:
+            joined = event
+        case _:
+            pass
+    return joined
+
+
+def _without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name not in names}

@@ -1,0 +1,164 @@
+"""``HeldConversation``: one conversation in memory, with its events, its readers, and its run, which belongs to it.
+
+A run goes on when its readers leave. It ends by itself, by ``stop``, or with the server.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
+from ripieno.canisters import Conversation
+from ripieno.canisters.events import ConductEnded, Event, TurnBegan
+from ripieno.conducting import Run
+from ripieno.exceptions import Conflict
+from ripieno.jsonvalues import thaw
+from ripieno.servers.chat.events import ChatEvent, QuestionAnswered, QuestionsAsked, RunFailed, message_of
+from ripieno.servers.chat.live_turn import LiveTurn
+from ripieno.servers.chat.questions import Question, input_question, questions_of
+from ripieno.servers.chat.ring import EventRing
+from ripieno.servers.http.errors import refusal_of
+
+
+class HeldConversation:
+    """A conversation that is open. It is also the confirmer of its runs: calls wait, and questions of tools are asked.
+
+    ``conversation`` has whole turns; ``turn`` has the one under way.
+    """
+
+    def __init__(self, owner: str, conversation: Conversation, answers: Mapping[str, Given] | None = None) -> None:
+        self.owner = owner
+        self.conversation = conversation
+        self.answers: dict[str, Given] = dict(answers or {})
+        self.model = ""
+        self.agent = ""
+        self.ring = EventRing()
+        self._turn = LiveTurn()
+        self._run: Run | None = None
+        self._end: ConductEnded | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._inputs: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
+
+    @property
+    def running(self) -> bool:
+        """Whether a run is under way."""
+        return self._task is not None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody needs it in memory."""
+        return not self.running and not self.ring.readers
+
+    @property
+    def state(self) -> str:
+        """``running``, ``waiting`` (for an answer or a result), ``interrupted`` (its process ended), or ``idle``."""
+        if self.running:
+            return "running"
+        if not self.conversation.open:
+            return "idle"
+        return "waiting" if any(questions_of(self.conversation)) else "interrupted"
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The questions that have no answer yet."""
+        if self.running:
+            return tuple(question for question, _ in self._inputs.values())
+        return tuple(one for one in questions_of(self.conversation) if one["invocation"] not in self.answers)
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that a page shows, and the position after which events follow."""
+        return {
+            "state": self.state,
+            "messages": [message_of(one) for one in self.conversation.canisters],
+            "turn": self._turn.mapping() if self.running else [],
+            "questions": [thaw(one) for one in self.questions],
+            "position": self.ring.position,
+        }
+
+    def publish(self, event: ChatEvent) -> None:
+        """Passes an event to all readers."""
+        self.ring.publish(event)
+
+    def begin(self, run: Run, lock: contextlib.AbstractContextManager[None], ended: Callable[[], None]) -> None:
+        """Starts a run. ``ended`` is called when it has ended and the lock is free. Errors: ``Conflict``."""
+        if self.running:
+            raise Conflict("A run of this conversation is under way. Stop it, or wait for its end.")
+        claim = contextlib.ExitStack()
+        claim.enter_context(lock)
+        self.conversation, self.answers = run.conversation, {}
+        self._turn, self._run, self._end = LiveTurn(), run, None
+        run.watch(self._take)
+        self._task = asyncio.create_task(self._conduct(run, claim, ended), name="ripieno chat run")
+
+    def stop(self) -> None:
+        """Cancels the run, if there is one. Each call that was started still gets its result."""
+        if self._run is not None:
+            self._run.cancel()
+
+    async def stopped(self) -> None:
+        """Waits until no run is under way."""
+        if self._task is not None:
+            await asyncio.wait((self._task,))
+
+    def answer_input(self, invocation: str, answer: Answer) -> None:
+        """Answers the question of a tool."""
+        _, future = self._inputs[invocation]
+        if not future.done():
+            future.set_result(answer)
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        """As a confirmer: a call waits, durably; a question of a tool is asked now."""
+        if request.question is None:
+            return Defer(request.reason)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._inputs[request.invocation] = (input_question(request), future)
+        self._ask()
+        try:
+            answer = await future
+        finally:
+            del self._inputs[request.invocation]
+            self.publish(QuestionAnswered(invocation=request.invocation, answer=_kind(future)))
+        return answer
+
+    def _ask(self) -> None:
+        self.publish(QuestionsAsked(questions=self.questions))
+
+    def _take(self, event: Event) -> None:
+        """Takes an event in the step in which it happens: the conversation then has exactly the turns before it."""
+        assert self._run is not None
+        if isinstance(event, TurnBegan | ConductEnded):
+            self.conversation = self._run.conversation
+        self._turn.take(event)
+        if isinstance(event, ConductEnded):
+            # Published when the next run may begin: a client may send its next message at once.
+            self._end = event
+        else:
+            self.publish(event)
+
+    async def _conduct(self, run: Run, claim: contextlib.ExitStack, ended: Callable[[], None]) -> None:
+        failures: list[Exception] = []
+        try:
+            await run
+        except Exception as error:
+            failures.append(error)
+        finally:
+            self.conversation, self._run, self._task = run.conversation, None, None
+            with claim:
+                try:
+                    ended()
+                except Exception as error:
+                    failures.append(error)
+            for failure in failures:
+                refusal = refusal_of(failure)
+                self.publish(RunFailed(code=refusal.code or "failed", message=refusal.message))
+            if self.questions:
+                self._ask()
+            if self._end is not None:
+                self.publish(self._end)
+
+
+def _kind(future: "asyncio.Future[Answer]") -> str:
+    if not future.done() or future.cancelled():
+        return "none"
+    return type(future.result()).__name__.lower()

@@ -1,0 +1,134 @@
+"""The turn under way, as far as its events have come: what a page that is reloaded in its middle shows."""
+
+import dataclasses
+from typing import Any
+
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.events import (
+    ArgumentsDelta,
+    ContentSealed,
+    Event,
+    ExecutionBegan,
+    ExecutionProgress,
+    InvocationBegan,
+    InvocationSealed,
+    ReasoningDelta,
+    ResultReady,
+    TextDelta,
+    TurnBegan,
+)
+from ripieno.servers.chat.events import content_of, message_of
+
+
+@dataclasses.dataclass(slots=True)
+class _Text:
+    """A text or reasoning in parts, until it is sealed."""
+
+    kind: str
+    parts: list[str]
+    sealed: dict[str, Any] | None = None
+
+    def mapping(self) -> dict[str, Any]:
+        return {"type": self.kind, **(self.sealed or {"text": "".join(self.parts)}), "sealed": self.sealed is not None}
+
+
+@dataclasses.dataclass(slots=True)
+class _Call:
+    """A call, from its first argument to its result."""
+
+    identifier: str
+    name: str
+    index: int | None = None
+    arguments: list[str] = dataclasses.field(default_factory=list[str])
+    invocation: InvocationCanister | None = None
+    tool: str = ""
+    began: bool = False
+    progress: ExecutionProgress | None = None
+    result: ResultCanister | None = None
+
+    def mapping(self) -> dict[str, Any]:
+        progress, call, result = self.progress, self.invocation, self.result
+        return {
+            "type": "call",
+            "identifier": self.identifier,
+            "name": self.name,
+            "tool": self.tool,
+            "arguments": "".join(self.arguments),
+            "invocation": None if call is None else message_of(call),
+            "began": self.began,
+            "progress": None if progress is None else progress.mapping(),
+            "result": None if result is None else message_of(result),
+        }
+
+
+class LiveTurn:
+    """Folds the events of a turn. It begins anew with each ``TurnBegan``."""
+
+    def __init__(self) -> None:
+        self._items: list[_Text | _Call] = []
+
+    def mapping(self) -> list[dict[str, Any]]:
+        """Its texts and calls, in the order of their beginnings: ``{"type": "text" | "reasoning" | "call", …}``."""
+        return [one.mapping() for one in self._items]
+
+    def take(self, event: Event) -> None:
+        """Adds the next event."""
+        match event:
+            case TurnBegan():
+                self._items.clear()
+            case TextDelta():
+                self._text("text").parts.append(event.text)
+            case ReasoningDelta():
+                self._text("reasoning").parts.append(event.text)
+            case ContentSealed():
+                sealed = content_of(event.content)
+                # What is opaque ends the reasoning before it.
+                text = self._text("reasoning" if sealed is None else "text")
+                text.sealed = {"text": "".join(text.parts)} if sealed is None else sealed
+            case InvocationBegan():
+                self._items.append(_Call(event.identifier, event.name, event.index))
+            case ArgumentsDelta():
+                for call in self._calls():
+                    if call.index == event.index:
+                        call.arguments.append(event.text)
+            case _:
+                self._take_call(event)
+
+    def _take_call(self, event: Event) -> None:
+        """Adds an event about a whole call. Calls of an earlier answer are not in this turn until they go on."""
+        match event:
+            case InvocationSealed():
+                self._call(event.invocation, event.index).invocation = event.invocation
+            case ExecutionBegan():
+                call = self._call(event.invocation)
+                call.began, call.tool = True, event.tool
+            case ExecutionProgress():
+                for call in self._calls():
+                    if call.identifier == event.invocation_id:
+                        call.progress = event
+            case ResultReady():
+                call = self._call(event.invocation)
+                call.result, call.tool = event.result, event.tool
+            case _:
+                pass
+
+    def _text(self, kind: str) -> _Text:
+        """The text under way, or a new one."""
+        last = self._items[-1] if self._items else None
+        if isinstance(last, _Text) and last.kind == kind and last.sealed is None:
+            return last
+        text = _Text(kind, [])
+        self._items.append(text)
+        return text
+
+    def _call(self, invocation: InvocationCanister, index: int | None = None) -> _Call:
+        for call in self._calls():
+            if call.identifier == invocation.identifier or (index is not None and call.index == index):
+                call.identifier, call.name = invocation.identifier, invocation.name
+                return call
+        call = _Call(invocation.identifier, invocation.name, index, invocation=invocation)
+        self._items.append(call)
+        return call
+
+    def _calls(self) -> list[_Call]:
+        return [one for one in self._items if isinstance(one, _Call)]

@@ -1,0 +1,116 @@
+"""Questions to the user: the calls that wait, as a page shows them, and the answers that it sends.
+
+An answer names the digest of what was shown. If the call, its changes, its tool or the rules are other ones now, the
+digest is another one, and the answer is refused.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from frozendict import frozendict
+
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
+from ripieno.approvals.visible_text import visible
+from ripieno.canisters import Conversation, InvocationCanister
+from ripieno.canisters.conversation import Waiting
+from ripieno.exceptions import Conflict, RequestInvalidity
+from ripieno.jsonvalues import digest, freeze, is_table, thaw
+
+#: One question: ``kind`` is ``approval`` (may the call run?), ``input`` (a tool asks for values), or ``client`` (the
+#: client runs the call and sends its result).
+Question: TypeAlias = frozendict[str, object]
+_ANSWERS = ("approve", "deny", "edit")
+
+
+def questions_of(conversation: Conversation) -> Iterator[Question]:
+    """The questions of a conversation that waits, in the order of its calls."""
+    calls = {one.identifier: one for one in conversation.open}
+    for waiting in conversation.waiting:
+        call = calls[waiting.invocation]
+        if waiting.why == "approval":
+            yield _approval(waiting)
+        elif waiting.why == "caller":
+            yield _for_client(call)
+
+
+def input_question(request: ConfirmationRequest) -> Question:
+    """The question that a tool asks during a call. Its words come from the tool or its server."""
+    mapping = request.mapping()
+    question = mapping["question"]
+    asked: Question = freeze(
+        {
+            "kind": "input",
+            "invocation": request.invocation,
+            "tool": request.tool,
+            "digest": digest(question),
+            "text": _lines(question["text"]),
+            "schema": question["schema"],
+            "defaults": mapping["arguments"],
+        }
+    )
+    return asked
+
+
+def read_answer(question: Question, sent: Mapping[str, Any]) -> Answer:
+    """The answer that a client sends to a question: ``{"answer", "digest", "reason", "always", "arguments"}``.
+
+    Errors: ``Conflict`` for another digest; ``RequestInvalidity``.
+    """
+    if question["kind"] == "client":
+        raise RequestInvalidity("This call waits for its result, not for an answer.", parameter="answer")
+    if sent.get("digest") != question["digest"]:
+        raise Conflict("The question has changed since it was shown, or the digest is missing. Load it again.")
+    answer = sent.get("answer")
+    if answer not in _ANSWERS:
+        raise RequestInvalidity(f"An answer is one of: {', '.join(_ANSWERS)}.", parameter="answer")
+    always, exact = sent.get("always", False), sent.get("exact", False)
+    if not isinstance(always, bool) or not isinstance(exact, bool):
+        raise RequestInvalidity("always and exact are true or false.", parameter="always")
+    if always and "always" not in thaw(question).get("choices", ()):
+        raise RequestInvalidity("This call is asked about every time: leave out always.", parameter="always")
+    reason = sent.get("reason", "")
+    if not isinstance(reason, str):
+        raise RequestInvalidity("A reason is a text.", parameter="reason")
+    if answer == "approve":
+        return Approve(always=always, exact=exact)
+    if answer == "deny":
+        return Deny(reason)
+    arguments = sent.get("arguments")
+    if not is_table(arguments):
+        raise RequestInvalidity("Edited arguments are an object.", parameter="arguments")
+    return Edit(arguments)
+
+
+def _approval(waiting: Waiting) -> Question:
+    request = thaw(waiting.request)
+    presentation: dict[str, Any] = request["presentation"]
+    claim = presentation["claim"]
+    shown = {
+        "arguments": visible(presentation["arguments"]),
+        "change": None if presentation["change"] is None else _lines(presentation["change"]),
+        "notes": [visible(one) for one in presentation["notes"]],
+        "claim": None if claim is None else {name: _lines(str(text)) for name, text in claim.items()},
+    }
+    asked: Question = freeze(
+        {
+            "kind": "approval",
+            "invocation": waiting.invocation,
+            "tool": request["tool"],
+            "digest": digest(waiting.binding),
+            "effect": request["effect"],
+            "reason": visible(request["reason"]),
+            "arguments": request["arguments"],
+            "shown": shown,
+            "choices": [one for one in request["choices"] if one != "defer"],
+        }
+    )
+    return asked
+
+
+def _for_client(call: InvocationCanister) -> Question:
+    return frozendict(kind="client", invocation=call.identifier, name=call.name, arguments=call.arguments)
+
+
+def _lines(text: str) -> str:
+    """A text of several lines, in which every character is visible."""
+    return "\n".join(visible(line) for line in text.split("\n"))

@@ -1,0 +1,160 @@
+"""The sub-application over HTTP, mounted in another one: answers, streams, errors, and requests that are refused."""
+
+import contextlib
+import json
+import pathlib
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Mount
+
+from ripieno.servers.chat.application import create_application
+from ripieno.servers.http.server import serve
+from tests.support.chats import chatting
+from tests.support.scripted_models import invoke, invokes, says, scripted, tool
+
+ADA = {"x-user": "ada"}
+
+
+async def signed_in(request: Request) -> str | None:
+    return request.headers.get("x-user")
+
+
+@contextlib.asynccontextmanager
+async def client(tmp_path: pathlib.Path) -> AsyncGenerator[httpx2.AsyncClient, None]:
+    """A client of a chat that is mounted beneath a path. Its model writes once, and is done then."""
+    model = scripted(invokes(invoke("write", "one")), says("Done."))
+    async with chatting(tmp_path, model, tool("write", effect="write")) as chat:
+        application = create_application(chat, authenticate=signed_in, origins=["https://app.example.com"])
+        async with (
+            serve(Starlette(routes=[Mount("/deep/chat", application)])) as url,
+            httpx2.AsyncClient(base_url=f"{url}/deep/chat", headers=ADA) as one,
+        ):
+            yield one
+
+
+async def begin(one: httpx2.AsyncClient) -> str:
+    created = await one.post("/conversations", json={"title": "First"})
+    return f"/conversations/{created.json()['identifier']}"
+
+
+async def events(one: httpx2.AsyncClient, path: str, until: str, **headers: str) -> list[tuple[str, dict[str, Any]]]:
+    """The events of a stream, until one of a kind: identifier and data."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    position = ""
+    async with one.stream("GET", f"{path}/events", headers=headers) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        async for line in answer.aiter_lines():
+            if line.startswith("id: "):
+                position = line[4:]
+            elif line.startswith("data: "):
+                found.append((position, json.loads(line[6:])))
+                if found[-1][1]["type"] == until:
+                    break
+    return found
+
+
+async def test_a_whole_conversation(tmp_path: pathlib.Path) -> None:
+    async with client(tmp_path) as one:
+        path = await begin(one)
+        position = (await one.get(path)).json()["position"]
+        assert (await one.post(f"{path}/messages", json={"text": "Write."})).status_code == 200
+        first = await events(one, path, "ConductEnded", **{"last-event-id": position})
+        kinds = [data["type"] for _, data in first]
+        assert kinds[0] == "Said"
+        assert kinds[-2:] == ["QuestionsAsked", "ConductEnded"]
+        (question,) = (await one.get(path)).json()["questions"]
+        assert (await one.get("/questions")).json()["conversations"] == {path.rpartition("/")[2]: [question]}
+        given = {"invocation": "one", "answer": "approve", "digest": question["digest"]}
+        assert (await one.post(f"{path}/answers", json={**given, "digest": "0"})).status_code == 409
+        assert (await one.post(f"{path}/answers", json=given)).json() == {"left": 0}
+        # A reader that comes back gets the rest.
+        second = await events(one, path, "ConductEnded", **{"last-event-id": first[-1][0]})
+        assert second[-1][1]["finish"] == "stop"
+        assert not {identifier for identifier, _ in first} & {identifier for identifier, _ in second}
+        snapshot = (await one.get(path)).json()
+        assert [message["type"] for message in snapshot["messages"]] == [
+            "user",
+            "assistant",
+            "invocation",
+            "result",
+            "assistant",
+        ]
+        assert (await one.patch(path, json={"title": "Second"})).status_code == 200
+        (listed,) = (await one.get("/conversations")).json()["conversations"]
+        assert (listed["title"], listed["turns"], listed["calls"]) == ("Second", 2, 1)
+        assert (await one.get("/usage")).json()["total"]["conversations"] == 1
+        assert (await one.delete(path)).status_code == 200
+        assert (await one.get(path)).status_code == 404
+        lost = await events(one, await begin(one), "Resync", **{"last-event-id": "0-0"})
+        assert [data for _, data in lost] == [{"type": "Resync"}]
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "content", "expected"),
+    [
+        (
+            "POST",
+            {"sec-fetch-site": "cross-site", "origin": "https://evil.example"},
+            b"{}",
+            (403, "origin_not_allowed"),
+        ),
+        ("POST", {"sec-fetch-site": "same-site", "origin": "http://127.0.0.1:9"}, b"{}", (403, "origin_not_allowed")),
+        ("GET", {"sec-fetch-site": "cross-site"}, None, (403, "origin_not_allowed")),
+        ("POST", {"sec-fetch-site": "same-site", "origin": "https://app.example.com"}, b"{}", (200, None)),
+        ("POST", {"sec-fetch-site": "same-origin"}, b"{}", (200, None)),
+        ("POST", {"content-type": "text/plain"}, b"{}", (415, "unsupported_media_type")),
+        ("POST", {"content-type": "application/x-www-form-urlencoded"}, b"a=b", (415, "unsupported_media_type")),
+        ("POST", {}, b"[]", (400, None)),
+        ("POST", {}, b'{"title": 1}', (400, None)),
+        ("POST", {}, b'{"a": 1, "a": 2}', (400, "invalid_json")),
+        ("POST", {}, b'{"title": "' + b"x" * 201 + b'"}', (400, None)),
+        ("POST", {"x-user": ""}, b"{}", (200, None)),
+    ],
+)
+async def test_requests_that_are_refused(
+    tmp_path: pathlib.Path,
+    method: str,
+    headers: dict[str, str],
+    content: bytes | None,
+    expected: tuple[int, str | None],
+) -> None:
+    status, code = expected
+    async with client(tmp_path) as one:
+        sent = {"content-type": "application/json", **headers}
+        answer = await one.request(method, "/conversations", headers=sent, content=content)
+        assert answer.status_code == status
+        if status != 200:
+            assert answer.json()["error"]["code"] == code
+            assert answer.json()["error"]["message"]
+
+
+async def test_others_get_nothing(tmp_path: pathlib.Path) -> None:
+    async with client(tmp_path) as one:
+        path = await begin(one)
+        foreign, unknown = dict[str, Any](), dict[str, Any]()
+        for found, place in ((foreign, path), (unknown, f"/conversations/{'0' * 32}")):
+            for method, rest in (
+                ("GET", ""),
+                ("PATCH", ""),
+                ("DELETE", ""),
+                ("POST", "/messages"),
+                ("POST", "/answers"),
+                ("POST", "/results"),
+                ("POST", "/stop"),
+                ("POST", "/resume"),
+                ("GET", "/events"),
+            ):
+                body = {"text": "Hi.", "invocation": "one"} if method in ("POST", "PATCH") else None
+                answer = await one.request(method, f"{place}{rest}", json=body, headers={"x-user": "bob"})
+                found[method, rest] = (answer.status_code, answer.content)
+        # What another owner has, and what nobody has, cannot be told apart.
+        assert foreign == unknown
+        assert {status for status, _ in foreign.values()} == {404}
+        del one.headers["x-user"]
+        assert (await one.get("/conversations")).status_code == 401
+        assert (await one.get(path)).json()["error"]["code"] == "unauthenticated"

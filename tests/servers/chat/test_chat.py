@@ -1,0 +1,282 @@
+"""Conversations of a chat: runs that outlive their readers, questions with answers that are bound, and owners."""
+
+import asyncio
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ripieno.canisters import UserCanister
+from ripieno.canisters.events import TextDelta
+from ripieno.ensembles import Context
+from ripieno.exceptions import Conflict, NameAbsence, RequestInvalidity
+from ripieno.servers.chat.chat import Chat
+from ripieno.servers.chat.messages import ChatLimits
+from ripieno.servers.http.limits import Refused
+from tests.support.chats import Reader, chatting
+from tests.support.scripted_models import Blocking, invoke, invokes, says, scripted, tool
+
+HELLO = UserCanister.of("Hello.")
+
+
+class Written:
+    """A tool that notes what it writes."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def __call__(self, context: Context, arguments: dict[str, Any]) -> str:
+        self.texts.append(arguments["text"])
+        return "written"
+
+    @property
+    def definition(self) -> Any:
+        schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+        return tool("write", self, schema=schema, effect="write")
+
+
+def asking(*identifiers: str) -> Any:
+    """A model that wants to write once for each identifier, and then says that it is done."""
+    return scripted(invokes(*(invoke("write", one, text=one) for one in identifiers)), says("Done."))
+
+
+def texts(chat: Chat, owner: str, identifier: str) -> list[tuple[str, str]]:
+    """The kinds and texts of the messages of a snapshot; of a result with a fault, its suggestion."""
+    found: list[tuple[str, str]] = []
+    for one in chat.snapshot(owner, identifier)["messages"]:
+        error = one.get("error")
+        text = (
+            error["suggestion"] or error["message"]
+            if error
+            else "".join(part["text"] for part in one.get("content", ()))
+        )
+        found.append((one["type"], text or one.get("name", "")))
+    return found
+
+
+async def started(chat: Chat, owner: str = "ada") -> tuple[str, Reader]:
+    identifier = chat.create(owner)
+    reader = Reader(chat, owner, identifier, chat.snapshot(owner, identifier)["position"])
+    chat.say(owner, identifier, HELLO)
+    return identifier, reader
+
+
+async def questions(reader: Reader) -> Any:
+    """The questions with which the run ends."""
+    asked = await reader.until("QuestionsAsked")
+    assert (await reader.until("ConductEnded")).finish == "open"
+    return asked.questions
+
+
+async def test_what_is_said_is_answered_recorded_and_shown(tmp_path: pathlib.Path) -> None:
+    async with chatting(tmp_path, scripted(says("Good morning."))) as chat:
+        identifier, reader = await started(chat)
+        await reader.until("ConductEnded")
+        assert reader.kinds == ["Said", "TurnBegan", "TextDelta", "ContentSealed", "TurnEnded", "ConductEnded"]
+        expected = [("user", "Hello."), ("assistant", "Good morning.")]
+        assert texts(chat, "ada", identifier) == expected
+        chat.rename("ada", identifier, "Greetings")
+        assert (await reader.until("Titled")).title == "Greetings"
+    async with chatting(tmp_path, scripted(says("And good night."))) as chat:
+        (summary,) = chat.conversations("ada")
+        assert (summary.identifier, summary.title) == (identifier, "Greetings")
+        assert texts(chat, "ada", identifier) == expected
+        reader = Reader(chat, "ada", identifier, chat.snapshot("ada", identifier)["position"])
+        chat.say("ada", identifier, UserCanister.of("Bye."))
+        await reader.until("ConductEnded")
+        assert texts(chat, "ada", identifier) == [*expected, ("user", "Bye."), ("assistant", "And good night.")]
+
+
+async def test_a_reload_in_the_middle_of_a_turn_shows_the_turn_so_far(tmp_path: pathlib.Path) -> None:
+    go = asyncio.Event()
+    words = says("Good morning.")
+    model = scripted([words[0], TextDelta("Good "), go.wait, TextDelta("morning."), *words[2:]])
+    async with chatting(tmp_path, model) as chat:
+        identifier, reader = await started(chat)
+        await reader.until("TextDelta")
+        snapshot = chat.snapshot("ada", identifier)
+        assert snapshot["state"] == "running"
+        assert snapshot["turn"] == [{"type": "text", "text": "Good ", "sealed": False}]
+        # Another page reads on from the snapshot; the first one has left.
+        other = Reader(chat, "ada", identifier, snapshot["position"])
+        go.set()
+        await other.until("ConductEnded")
+        assert "".join(one.text for one in other.taken if isinstance(one, TextDelta)) == "morning."
+        assert texts(chat, "ada", identifier)[-1] == ("assistant", "Good morning.")
+        assert (chat.snapshot("ada", identifier)["turn"], chat.snapshot("ada", identifier)["state"]) == ([], "idle")
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(
+    ("answer", "wrote", "result"),
+    [
+        ({"answer": "approve"}, ["one"], "written"),
+        ({"answer": "deny", "reason": "Not today."}, [], "Not today."),
+        ({"answer": "edit", "arguments": {"text": "two"}}, ["two"], "written"),
+    ],
+)
+async def test_a_question_waits_also_over_a_restart_and_its_answer_is_bound(
+    tmp_path: pathlib.Path, answer: dict[str, Any], wrote: list[str], result: str, *, restarts: bool
+) -> None:
+    written = Written()
+    async with chatting(tmp_path, asking("one"), written.definition) as chat:
+        identifier, reader = await started(chat)
+        (question,) = await questions(reader)
+        assert not written.texts
+        if not restarts:
+            await answered(chat, identifier, question, answer)
+            assert texts(chat, "ada", identifier)[-2:] == [("result", result), ("assistant", "Done.")]
+    if restarts:
+        async with chatting(tmp_path, scripted(says("Done.")), written.definition) as chat:
+            snapshot = chat.snapshot("ada", identifier)
+            assert snapshot["state"] == "waiting"
+            assert chat.questions("ada") == {identifier: snapshot["questions"]}
+            assert snapshot["questions"][0]["digest"] == question["digest"]
+            await answered(chat, identifier, question, answer)
+            assert texts(chat, "ada", identifier)[-2:] == [("result", result), ("assistant", "Done.")]
+    assert written.texts == wrote
+
+
+async def answered(chat: Chat, identifier: str, question: Any, answer: dict[str, Any]) -> None:
+    """Answers the only question, after answers that are refused, and waits for the end of the run."""
+    reader = Reader(chat, "ada", identifier, chat.snapshot("ada", identifier)["position"])
+    given = {**answer, "digest": question["digest"]}
+    for wrong in ({**given, "digest": "0" * 64}, answer):
+        with pytest.raises(Conflict, match="has changed"):
+            chat.answer("ada", identifier, "one", wrong)
+    for wrong in ({**given, "answer": "yes"}, {**given, "always": 1}, {**given, "answer": True}):
+        with pytest.raises(RequestInvalidity):
+            chat.answer("ada", identifier, "one", wrong)
+    with pytest.raises(Conflict, match="No question waits"):
+        chat.answer("ada", identifier, "other", given)
+    assert chat.answer("ada", identifier, "one", given) == 0
+    await reader.until("ConductEnded")
+    with pytest.raises(Conflict, match="No question waits"):
+        chat.answer("ada", identifier, "one", given)
+
+
+async def test_the_run_goes_on_with_the_last_of_several_answers(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    async with chatting(tmp_path, asking("one", "two"), written.definition) as chat:
+        identifier, reader = await started(chat)
+        # The second call changes the same things: it waits behind the first, and is asked about with it.
+        asked = await questions(reader)
+        for left, question in enumerate(reversed(asked)):
+            given = {"answer": "approve", "digest": question["digest"]}
+            assert chat.answer("ada", identifier, str(question["invocation"]), given) == len(asked) - 1 - left
+    assert set(written.texts) <= {"one", "two"}
+
+
+async def test_always_holds_for_this_owner_and_conversation_only(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    model = scripted(invokes(invoke("write", "one", text="x")), invokes(invoke("write", "two", text="y")), says())
+    async with chatting(tmp_path, model, written.definition) as chat:
+        identifier, reader = await started(chat)
+        (question,) = await questions(reader)
+        chat.answer("ada", identifier, "one", {"answer": "approve", "always": True, "digest": question["digest"]})
+        await reader.until("ConductEnded")
+        assert written.texts == ["x", "y"]
+        for owner in ("ada", "bob"):
+            _, reader = await started(chat, owner)
+            await questions(reader)
+            model.asked.clear()
+        assert written.texts == ["x", "y"]
+
+
+async def test_who_writes_instead_of_answering_denies_with_these_words(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    async with chatting(tmp_path, asking("one"), written.definition) as chat:
+        identifier, reader = await started(chat)
+        await questions(reader)
+        chat.say("ada", identifier, UserCanister.of("Rather tell me a joke."))
+        await reader.until("ConductEnded")
+        assert texts(chat, "ada", identifier)[-3:] == [
+            ("result", "Rather tell me a joke."),
+            ("user", "Rather tell me a joke."),
+            ("assistant", "Done."),
+        ]
+        assert not chat.questions("ada")
+    assert not written.texts
+
+
+async def test_readers_that_leave_stop_nothing_and_stop_does(tmp_path: pathlib.Path) -> None:
+    blocking = Blocking()
+    model = scripted(invokes(invoke("look", "one")), says("Done."))
+    async with chatting(tmp_path, model, tool("look", blocking)) as chat:
+        identifier, reader = await started(chat)
+        await reader.until("ExecutionBegan")
+        # The reader has left; the run goes on.
+        await blocking.began.wait()
+        with pytest.raises(Conflict, match="under way"):
+            chat.say("ada", identifier, HELLO)
+        chat.stop("ada", identifier)
+        assert (await reader.until("ConductEnded")).finish == "cancelled"
+        assert blocking.running == 0
+        assert chat.snapshot("ada", identifier)["state"] == "idle"
+
+
+async def test_the_end_of_the_server_ends_its_runs_and_an_interrupted_one_is_continued(tmp_path: pathlib.Path) -> None:
+    blocking = Blocking()
+    model = scripted(invokes(invoke("look", "one")), says("Done."))
+    async with chatting(tmp_path, model, tool("look", blocking)) as chat:
+        identifier, _ = await started(chat)
+        await blocking.began.wait()
+    assert blocking.running == 0
+    async with chatting(tmp_path, scripted(says("Done."))) as chat:
+        assert chat.snapshot("ada", identifier)["state"] in ("idle", "interrupted")
+
+
+async def test_nothing_of_another_owner_can_be_reached(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    async with chatting(tmp_path, asking("one"), written.definition) as chat:
+        identifier, reader = await started(chat)
+        (question,) = await questions(reader)
+        given = {"answer": "approve", "digest": question["digest"]}
+        for owner in ("bob", "", "ada ", "Ada", "%"):
+            reaches: list[Callable[[], object]] = [
+                functools.partial(chat.snapshot, owner, identifier),
+                functools.partial(chat.say, owner, identifier, HELLO),
+                functools.partial(chat.answer, owner, identifier, "one", given),
+                functools.partial(chat.rename, owner, identifier, "Mine"),
+                functools.partial(chat.stop, owner, identifier),
+                functools.partial(chat.resume, owner, identifier),
+                functools.partial(chat.read, owner, identifier, None),
+            ]
+            for reach in reaches:
+                with pytest.raises(NameAbsence):
+                    reach()
+            with pytest.raises(NameAbsence):
+                await chat.delete(owner, identifier)
+            assert not chat.conversations(owner)
+            assert not chat.questions(owner)
+            assert chat.usage(owner)["total"]["conversations"] == 0
+        assert len(chat.conversations("ada")) == 1
+        await chat.delete("ada", identifier)
+        assert not chat.conversations("ada")
+        with pytest.raises(NameAbsence):
+            chat.snapshot("ada", identifier)
+    assert not written.texts
+
+
+async def test_an_owner_has_only_so_many_runs_and_readers(tmp_path: pathlib.Path) -> None:
+    blocking = Blocking()
+    model = scripted(invokes(invoke("look", "one")), says("Done."))
+    limits = ChatLimits(runs=1, readers=1)
+    async with chatting(tmp_path, model, tool("look", blocking), limits=limits) as chat:
+        identifier, _ = await started(chat)
+        await blocking.began.wait()
+        with pytest.raises(Refused, match="1 runs already"):
+            await started(chat)
+        reading = chat.read("ada", identifier, None)
+        waiting = asyncio.ensure_future(anext(reading))
+        await asyncio.sleep(0)
+        with pytest.raises(Refused, match="1 streams of events already"):
+            chat.read("ada", identifier, None)
+        # Others have their own share.
+        other, _ = await started(chat, "bob")
+        assert chat.snapshot("bob", other)["state"] == "running"
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        blocking.go.set()

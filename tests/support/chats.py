@@ -1,0 +1,59 @@
+"""Chats over scripted models, with their journals."""
+
+import contextlib
+import pathlib
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+from ripieno.assembly import assemble
+from ripieno.ensembles import Definition, Ensemble
+from ripieno.models import Model
+from ripieno.servers.chat.chat import Chat
+from ripieno.servers.chat.ring import EventsLost
+from ripieno.storage.journal import Journal
+
+
+@contextlib.asynccontextmanager
+async def chatting(
+    folder: pathlib.Path, model: Model, *definitions: Definition, **settings: Any
+) -> AsyncGenerator[Chat, None]:
+    """A chat whose runs have this model and these tools. Its journal is in the folder ``state``."""
+    state, workspace = folder / "state", folder / "workspace"
+    workspace.mkdir(exist_ok=True)
+    tools = (Ensemble.of("mine", definitions),)
+    with Journal(state / "journal.sqlite3") as journal:
+        async with assemble({"ensembles": []}, workspace=workspace, recorder=journal) as assembly:
+            # Descriptors have neither scripted models nor tools that a test controls.
+            assembly.ensembles = tools
+            setattr(assembly, "access_model", lambda _=None: model)  # noqa: B010
+            async with Chat(assembly, **settings) as chat:
+                yield chat
+
+
+class Reader:
+    """Follows a conversation from a position, as a page does. ``taken`` has all events that it has got."""
+
+    def __init__(self, chat: Chat, owner: str, identifier: str, position: str | None = None) -> None:
+        self._chat = chat
+        self._of = (owner, identifier)
+        self.position = position
+        self.taken: list[Any] = []
+        self.lost = 0
+
+    async def until(self, kind: str, count: int = 1) -> Any:
+        """Reads until it has another ``count`` events of a kind, and returns the last of them."""
+        wanted = sum(type(one).__name__ == kind for one in self.taken) + count
+        async with contextlib.aclosing(self._chat.read(*self._of, self.position)) as batches:
+            async for batch in batches:
+                for entry in batch:
+                    self.position = entry.position
+                    self.taken.append(entry.event)
+                    wanted_now = type(entry.event).__name__ == kind
+                    if wanted_now and sum(type(one).__name__ == kind for one in self.taken) >= wanted:
+                        return entry.event
+        raise EventsLost
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kinds of the events."""
+        return [type(one).__name__ for one in self.taken]
