@@ -110,7 +110,11 @@ class Run:
 
     def watch(self, watcher: Callable[[Event], None]) -> None:
         """Calls a function with every event, also if nobody iterates. Before the run begins; it must not raise."""
-        self._driver.watchers = (*self._driver.watchers, lambda *_: watcher)
+
+        def begin(_conversation: str, _model: str) -> Callable[[Event], None]:
+            return watcher
+
+        self._driver.watchers = (*self._driver.watchers, begin)
 
     @property
     def context(self) -> TokenCount:
