@@ -43,7 +43,7 @@ async def test_records_say_whose_call_it_was() -> None:
         invocation, ensembles=[ensemble(tool("look"))], circumstances=around
     )
     end = Record(
-        stage="finished", conversation="c", turn=3, tool="mine.look", caller="ada", invocation=invocation, result=result
+        stage="finished", conversation="c", turn=3, tool="mine.look", owner="ada", invocation=invocation, result=result
     )
     allowed = frozendict(allowed="its effect is read")
     assert recording.records == [dataclasses.replace(end, stage="started", result=None, details=allowed), end]

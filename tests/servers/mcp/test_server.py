@@ -138,7 +138,7 @@ async def test_calls_go_through_the_applications_pipeline(tmp_path: pathlib.Path
         with pytest.raises(MCPError):
             await client.call_tool("g" * 10_000, {})
     assert len({one.conversation for one in recorder.records}) == 1
-    assert {one.caller.split()[0] for one in recorder.records} == {"mcp"}
+    assert {one.owner.split()[0] for one in recorder.records} == {"mcp"}
     assert [(one.stage, one.tool[:20]) for one in recorder.records] == [
         ("asked", "house.greet"),
         ("answered", "house.greet"),
