@@ -36,6 +36,7 @@ def watch(project: Project, store: TrustStore) -> None:
             began = time.monotonic()
             before = _mark(project.folder, store)
             found = _find(project.folder)
+            looked = time.monotonic() - began
             # It may be incomplete for now, such as while an editor replaces a file.
             if found is not None and store.trusts(found):
                 trusted, since, seen = found, before, found.digest
@@ -44,7 +45,7 @@ def watch(project: Project, store: TrustStore) -> None:
                 own = since is not None and since == _mark(project.folder, store) and _is_own(found)
                 if _trust(found, trusted, store, own=own):
                     trusted, since = found, before if own else None
-            time.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
+            time.sleep(max(_PAUSE, _SHARE * looked))
     except KeyboardInterrupt:
         click.echo("")
     click.echo(clean(f"{project.folder} is no longer watched: from now on, a change ends the trust."))
