@@ -21,6 +21,8 @@ NODE_SERVERS = (
 )
 #: A coding agent, whose package has its program beside a launcher: what it asks changes from version to version.
 CODING_AGENT = ("@openai/codex@0.169.0",)
+#: The front end package of the AI SDK, by its major version.
+FRONT_ENDS = {5: "ai@5.0.277", 6: "ai@6.0.326", 7: "ai@7.0.173"}
 #: The public compliance tests of the Responses API's open specification, and what runs them.
 COMPLIANCE = ("https://github.com/openresponses/openresponses.git", "92c12d96d7b61d6d15e2214daa5e9c6000ab6e1c")
 COMPLIANCE_RUNNERS = ("bun@1", "zod@4")
@@ -53,6 +55,11 @@ def coding_agent() -> pathlib.Path:
     if len(programs) != 1:
         pytest.fail(f"{CODING_AGENT[0]} has no program for this machine below {modules}.", pytrace=False)
     return programs[0]
+
+
+def front_end(version: int) -> pathlib.Path:
+    """The folder of the modules that a front end of the AI SDK needs."""
+    return _modules(f"ai-{version}", (FRONT_ENDS[version],))
 
 
 def compliance_tests() -> list[str]:

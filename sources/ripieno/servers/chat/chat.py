@@ -1,6 +1,7 @@
 """``Chat``: the conversations of all owners over one assembly. The HTTP application and other interfaces use it."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
@@ -10,8 +11,8 @@ from ripieno.approvals.grants import Binding
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
 from ripieno.conducting.paused import Paused
-from ripieno.exceptions import Conflict, InputError, RequestInvalidity
-from ripieno.jsonvalues import thaw
+from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
+from ripieno.jsonvalues import digest, thaw
 from ripieno.models.protocol import Refusal
 from ripieno.servers.chat.events import QuestionAnswered, Said, Titled
 from ripieno.servers.chat.held import HeldConversation
@@ -70,6 +71,20 @@ class Chat:
     def create(self, owner: str, title: str = "") -> str:
         """Begins a conversation, and returns its identifier."""
         return self._store.create(owner, title)
+
+    def named(self, owner: str, name: str, *, create: bool = False) -> str:
+        """The identifier of a conversation for which a client has its own name, such as a front end's chat id.
+
+        The name may also be an identifier. The same name of another owner is another conversation. ``create`` begins
+        it, if the owner has none of this name.
+        """
+        derived = digest([owner, name])[:32]
+        for identifier in (name, derived):
+            with contextlib.suppress(NameAbsence):
+                return self._store.summary(owner, identifier).identifier
+        if not create:
+            raise NameAbsence("conversation", name)
+        return self._store.create(owner, "", derived)
 
     def rename(self, owner: str, identifier: str, title: str) -> None:
         """Gives a conversation another title."""

@@ -50,6 +50,7 @@ class _Call:
         progress, call, result = self.progress, self.invocation, self.result
         return {
             "type": "call",
+            "index": self.index,
             "identifier": self.identifier,
             "name": self.name,
             "tool": self.tool,

@@ -26,9 +26,9 @@ class ConversationStore:
         self._journal = journal
         self._paused = PausedStore(journal.path.parent)
 
-    def create(self, owner: str, title: str) -> str:
-        """Begins an empty conversation, and returns its identifier."""
-        identifier = uuid.uuid4().hex
+    def create(self, owner: str, title: str, identifier: str = "") -> str:
+        """Begins an empty conversation, and returns its identifier. One that is given is not another owner's."""
+        identifier = identifier or uuid.uuid4().hex
         self._record_title(owner, identifier, title)
         return identifier
 

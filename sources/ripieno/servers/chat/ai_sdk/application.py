@@ -1,0 +1,126 @@
+"""The ASGI sub-application for front ends of the Vercel AI SDK, such as ``useChat``.
+
+Mounted beneath ``/api``, it is at ``/api/chat``, where the front end looks for it by itself.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, Collection, Sequence
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ripieno.exceptions import Conflict, NameAbsence
+from ripieno.servers.chat.ai_sdk.encoder import Encoder
+from ripieno.servers.chat.ai_sdk.frames import DONE, Frame, Version, encoded
+from ripieno.servers.chat.ai_sdk.incoming import Incoming, read_incoming, settle
+from ripieno.servers.chat.chat import Chat
+from ripieno.servers.chat.requests import (
+    QUIET,
+    STREAM_HEADERS,
+    Answered,
+    Authenticate,
+    RequestChecks,
+    identifier_of,
+)
+from ripieno.servers.chat.ring import Entry, EventsLost
+
+_HEADERS = {**STREAM_HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
+_Batches = AsyncGenerator[Sequence[Entry], None]
+
+
+def create_application(
+    chat: Chat, *, authenticate: Authenticate, origins: Collection[str] = (), version: Version = 6
+) -> Starlette:
+    """The application over an entered ``Chat``.
+
+    ``version`` is the major version of the front end's npm package ``ai``, which requests do not name.
+    ``authenticate`` and ``origins`` are as for the native application.
+    """
+    checks = RequestChecks(authenticate, origins, body_bytes=chat.limits.body_bytes)
+    endpoints = _Endpoints(chat, checks, version)
+    return checks.application(
+        [
+            ("POST", "/chat", endpoints.submit),
+            ("GET", "/chat/{identifier}/stream", endpoints.resume),
+            ("POST", "/chat/{identifier}/stop", endpoints.stop),
+        ]
+    )
+
+
+class _Endpoints:
+    """One method for each route. ``identifier`` is the client's, or that of one of the owner's conversations."""
+
+    def __init__(self, chat: Chat, checks: RequestChecks, version: Version) -> None:
+        self._chat = chat
+        self._body = checks.body
+        self._version: Version = version
+
+    async def submit(self, request: Request, owner: str) -> Answered:
+        incoming = read_incoming(await self._body(request), self._chat.limits)
+        if incoming.message is None:
+            return self._settle(owner, incoming)
+        identifier = self._chat.named(owner, incoming.name, create=True)
+        # From before the message: its first event is the message.
+        batches = self._chat.read(owner, identifier, None, quiet=QUIET)
+        self._chat.say(owner, identifier, incoming.message, model=incoming.model, agent=incoming.agent)
+        return _stream(Encoder(identifier, self._version), (), batches)
+
+    def _settle(self, owner: str, incoming: Incoming) -> Response:
+        identifier = self._chat.named(owner, incoming.name)
+        snapshot = self._chat.snapshot(owner, identifier)
+        if snapshot["state"] == "running":
+            raise Conflict("A run of this conversation is under way. Stop it, or wait for its end.")
+        settlement = settle(incoming, snapshot["questions"])
+        batches = self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
+        left = 1
+        for invocation, answer in settlement.answers.items():
+            left = self._chat.answer(owner, identifier, invocation, answer)
+        for result in settlement.results:
+            left = self._chat.deliver(owner, identifier, result)
+        encoder = Encoder(identifier, self._version)
+        began = encoder.go_on(snapshot)
+        return _stream(encoder, (*began, *encoder.finish("tool-calls")) if left else began, batches)
+
+    async def resume(self, request: Request, owner: str) -> Answered:
+        try:
+            identifier = self._chat.named(owner, identifier_of(request))
+            snapshot = self._chat.snapshot(owner, identifier)
+        except NameAbsence:
+            # A front end asks before its first message.
+            return Response(status_code=204)
+        if snapshot["state"] not in ("running", "waiting"):
+            return Response(status_code=204)
+        encoder = Encoder(identifier, self._version)
+        replayed = encoder.replay(snapshot)
+        if snapshot["state"] == "waiting":
+            replayed = (*replayed, *encoder.finish("tool-calls"))
+        batches = self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
+        return _stream(encoder, replayed, batches)
+
+    async def stop(self, request: Request, owner: str) -> Answered:
+        self._chat.stop(owner, self._chat.named(owner, identifier_of(request)))
+        return {}
+
+
+def _stream(encoder: Encoder, began: Sequence[Frame], batches: _Batches) -> Response:
+    return StreamingResponse(_data(encoder, began, batches), media_type="text/event-stream", headers=_HEADERS)
+
+
+async def _data(encoder: Encoder, began: Sequence[Frame], batches: _Batches) -> AsyncGenerator[bytes, None]:
+    """The server-sent events until the run ends. A run goes on if its reader leaves."""
+    if began:
+        yield encoded(began)
+    try:
+        async with contextlib.aclosing(batches):
+            while not encoder.ended:
+                entries: Sequence[Any] = await anext(batches)
+                frames: list[Frame] = []
+                for entry in entries:
+                    if not encoder.ended:
+                        frames += encoder.take(entry.event)
+                yield encoded(frames) or b":\n\n"
+    except EventsLost:
+        yield encoded(encoder.fail("The stream was too slow. Load the conversation again."))
+    yield DONE
