@@ -70,6 +70,9 @@ class Page:
     async def resumed(self) -> httpx2.Response:
         return await self.one.get("/api/chat/page/stream")
 
+    async def loaded(self) -> httpx2.Response:
+        return await self.one.get("/api/chat/page/messages")
+
     @property
     def snapshot(self) -> dict[str, Any]:
         return self.chat.snapshot("ada", self.chat.named("ada", "page"))
@@ -165,11 +168,23 @@ async def test_a_turn_with_everything_that_streams(tmp_path: pathlib.Path, versi
         assert {one["data"]["toolCallId"] for one in client.data} <= {"one", "two"}
         assert client.data[0]["data"]["total"] == 2
         assert (client.reason, client.sends_again) == ("stop", False)
+        # The messages of the page when it is loaded again: the same, but for reasoning, which is not kept.
+        (user, assistant) = (await front.loaded()).json()["messages"]
+        assert [part["text"] for part in user["parts"]] == ["Hello."]
+        kept = [part for part in client.message["parts"] if part["type"] != "reasoning"]
+        names = ("type", "state", "output", "errorText", "input")
+        # Calls are kept in the order in which they were complete.
+        kept[2:4] = reversed(kept[2:4])
+        assert [[part.get(name) for name in names] for part in assistant["parts"]] == [
+            [part.get(name) for name in names] for part in kept
+        ]
+        assert assistant["id"] == client.message["id"]
         assert (await front.resumed()).status_code == 204
 
 
-@pytest.mark.parametrize("version", [6, 7])
-@pytest.mark.parametrize("answer", ["approve", "deny", "edit", "always"])
+@pytest.mark.parametrize(
+    ("version", "answer"), [(6, "approve"), (6, "deny"), (6, "edit"), (6, "always"), (7, "approve"), (7, "deny")]
+)
 async def test_an_approval_is_answered_in_the_next_request(
     tmp_path: pathlib.Path, version: Version, answer: str
 ) -> None:
@@ -183,6 +198,9 @@ async def test_an_approval_is_answered_in_the_next_request(
         again = Client(version).read((await front.resumed()).content)
         assert again.call("one")["approval"] == client.call("one")["approval"]
         assert again.message["id"] == before["id"]
+        (user, assistant) = (await front.loaded()).json()["messages"]
+        assert (user["role"], assistant["id"]) == ("user", before["id"])
+        assert assistant["parts"][-1]["approval"]["id"] == client.call("one")["approval"]["id"]
         client.respond(answer != "deny", reason="Not today." if answer == "deny" else None)
         fields = {"edits": {"one": {"text": "two"}}} if answer == "edit" else {}
         client = await front.send(**fields, **({"always": ["one"]} if answer == "always" else {}))
@@ -204,6 +222,7 @@ async def test_version_5_answers_beside_the_message(tmp_path: pathlib.Path) -> N
     written = Written()
     async with page(tmp_path, writing("one"), written.definition, version=5) as front:
         client = await front.say()
+        assert (await front.loaded()).json()["messages"][1]["parts"][-1]["type"] == "data-question"
         assert client.call("one")["state"] == "input-available"
         (question,) = client.parts("data-question")
         given = {"id": question["data"]["approvalId"], "approved": True}
@@ -351,6 +370,8 @@ async def test_a_run_outlives_its_reader_and_is_resumed_from_its_beginning(tmp_p
         async with front.one.stream("GET", "/api/chat/page/stream") as answer:
             chunks = answer.aiter_bytes()
             content = await anext(chunks)
+            # The stream has the whole answer.
+            assert [one["role"] for one in (await front.loaded()).json()["messages"]] == ["user"]
             blocking.go.set()
             async for chunk in chunks:
                 content += chunk
@@ -391,6 +412,7 @@ async def test_a_name_is_of_its_owner(tmp_path: pathlib.Path) -> None:
             front.messages = [client.message]
             assert (await front.post(id=name)).status_code == 404
             assert (await front.one.get(f"/api/chat/{name}/stream")).status_code == 204
+            assert (await front.one.get(f"/api/chat/{name}/messages")).status_code == 404
             assert (await front.one.post(f"/api/chat/{name}/stop", json={})).status_code == 404
         assert not written.texts
         del front.one.headers["x-user"]

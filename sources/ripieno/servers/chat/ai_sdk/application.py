@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.servers.chat.ai_sdk.encoder import Encoder
 from ripieno.servers.chat.ai_sdk.frames import DONE, Frame, Version, encoded
+from ripieno.servers.chat.ai_sdk.history import messages_of
 from ripieno.servers.chat.ai_sdk.incoming import Incoming, read_incoming, settle
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.requests import (
@@ -44,6 +45,7 @@ def create_application(
         [
             ("POST", "/chat", endpoints.submit),
             ("GET", "/chat/{identifier}/stream", endpoints.resume),
+            ("GET", "/chat/{identifier}/messages", endpoints.messages),
             ("POST", "/chat/{identifier}/stop", endpoints.stop),
         ]
     )
@@ -98,6 +100,10 @@ class _Endpoints:
             replayed = (*replayed, *encoder.finish("tool-calls"))
         batches = self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
         return _stream(encoder, replayed, batches)
+
+    async def messages(self, request: Request, owner: str) -> Answered:
+        identifier = self._chat.named(owner, identifier_of(request))
+        return {"messages": messages_of(identifier, self._chat.snapshot(owner, identifier), self._version)}
 
     async def stop(self, request: Request, owner: str) -> Answered:
         self._chat.stop(owner, self._chat.named(owner, identifier_of(request)))

@@ -1,0 +1,84 @@
+"""The messages of a conversation as a front end begins with them, when a page is loaded."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ripieno.servers.chat.ai_sdk.frames import Version, approval_id, output_of
+
+
+def messages_of(identifier: str, snapshot: Mapping[str, Any], version: Version) -> Sequence[dict[str, Any]]:
+    """The messages of a snapshot, with the same identifiers as in streams.
+
+    While a run is under way, the last one is the user's: the stream has the whole answer.
+    """
+    found: list[dict[str, Any]] = []
+    for place, message in enumerate(snapshot["messages"]):
+        if message["type"] == "user":
+            found.append({"id": f"{identifier}-{place}-user", "role": "user", "parts": list(_contents(message))})
+            found.append({"id": f"{identifier}-{place}", "role": "assistant", "parts": []})
+        elif found:
+            _add(found[-1]["parts"], message)
+    if snapshot["state"] == "running":
+        del found[-1:]
+    elif found:
+        _ask(found[-1]["parts"], snapshot["questions"], version)
+    return [message for message in found if message["parts"]]
+
+
+def _contents(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for content in message["content"]:
+        if content["type"] == "text":
+            yield {"type": "text", "text": content["text"], "state": "done"}
+        elif "data" in content:
+            mime_type = content["mime_type"]
+            yield {"type": "file", "mediaType": mime_type, "url": f"data:{mime_type};base64,{content['data']}"}
+
+
+def _add(parts: list[dict[str, Any]], message: Mapping[str, Any]) -> None:
+    """Adds a message of the answer. A step begins with the first content after results."""
+    if message["type"] == "result":
+        _settle(_call(parts, message["invocation_id"]), message)
+        return
+    added = list(_contents(message)) if message["type"] == "assistant" else []
+    if message["type"] == "invocation":
+        unread = message.get("fault") is not None and message.get("raw") is not None
+        added = [
+            {
+                "type": "dynamic-tool",
+                "toolCallId": message["identifier"],
+                "toolName": message["name"],
+                "state": "input-available",
+                "input": message["raw"] if unread else message.get("arguments", {}),
+            }
+        ]
+    if added and (not parts or parts[-1].get("state", "").startswith("output-")):
+        parts.append({"type": "step-start"})
+    parts += added
+
+
+def _call(parts: Sequence[dict[str, Any]], identifier: str) -> dict[str, Any]:
+    """The newest call of an identifier."""
+    nothing: dict[str, Any] = {}
+    return next((part for part in reversed(parts) if part.get("toolCallId") == identifier), nothing)
+
+
+def _settle(part: dict[str, Any], result: Mapping[str, Any]) -> None:
+    error = result.get("error")
+    if error is None:
+        part |= {"state": "output-available", "output": output_of(result["content"])}
+    else:
+        text = "\n".join(str(one) for one in (error["message"], error.get("suggestion")) if one)
+        part |= {"state": "output-error", "errorText": text}
+
+
+def _ask(parts: list[dict[str, Any]], questions: Sequence[Mapping[str, Any]], version: Version) -> None:
+    for question in questions:
+        if question["kind"] != "approval":
+            continue
+        identifier = approval_id(question)
+        if version >= 6:
+            approval = {"id": identifier, "descriptor": question}
+            _call(parts, question["invocation"]).update(state="approval-requested", approval=approval)
+        else:
+            data = {**question, "approvalId": identifier}
+            parts.append({"type": "data-question", "id": question["invocation"], "data": data})
