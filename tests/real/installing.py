@@ -48,6 +48,11 @@ def node_commands() -> pathlib.Path:
     return _modules("node", NODE_SERVERS) / ".bin"
 
 
+def ag_ui_client(version: str) -> pathlib.Path:
+    """The folder of the modules of AG-UI's client in a version."""
+    return _modules(f"ag-ui-{version}", (f"@ag-ui/client@{version}",))
+
+
 def coding_agent() -> pathlib.Path:
     """The coding agent's own program for this machine, which needs neither Node nor its launcher."""
     modules = _modules("codex", CODING_AGENT)

@@ -68,9 +68,12 @@ class Chat:
         """The owner's conversations, those first that were written last."""
         return self._store.summaries(owner, limit=self.limits.listed)
 
-    def create(self, owner: str, title: str = "") -> str:
-        """Begins a conversation, and returns its identifier."""
-        return self._store.create(owner, title)
+    def create(self, owner: str, title: str = "", *, identifier: str = "") -> str:
+        """Begins a conversation, and returns its identifier.
+
+        An interface whose clients name conversations passes an ``identifier`` that no other owner can have.
+        """
+        return self._store.create(owner, title, identifier)
 
     def named(self, owner: str, name: str, *, create: bool = False) -> str:
         """The identifier of a conversation for which a client has its own name, such as a front end's chat id.
@@ -187,6 +190,10 @@ class Chat:
         held.publish(QuestionAnswered(invocation=result.invocation_id, answer="result"))
         self._keep(held)
         return self._go_on(held)
+
+    def running(self, owner: str, identifier: str) -> bool:
+        """Whether a run of a conversation is under way."""
+        return self._hold(owner, identifier).running
 
     def stop(self, owner: str, identifier: str) -> None:
         """Stops the run of a conversation, if there is one."""

@@ -1,0 +1,181 @@
+"""AG-UI over HTTP: another interface of a ``Chat``.
+
+A thread of a client is a conversation of its owner. A run belongs to the server: a client that leaves does not stop
+it, and one that runs again without a new message reads on.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
+from ripieno.jsonvalues import freeze
+from ripieno.servers.chat.ag_ui.encoder import RunEncoder
+from ripieno.servers.chat.ag_ui.messages import Frame, interrupts_of, messages_of, pending_of
+from ripieno.servers.chat.ag_ui.reading import (
+    RunRequest,
+    only_cancels,
+    read_answers,
+    read_results,
+    read_run,
+    thread_in,
+)
+from ripieno.servers.chat.chat import Chat
+from ripieno.servers.chat.requests import QUIET, STREAM_HEADERS, Answered, Authenticate, RequestChecks
+from ripieno.servers.chat.ring import Entry, EventsLost
+from ripieno.servers.http.errors import refusal_of
+
+#: Threads whose last message is known, so that a request that is sent again says nothing twice.
+_THREADS = 1000
+
+
+def create_application(chat: Chat, *, authenticate: Authenticate, origins: Collection[str] = ()) -> Starlette:
+    """The application over an entered ``Chat``; a client's ``HttpAgent`` gets the address of ``/run``.
+
+    ``authenticate`` and ``origins`` are those of the native application.
+    """
+    checks = RequestChecks(authenticate, origins, body_bytes=chat.limits.body_bytes)
+    endpoints = _Endpoints(chat, checks)
+    return checks.application(
+        [("POST", "/run", endpoints.run), ("GET", "/messages", endpoints.messages), ("POST", "/stop", endpoints.stop)]
+    )
+
+
+class _Endpoints:
+    """One method for each route."""
+
+    def __init__(self, chat: Chat, checks: RequestChecks) -> None:
+        self._chat = chat
+        self._checks = checks
+        #: The identifier of the newest message of each thread, as its client named it.
+        self._newest: dict[tuple[str, str], str] = {}
+
+    async def run(self, request: Request, owner: str) -> Answered:
+        sent = await self._checks.body(request)
+        asked = read_run(sent, self._chat.limits)
+        snapshot = self._snapshot(owner, asked.thread, create=True)
+        identifier = str(snapshot["identifier"])
+        encoder = RunEncoder(asked, snapshot, lambda: self._chat.snapshot(owner, identifier))
+        entries = self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
+        is_new = self._is_new(owner, identifier, asked, snapshot)
+        frames = list(encoder.begin(snapshot, asked.sent[-1:] if is_new else _new_results(asked, snapshot)))
+        try:
+            self._start(owner, identifier, asked, snapshot, is_new=is_new)
+        except (Conflict, RequestInvalidity, InputError) as error:
+            refusal = refusal_of(error)
+            frames += encoder.fail(refusal.code or "invalid", refusal.message)
+        else:
+            if is_new and snapshot["questions"]:
+                # The calls that waited are denied now.
+                frames.append(encoder.messages())
+            if not self._chat.running(owner, identifier):
+                frames += encoder.finish()
+        body = self._stream(owner, identifier, encoder, frames, entries)
+        return StreamingResponse(body, media_type="text/event-stream", headers=STREAM_HEADERS)
+
+    async def messages(self, request: Request, owner: str) -> Answered:
+        thread = thread_in(request.query_params)
+        snapshot = self._snapshot(owner, thread)
+        return {
+            "threadId": thread,
+            "state": snapshot["state"],
+            "messages": messages_of(snapshot),
+            "interrupts": interrupts_of(snapshot),
+            "pendingToolCallIds": pending_of(snapshot),
+        }
+
+    async def stop(self, request: Request, owner: str) -> Answered:
+        sent = await self._checks.body(request)
+        self._chat.stop(owner, str(self._snapshot(owner, thread_in(sent))["identifier"]))
+        return {}
+
+    def _snapshot(self, owner: str, thread: str, *, create: bool = False) -> dict[str, Any]:
+        """The conversation of a thread: one of the owner's that exists, or one that the client named itself."""
+        # Of the owner too: two owners may choose the same name, and learn nothing of each other.
+        own = hashlib.sha256(json.dumps([owner, thread]).encode()).hexdigest()[:32]
+        for identifier in (thread, own):
+            with contextlib.suppress(NameAbsence):
+                return self._chat.snapshot(owner, identifier)
+        if not create:
+            raise NameAbsence("conversation", thread)
+        self._chat.create(owner, identifier=own)
+        return self._chat.snapshot(owner, own)
+
+    def _is_new(self, owner: str, identifier: str, asked: RunRequest, snapshot: Mapping[str, Any]) -> bool:
+        """Whether the newest message was not said yet. A client sends a message again when a run failed."""
+        if asked.message is None or self._newest.get((owner, identifier)) == asked.message_id:
+            return False
+        if not only_cancels(asked.resume):
+            # Answers come first. A message that the client could not send before them would bar every answer.
+            return False
+        return all(one["id"] != asked.message_id for one in messages_of(snapshot))
+
+    def _start(
+        self, owner: str, identifier: str, asked: RunRequest, snapshot: Mapping[str, Any], *, is_new: bool
+    ) -> None:
+        """Passes the message, the answers and the results on. Errors: ``Conflict``, ``RequestInvalidity``."""
+        chat = self._chat
+        questions: list[Any] = [freeze(one) for one in snapshot["questions"]]
+        if is_new and asked.message is not None:
+            chat.say(owner, identifier, asked.message)
+            self._newest.pop((owner, identifier), None)
+            self._newest[owner, identifier] = asked.message_id
+            if len(self._newest) > _THREADS:
+                del self._newest[next(iter(self._newest))]
+            return
+        if asked.resume:
+            for answer in read_answers(asked.resume, questions):
+                chat.answer(owner, identifier, answer.invocation, answer.sent)
+        elif snapshot["state"] == "interrupted":
+            chat.resume(owner, identifier)
+        if asked.resume or not interrupts_of(snapshot):
+            for result in read_results(asked.sent, questions, chat.limits):
+                chat.deliver(owner, identifier, result)
+
+    async def _stream(
+        self,
+        owner: str,
+        identifier: str,
+        encoder: RunEncoder,
+        frames: Sequence[Frame],
+        entries: AsyncGenerator[Sequence[Entry], None],
+    ) -> AsyncGenerator[bytes, None]:
+        """Server-sent events, until the run ends. When this generator is closed, the run goes on."""
+        yield _encoded(frames)
+        while not encoder.ended:
+            try:
+                async with contextlib.aclosing(entries):
+                    async for batch in entries:
+                        yield _encoded(_taken(encoder, batch)) or b":\n\n"
+                        if encoder.ended:
+                            break
+            except EventsLost:
+                snapshot = self._chat.snapshot(owner, identifier)
+                entries = self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
+                yield _encoded(encoder.resync(snapshot))
+            except Exception as error:
+                # A clean end would count as success.
+                refusal = refusal_of(error)
+                yield _encoded(encoder.fail(refusal.code or "failed", refusal.message))
+
+
+def _taken(encoder: RunEncoder, batch: Iterable[Entry]) -> Iterator[Frame]:
+    for entry in batch:
+        yield from encoder.take(entry.event)
+
+
+def _new_results(asked: RunRequest, snapshot: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The messages of the client with results that are owed."""
+    pending = pending_of(snapshot)
+    return [one for one in asked.sent if one.get("role") == "tool" and one.get("toolCallId") in pending]
+
+
+def _encoded(frames: Iterable[Frame]) -> bytes:
+    # ASCII: halves of surrogate pairs, as models write them, have no UTF-8.
+    return b"".join(b"data: %s\n\n" % json.dumps(one, separators=(",", ":")).encode() for one in frames)
