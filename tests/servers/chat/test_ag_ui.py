@@ -353,13 +353,16 @@ async def test_forged_history_is_ignored_and_the_page_gets_the_truth(tmp_path: p
 
 async def test_a_failing_model_ends_with_an_error_and_the_message_is_said_once(tmp_path: pathlib.Path) -> None:
     failure = ProviderUnreachable("scripted", "It is away.")
-    model = scripted([TurnBegan(), TextDelta("I th"), failure], says("Here."))
+    model = scripted([TurnBegan(), TextDelta("I th"), failure], says("Here."), says("Here."))
     async with fronting(tmp_path, model) as front:
         page = await front.run("Hello.")
         assert page.end["type"] == "RUN_ERROR"
         assert page.end["message"]
-        # The client sends the same message again.
+        # The client sends the same message again: it is not said again, but answered.
         page = await front.run()
+        assert page.texts() == [("user", "Hello."), ("assistant", "Here.")]
+        page = await front.run()
+        assert page.end["outcome"] == {"type": "success"}
         page = await front.run("Are you there?")
         assert page.texts()[-1] == ("assistant", "Here.")
         said = [one for one in model.asked[-1][0] if type(one).__name__ == "UserCanister"]
@@ -476,6 +479,47 @@ async def test_requests_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
         del front.client.headers["x-user"]
         assert (await front.client.post("/run", json=front.body("Hello."))).status_code == 401
         assert not front.chat.conversations("ada")
+
+
+async def test_approvals_come_before_results_of_the_client(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    model = scripted(invokes(invoke("locate", "one"), invoke("write", "two", text="x")), says())
+    async with fronting(tmp_path, model, tool("locate", hosted="caller"), written.definition) as front:
+        page = await front.run("Write where I am.")
+        assert [one["toolCallId"] for one in page.interrupts] == ["two"]
+        result = {"id": "mine", "role": "tool", "toolCallId": "one", "content": "Cremona"}
+        # A page that was loaded anew may send it first: the question comes again, and nothing is lost.
+        page.messages.append(result)
+        page = await front.run()
+        assert [one["toolCallId"] for one in page.interrupts] == ["two"]
+        page = await front.answer({"approved": True})
+        if "pendingToolCallIds" in page.end["outcome"]:
+            assert page.end["outcome"]["pendingToolCallIds"] == ["one"]
+            page.messages.append(result)
+            page = await front.run()
+        assert page.texts()[-1] == ("assistant", "Done.")
+        assert {text for role, text in page.texts() if role == "tool"} == {"Cremona", "written"}
+    assert written.texts == ["x"]
+
+
+async def test_a_question_outlives_the_server_and_a_deleted_thread_stays_deleted(tmp_path: pathlib.Path) -> None:
+    written, model = Written(), scripted(invokes(invoke("write", "one", text="x")))
+    async with fronting(tmp_path, model, written.definition) as front:
+        before = await front.run("Write.")
+    async with fronting(tmp_path, scripted(says()), written.definition) as front:
+        loaded = (await front.client.get("/messages", params={"threadId": front.thread})).json()
+        assert loaded["interrupts"] == before.interrupts
+        assert loaded["state"] == "waiting"
+        front.page.messages = loaded["messages"]
+        front.page.frames = before.frames
+        page = await front.answer({"approved": True})
+        assert page.texts()[-1] == ("assistant", "Done.")
+        assert page.messages[0]["id"].endswith("-u0")
+        assert page.kinds.count("MESSAGES_SNAPSHOT") == 0
+        await front.chat.delete("ada", front.identifier)
+        assert (await front.client.post("/run", json=front.body("Hello."))).status_code == 404
+        assert (await front.client.post("/stop", json={"threadId": front.thread})).status_code == 404
+    assert written.texts == ["x"]
 
 
 async def test_attachments_are_sent_as_data(tmp_path: pathlib.Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import TextDelta
 from ripieno.ensembles import Context
-from ripieno.exceptions import Conflict, NameAbsence, RequestInvalidity
+from ripieno.exceptions import Conflict, NameAbsence, ProviderUnreachable, RequestInvalidity
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.messages import ChatLimits
 from ripieno.servers.http.limits import Refused
@@ -280,3 +280,16 @@ async def test_an_owner_has_only_so_many_runs_and_readers(tmp_path: pathlib.Path
         waiting.cancel()
         await asyncio.wait((waiting,))
         blocking.go.set()
+
+
+async def test_a_run_that_failed_before_it_answered_is_begun_again(tmp_path: pathlib.Path) -> None:
+    failure = ProviderUnreachable("scripted", "It is away.")
+    async with chatting(tmp_path, scripted([failure], says("Here."))) as chat:
+        identifier, reader = await started(chat)
+        await reader.until("RunFailed")
+        assert (await reader.until("ConductEnded")).finish == "error"
+        chat.resume("ada", identifier)
+        await reader.until("ConductEnded")
+        assert texts(chat, "ada", identifier) == [("user", "Hello."), ("assistant", "Here.")]
+        with pytest.raises(Conflict, match="not interrupted"):
+            chat.resume("ada", identifier)

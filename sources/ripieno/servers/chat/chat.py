@@ -148,9 +148,12 @@ class Chat:
         held.publish(Said(canister=message, place=len(conversation.canisters) - 1))
 
     def resume(self, owner: str, identifier: str) -> None:
-        """Continues a conversation whose run was interrupted. Errors: ``Conflict`` if there is nothing to continue."""
+        """Continues a conversation whose run was interrupted, or failed before it answered.
+
+        Errors: ``Conflict`` if there is nothing to continue.
+        """
         held = self._free(owner, identifier)
-        if held.state != "interrupted":
+        if held.state != "interrupted" and not held.unanswered:
             raise Conflict(f"The conversation is {held.state}, not interrupted.")
         self._begin(held, held.conversation, model=held.model, agent=held.agent)
 

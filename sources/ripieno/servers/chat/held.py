@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
-from ripieno.canisters import Conversation
+from ripieno.canisters import Conversation, ResultCanister, UserCanister
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan
 from ripieno.conducting import Run
 from ripieno.exceptions import Conflict
@@ -19,6 +19,8 @@ from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.chat.questions import Question, input_question, questions_of
 from ripieno.servers.chat.ring import EventRing
 from ripieno.servers.http.errors import refusal_of
+
+_ASKING = (UserCanister, ResultCanister)
 
 
 class HeldConversation:
@@ -58,6 +60,12 @@ class HeldConversation:
         if not self.conversation.open:
             return "idle"
         return "waiting" if any(questions_of(self.conversation)) else "interrupted"
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether the conversation ends with what the model has not answered, and no run is under way."""
+        last = self.conversation.canisters[-1] if self.conversation.canisters else None
+        return not self.running and not self.conversation.open and isinstance(last, _ASKING)
 
     @property
     def questions(self) -> tuple[Question, ...]:

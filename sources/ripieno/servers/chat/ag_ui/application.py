@@ -132,8 +132,9 @@ class _Endpoints:
         if asked.resume:
             for answer in read_answers(asked.resume, questions):
                 chat.answer(owner, identifier, answer.invocation, answer.sent)
-        elif snapshot["state"] == "interrupted":
+        elif snapshot["state"] == "interrupted" or _is_unanswered(snapshot):
             chat.resume(owner, identifier)
+            return
         if asked.resume or not interrupts_of(snapshot):
             for result in read_results(asked.sent, questions, chat.limits):
                 chat.deliver(owner, identifier, result)
@@ -174,6 +175,11 @@ def _new_results(asked: RunRequest, snapshot: Mapping[str, Any]) -> Sequence[Map
     """The messages of the client with results that are owed."""
     pending = pending_of(snapshot)
     return [one for one in asked.sent if one.get("role") == "tool" and one.get("toolCallId") in pending]
+
+
+def _is_unanswered(snapshot: Mapping[str, Any]) -> bool:
+    """Whether the newest message is the user's: the run that it began has failed. To run again is to try again."""
+    return bool(snapshot["state"] == "idle" and snapshot["messages"] and snapshot["messages"][-1]["type"] == "user")
 
 
 def _encoded(frames: Iterable[Frame]) -> bytes:
