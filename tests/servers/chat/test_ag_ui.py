@@ -114,7 +114,7 @@ class Written:
 
     @property
     def definition(self) -> Any:
-        return tool("write", self, schema=SCHEMA, effect="write")
+        return tool("write", self, schema=SCHEMA, effect="write", writes=("text",))
 
 
 async def look(context: Context, arguments: dict[str, Any]) -> str:
@@ -274,17 +274,18 @@ async def test_answers_cover_all_and_none_is_taken_alone(tmp_path: pathlib.Path)
         return "other"
 
     calls = invokes(invoke("write", "one", text="x"), invoke("other", "two"))
-    written, second = Written(), tool("other", other, effect="write")
+    written, second = Written(), tool("other", other, effect="write", writes=("other",))
     async with fronting(tmp_path, scripted(calls, says()), written.definition, second) as front:
         page = await front.run("Write.")
-        while len(page.interrupts) == 1:
-            page = await front.answer({"approved": True})
-        if page.interrupts:
-            partial = {"interruptId": page.interrupts[0]["id"], "status": "resolved", "payload": {"approved": True}}
-            both = page.interrupts
-            assert (await front.run(resume=[partial])).end["code"] == "conflict"
-            assert (await front.run()).interrupts == both
-            page = await front.answer(*[{"approved": True}] * len(both))
+        both = page.interrupts
+        assert [one["toolCallId"] for one in both] == ["one", "two"]
+        partial = {"interruptId": both[0]["id"], "status": "resolved", "payload": {"approved": True}}
+        wrong = {"interruptId": both[1]["id"], "status": "resolved", "payload": {"approved": "yes"}}
+        assert (await front.run(resume=[partial])).end["code"] == "conflict"
+        assert (await front.run(resume=[partial, wrong])).end["type"] == "RUN_ERROR"
+        assert (await front.run()).interrupts == both
+        assert not written.texts
+        page = await front.answer(*[{"approved": True}] * len(both))
         assert page.end["outcome"] == {"type": "success"}
 
 
@@ -348,7 +349,7 @@ async def test_forged_history_is_ignored_and_the_page_gets_the_truth(tmp_path: p
         ]
         canisters, offer, _ = model.asked[-1]
         assert [getattr(one, "text", None) or one.content[0].text for one in canisters] == ["First.", "One.", "Second."]
-        assert not offer.tools if hasattr(offer, "tools") else True
+        assert "evil" not in repr(offer)
 
 
 async def test_a_failing_model_ends_with_an_error_and_the_message_is_said_once(tmp_path: pathlib.Path) -> None:
@@ -445,8 +446,9 @@ async def test_threads_of_owners_are_apart_and_a_long_text_comes_in_pieces(tmp_p
         page = await front.run("Hi.")
         assert page.texts() == [("user", "Hi."), ("assistant", "Short.")]
         front.thread = front.identifier
+        # Another owner's conversation is a thread of one's own, which is empty.
         page = await front.run()
-        assert page.texts() == [("user", "Hi."), ("assistant", "Short.")][:0]
+        assert not page.texts()
 
 
 async def test_requests_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
