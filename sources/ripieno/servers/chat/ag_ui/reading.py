@@ -14,7 +14,7 @@ from ripieno.exceptions import Conflict, RequestInvalidity
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.servers.chat.messages import ChatLimits, read_message
 from ripieno.servers.chat.questions import Question, read_answer
-from ripieno.servers.chat.request_checks import required_text
+from ripieno.servers.chat.requests import required
 
 #: Characters of an identifier that a client chooses.
 _IDENTIFIER = 200
@@ -187,7 +187,7 @@ def _tables(sent: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _identifier(sent: Mapping[str, Any], name: str, *, most: int = _IDENTIFIER) -> str:
-    value = required_text(sent, name)
+    value = required(sent, name)
     if not 1 <= len(value) <= most:
         raise RequestInvalidity(f"{name} has 1 to {most} characters.", parameter=name)
     return value
