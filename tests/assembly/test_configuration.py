@@ -25,6 +25,15 @@ def test_nothing_selected_is_the_starter_profile(user: User) -> None:
     assert loaded.failures == ()
 
 
+def test_native_calls_of_ollama(user: User) -> None:
+    ollama = load_configuration(places=user.places).providers["ollama"]
+    native = "llama3.1 llama3.2:3b llama3-groq-tool-use mistral-nemo qwen3-coder phi4-mini functiongemma gemma4"
+    prompted = "gemma gemma:7b gemma2 gemma3:4b llama2 llama3 llama3:8b phi3:mini phi4:14b codellama deepseek-r1:8b"
+    assert {
+        name for name in f"{native} {prompted}".split() if not ollama.capabilities_for(name)["function_calling"]
+    } == {*prompted.split()}
+
+
 def test_enabled_names_exactly(user: User, greeting: str) -> None:
     user.ensemble("greeting", greeting)
     loaded = load_configuration({"ensembles": {"enabled": ["greeting"]}}, places=user.places)

@@ -183,7 +183,7 @@ def test_the_tables_of_the_protocols(user: User) -> None:
     cellar, ollama, _, _ = texts("reference/protocols/prompted", "toml", "toml", "text", "text")
     loaded = merged(user, cellar, ollama)
     assert loaded.providers["cellar"].capabilities_for("m")["text_form"] == "qwen-coder"
-    assert loaded.providers["ollama"].capabilities_for("gemma3")["function_calling"] is False
+    assert loaded.providers["ollama"].capabilities_for("zephyr:7b")["function_calling"] is False
 
 
 def test_the_request_of_gemini() -> None:

@@ -68,6 +68,14 @@ async def test_a_hint_does_not_run_into_the_words_of_the_server(words: str, betw
     assert str(error) == f"Provider 'house': HTTP 401: {words}{between}Check api_key of [providers.house]."
 
 
+async def test_a_model_without_native_calls_is_told_by_the_key_to_set() -> None:
+    words = b'{"error":{"message":"registry.ollama.ai/library/small:7b does not support tools","type":"api_error"}}'
+    async with serving(answering(words, "application/json", 400)) as (url, _):
+        error = await fail(url)
+    row = '{ match = "MODEL", function_calling = false }'
+    assert error.hint == f"To describe the tools in its prompt instead: models = [{row}] under [providers.house]."
+
+
 @pytest.mark.parametrize(
     ("status", "body", "asks", "told"),
     [

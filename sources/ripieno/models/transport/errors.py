@@ -47,6 +47,8 @@ _WORDS: Mapping[str, tuple[str, bool]] = {
     "invalid": ("validation", False),
     "validation": ("validation", False),
 }
+#: The words of Ollama in an error for a model without native calls.
+_WITHOUT_TOOLS = "does not support tools"
 #: Keys of an error's name or status.
 _NAMES = ("code", "type", "status")
 
@@ -72,7 +74,7 @@ def refusal(provider: str, status: int, text: str, headers: Mapping[str, str]) -
     return ProviderRefusal(
         provider,
         f"HTTP {status}: {words[:_SHOWN]}",
-        hint=_hint(provider, status) + _waiting(after, retryable=retryable),
+        hint=_hint(provider, status, words) + _waiting(after, retryable=retryable),
         status=status,
         body=body,
         category=category,
@@ -103,7 +105,10 @@ def _judge_status(status: int) -> tuple[str, bool]:
     return _STATUSES.get(status, ("resource" if status < 400 else "validation", False))
 
 
-def _hint(provider: str, status: int) -> str:
+def _hint(provider: str, status: int, words: str) -> str:
+    if status == 400 and _WITHOUT_TOOLS in words:
+        row = '{ match = "MODEL", function_calling = false }'
+        return f"To describe the tools in its prompt instead: models = [{row}] under [providers.{provider}]."
     if 300 <= status < 400:
         return "Redirects are not followed, since the target would receive the key. Set base_url to the new address."
     if status >= 500:
