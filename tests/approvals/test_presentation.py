@@ -130,7 +130,7 @@ def test_any_payload_is_shown_whole_or_by_its_digest_and_overwrites_nothing() ->
         claim = ServerClaim(server=payload(chance)[:50], title=payload(chance)[:99], description=payload(chance))
         call = present(
             tool="io." + payload(chance)[:60], effect="write", reason=payload(chance)[:99], arguments=arguments,
-            notes=(payload(chance)[:300],), claim=chance.choice((None, claim)),
+            notes=(payload(chance)[:300],), claim=chance.choice((None, claim)), description=payload(chance)[:300],
         )  # fmt: skip
         check(call, chance.choice((20, 21, 40, 80, 200)), chance.choice((1, 2)))
         abridged += call.abridged
@@ -203,6 +203,20 @@ def test_what_a_server_claims_is_told_to_be_its_claim() -> None:
     claim = ServerClaim(server="io", description="\n" * 2_000)
     long = present(tool="io.erase", effect="destructive", reason="", arguments={}, claim=claim)
     assert len(long.render().split("\n")) < 40
+
+
+@pytest.mark.parametrize(
+    ("description", "shown"),
+    [
+        ("Erases a file. It is gone then.", "Erases a file."),
+        ("Erases\n  a file, e.g.\none", "Erases a file, e.g."),
+        ("Erases a file\n\nMore", "Erases a file"),
+        ("\x1b[2JErases", "\\u001b[2JErases"),
+    ],
+)
+def test_the_local_description_is_a_line_of_ours(description: str, shown: str) -> None:
+    call = present(tool="io.erase", effect="write", reason="r", arguments={}, description=description)
+    assert call.render().split("\n")[1:3] == ["Effect: write. Asks because r.", f"Description: {shown}"]
 
 
 def test_the_change_is_shown_and_a_preview_that_fails_says_so() -> None:

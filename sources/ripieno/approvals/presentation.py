@@ -1,14 +1,18 @@
-"""The presentation of a call to a person: made from the call itself, never from the words of a model or server.
+"""The presentation of a call to a person: made from the call itself and its tool's local definition.
 
 ::
 
     io.write_file wants to run.
     Effect: write. Asks because its effect is write.
-    The server 'io' claims (not verified):
-    ~ Writes a file.
+    Description: Writes a file.
     Arguments (41 bytes, SHA-256 2f…):
     | {"content":"Hi.\\n","path":"docs/index.rst"}
     Note: This cannot be undone.
+
+The description is that of a local definition. Of a server's tool, its claim is shown instead::
+
+    The server 'io' claims (not verified):
+    ~ Writes a file.
 
 Lines of others have a margin, so that they cannot imitate a line of ours. All characters are visible. If the tool has a
 preview, the changes are shown as a unified diff.
@@ -32,6 +36,7 @@ Preview: TypeAlias = Callable[[Mapping[str, Any]], str | None]
 
 #: Lines of both texts together of which a diff is made. Its time grows with the product of the two.
 _MOST_LINES = 4_000
+_END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s|\n\s*\n")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -83,7 +88,8 @@ _LINES = 60
 class Presentation:
     """One call as a person is shown it. ``arguments`` is canonical JSON; ``change`` is the text of a preview.
 
-    ``notes`` are lines of the tool's local definition, such as "This cannot be undone."; never those of a server.
+    ``notes`` are lines of the tool's local definition, such as "This cannot be undone."; ``description`` is the first
+    sentence of its description there. Neither is ever a server's.
     """
 
     tool: str
@@ -93,6 +99,7 @@ class Presentation:
     change: str | None = None
     notes: tuple[str, ...] = ()
     claim: ServerClaim | None = None
+    description: str = ""
 
     @property
     def size(self) -> int:
@@ -118,6 +125,8 @@ class Presentation:
         width = max(width, 20) - 1
         lines = _plain(f"{self.tool} wants to run.", width)
         lines += _plain(f"Effect: {self.effect}. Asks because {self.reason}.", width)
+        if self.description:
+            lines += _plain(f"Description: {self.description}", width)
         if self.claim is not None:
             lines += _plain(f"The server {self.claim.server!r} claims (not verified):", width)
             for text in filter(None, (self.claim.title, self.claim.description)):
@@ -152,12 +161,24 @@ def present(
     preview: Preview | None = None,
     notes: Sequence[str] = (),
     claim: ServerClaim | None = None,
+    description: str = "",
 ) -> Presentation:
     """The presentation of a call with exactly these arguments. Errors: ``JsonInvalidity`` if they are not JSON."""
     shown, change = canonical(arguments).decode(), foresee(preview, arguments)
     return Presentation(
-        tool=tool, effect=effect, reason=reason, arguments=shown, change=change, notes=tuple(notes), claim=claim
+        tool=tool,
+        effect=effect,
+        reason=reason,
+        arguments=shown,
+        change=change,
+        notes=tuple(notes),
+        claim=claim,
+        description=_first_sentence(description),
     )
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(_END_OF_SENTENCE.split(text.strip(), maxsplit=1)[0].split())
 
 
 def _plain(text: str, width: int) -> list[str]:

@@ -190,6 +190,8 @@ class Approver:
             arguments=freeze(prepared.all_arguments),
             notes=invoker.policy.notes,
             claim=invoker.claim,
+            # A connection's description may be the server's.
+            description=invoker.description if invoker.claim is None else "",
         )
         if invoker.preview is None:
             return show()

@@ -61,6 +61,7 @@ def test_one_call_is_approved_and_one_denied(user: User, call: Call) -> None:
     assert (first["state"], second["state"]) == ("waits for you", "waits for you")
     shown = call("approvals", "show")
     assert shown.out.count("io.write_file wants to run.") == 2
+    assert shown.out.count("\nDescription: ") == 2
     assert '{"content":"one"' in shown.out
     approved = call("approvals", "approve", "", first["call"])
     assert approved.code == exit_codes.GOOD, approved.err

@@ -191,7 +191,9 @@ def _presentation(one: Waiting) -> Presentation:
     stored: dict[str, Any] = thaw(one.request)
     shown: dict[str, Any] = stored["presentation"]
     shown |= {"notes": tuple(shown["notes"]), "claim": shown["claim"] and ServerClaim(**shown["claim"])}
-    return Presentation(**{field.name: shown[field.name] for field in dataclasses.fields(Presentation)})
+    return Presentation(
+        **{field.name: shown[field.name] for field in dataclasses.fields(Presentation) if field.name in shown}
+    )
 
 
 def _mapping(paused: Paused) -> dict[str, Any]:
