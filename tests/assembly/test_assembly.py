@@ -173,6 +173,29 @@ async def test_the_environment_is_an_allow_list(user: User, monkeypatch: pytest.
             assembly.access_model("anthropic/claude")
 
 
+async def test_an_agents_pattern_without_a_tool_ends_the_start(user: User) -> None:
+    user.configure(
+        '[agents.good]\ntools = ["io.read_*", "own.*", "git.nope"]\n[agents.bad]\ntools = ["io.*", "io.nope"]\n'
+    )
+    with pytest.raises(AssemblyFailure) as caught:
+        await assemble(places=user.places).__aenter__()
+    (invalidity,) = caught.value.exceptions
+    assert isinstance(invalidity, ConfigurationInvalidity)
+    (problem,) = invalidity.problems
+    assert (problem.file, problem.line, problem.key) == (str(user.places.file), 4, "agents.bad.tools[1]")
+    assert problem.message == "agents.bad.tools[1] is the pattern 'io.nope', which matches no tool"
+
+
+async def test_an_agents_pattern_is_judged_once_its_ensemble_is_connected(user: User, events: list[str]) -> None:
+    tables = {"ensembles": [database("open")], "agents": {"one": {"tools": ["database.count_*"]}}}
+    async with assemble(tables, places=user.places) as assembly:
+        assert assembly.access_agent("one").tools == ("database.count_*",)
+    with pytest.raises(AssemblyFailure) as caught:
+        await assemble({**tables, "agents": {"one": {"tools": ["database.nope"]}}}, places=user.places).__aenter__()
+    assert "'database.nope', which matches no tool" in caught.value.text
+    assert events == ["opened", "closed"] * 2
+
+
 async def test_an_agent_sees_exactly_its_tools(user: User) -> None:
     agents = {"agents": {"reader": {"instructions": "Read.", "tools": ["io.read_file"], "limits": {"turns": 1}}}}
     (user.workspace / "a.txt").write_text("content of a\n")

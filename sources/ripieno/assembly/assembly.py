@@ -11,7 +11,7 @@ from ripieno.approvals import Answer, Confirmer, Given, Grants
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_own_configuration, prefix_of, variables_of
 from ripieno.assembly.coverage.validation import cover
 from ripieno.assembly.coverage.values import Coverage
-from ripieno.assembly.failures import find_failures
+from ripieno.assembly.failures import find_failures, find_unmatched
 from ripieno.assembly.open_assemblies import marked
 from ripieno.assembly.placement import Placement
 from ripieno.assembly.plugins import find_missing
@@ -199,6 +199,8 @@ class Assembly:
             Offer.of(connected)
         except ConfigurationInvalidity as clash:
             failures.append(clash)
+        if unmatched := find_unmatched(self.loaded, {one.name: one for one in connected}):
+            failures.append(ConfigurationInvalidity(unmatched))
         if failures:
             await self._close(ensembles)
             raise AssemblyFailure("Start-up failed:", failures)

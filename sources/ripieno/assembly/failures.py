@@ -1,17 +1,20 @@
-"""Everything that prevents a start, in one list: what loading found, and what origins find in all ensembles."""
+"""Everything that prevents a start, in one list: what loading found, what origins find, and patterns of agents."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.plugins import Registry
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading import locate
+from ripieno.descriptors.loading.unknown_names import file_of
+from ripieno.descriptors.names import matches, split
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import dotted
-from ripieno.ensembles import Origin
+from ripieno.descriptors.reader.problems import dotted, spelling
+from ripieno.ensembles import Ensemble, Origin
 from ripieno.ensembles.opener import needed_origins
 from ripieno.ensembles.origin import check_origin
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
+from ripieno.jsonvalues import EMPTY
 
 
 def find_failures(loaded: LoadedConfiguration) -> list[RipienoError]:
@@ -19,6 +22,7 @@ def find_failures(loaded: LoadedConfiguration) -> list[RipienoError]:
     problems = list(problems_of(loaded.failures))
     others = [one for one in loaded.failures if not isinstance(one, ConfigurationInvalidity)]
     problems += check_origins([*loaded.ensembles, *loaded.unreadable], loaded.registry, reported=problems)
+    problems += find_unmatched(loaded)
     if not problems:
         return others
     unique = dict.fromkeys(locate(problems))
@@ -44,6 +48,39 @@ def check_origins(
         for problem in _check(descriptor, registry):
             if (problem.file, problem.key) not in known:
                 yield problem
+
+
+def find_unmatched(loaded: LoadedConfiguration, connected: Mapping[str, Ensemble] = EMPTY) -> tuple[Problem, ...]:
+    """Problems for patterns of agents that name an enabled ensemble and match none of its tools.
+
+    The tools of a connection are unknown until it is ``connected``. Other names may be those of a program's ensembles.
+    """
+    patterns = [
+        (pattern, ("agents", name, "tools", index))
+        for name, agent in loaded.configuration.agents.items()
+        for index, pattern in enumerate(agent.tools or ())
+    ]
+    if not patterns:
+        return ()
+    unread = {one.name for one in loaded.unreadable}
+    tools = {one.name: _tools_of(one, connected.get(one.name)) for one in loaded.ensembles if one.name not in unread}
+    found: list[Problem] = []
+    for pattern, path in patterns:
+        known = tools.get(split(pattern)[0])
+        if known and not any(matches(pattern, one) for one in known):
+            message = f"{dotted(path)} is the pattern {pattern!r}, which matches no tool"
+            hint = spelling(pattern, known) or "To list the tools: ripieno tools"
+            found.append(Problem(message=message, file=file_of(loaded.parts, path), key=dotted(path), hint=hint))
+    return locate(found)
+
+
+def _tools_of(descriptor: EnsembleDescriptor, ensemble: Ensemble | None) -> list[str]:
+    """The identities of the tools, also of those that are left out; none if they are unknown."""
+    if ensemble is not None:
+        return [f"{ensemble.name}.{name}" for name in (*ensemble.invokers, *ensemble.left_out)]
+    if descriptor.connection is not None:
+        return []
+    return [f"{descriptor.name}.{one.name}" for one in descriptor.invokers if one.enabled]
 
 
 def _check(descriptor: EnsembleDescriptor, registry: Registry) -> Iterator[Problem]:

@@ -47,7 +47,11 @@ async def try_ensembles(loaded: LoadedConfiguration) -> dict[str, Trial]:
 
 async def _try(loaded: LoadedConfiguration, descriptor: EnsembleDescriptor) -> Trial:
     alone = dataclasses.replace(
-        loaded, ensembles=(dataclasses.replace(descriptor, required=True),), profile=None, failures=()
+        loaded,
+        configuration=dataclasses.replace(loaded.configuration, agents=EMPTY),
+        ensembles=(dataclasses.replace(descriptor, required=True),),
+        profile=None,
+        failures=(),
     )
     alerts: list[Alert] = []
     began = time.perf_counter()
