@@ -232,7 +232,12 @@ async def test_a_forced_choice_holds_for_the_first_turn() -> None:
 
 @pytest.mark.parametrize(
     ("controls", "found"),
-    [(Controls(tool_choice="none"), "!denied"), (Controls(allowed_tools=("find",)), "find")],
+    [
+        (Controls(tool_choice="none"), "!denied"),
+        (Controls(allowed_tools=("find",)), "find"),
+        (Controls(tool_choice="find"), "find"),
+        (Controls(tool_choice="find", allowed_tools=("look",)), "!denied"),
+    ],
 )
 async def test_only_what_is_allowed_is_called_and_all_is_offered(controls: Controls, found: str) -> None:
     model = scripted(invokes(invoke("look"), invoke("find")), says())
@@ -240,6 +245,16 @@ async def test_only_what_is_allowed_is_called_and_all_is_offered(controls: Contr
     conversation = await conduct(model, "Go.", ensembles=[house], controls=controls)
     assert fates(conversation.canisters) == [("look", "!denied"), ("find", found)]
     assert model.asked[0][1].names == ("find", "look")
+
+
+async def test_other_tools_than_a_forced_one_may_be_called_after_its_turn() -> None:
+    model = scripted(says(), invokes(invoke("look", "a")), invokes(invoke("look", "b")), says())
+    house = ensemble(tool("look"), tool("find"))
+    conversation = await conduct(model, "Go.", ensembles=[house], controls=Controls(tool_choice="find"))
+    assert fates(conversation.canisters) == [("a", "!denied"), ("b", "look")]
+    fault = next(one.error for one in conversation.canisters if isinstance(one, ResultCanister))
+    assert fault is not None
+    assert fault.message == "'look' may not be called in this turn; allowed: find."
 
 
 @pytest.mark.parametrize(("name", "advice"), [("mine.find", "Did you mean 'find'?"), ("nope", "Known: find, look.")])

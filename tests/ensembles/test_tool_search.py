@@ -304,6 +304,13 @@ async def test_what_may_be_called_in_a_turn_holds_for_the_tool_that_is_called() 
     assert "may not be called" in result.error.message
 
 
+async def test_a_forced_helper_may_call_what_it_finds() -> None:
+    model = scripted(invokes(called("forecast")), says())
+    conversation = await conduct(model, "Go", ensembles=[house()], controls=Controls(tool_choice="call_tool"))
+    result = next(one for one in conversation.canisters if isinstance(one, ResultCanister))
+    assert result.error is None
+
+
 async def test_the_helper_alone_calls_nothing() -> None:
     offer = Offer.of([house()])
     assert offer.helpers is not None

@@ -37,12 +37,13 @@ class Format:
 class Controls:
     """Controls of one turn. None means the provider's default.
 
-    ``tool_choice`` is ``auto``, ``none``, ``required``, or the exposed name of one tool. The last two apply to
-    the first turn of a run; a model that then makes no call is asked once more. ``allowed_tools`` are the exposed
-    names that may be called, while all stay visible: None allows all, an empty tuple none. ``strict`` asks the
-    provider to enforce argument schemas, as far as it can express them. ``format`` is the required form of the
-    text. ``tool_calls`` limits the calls that the server may run by itself before it answers. ``seed``, the penalties
-    (-2 to 2) and ``logit_bias`` (-100 to 100 by token number) are refused by wires that lack them.
+    ``tool_choice`` is ``auto``, ``none``, ``required``, or the exposed name of one tool. The last two apply to the
+    first turn of a run; a model that then makes no call is asked once more, and calls of other tools than a forced
+    one are refused. ``allowed_tools`` are the exposed names that may be called, while all stay visible: None allows
+    all, an empty tuple none. ``strict`` asks the provider to enforce argument schemas, as far as it can express
+    them. ``format`` is the required form of the text. ``tool_calls`` limits the calls that the server may run by
+    itself before it answers. ``seed``, the penalties (-2 to 2) and ``logit_bias`` (-100 to 100 by token number) are
+    refused by wires that lack them.
     """
 
     temperature: float | None = None
@@ -70,6 +71,17 @@ class Controls:
     def forced(self) -> bool:
         """Whether the model must call a tool."""
         return self.tool_choice not in (None, "auto", "none")
+
+    def forced_tool(self) -> str | None:
+        """The one tool that must be called, if there is one."""
+        return None if self.tool_choice in (None, "auto", "none", "required") else self.tool_choice
+
+    def callable_names(self) -> tuple[str, ...] | None:
+        """The exposed names that may be called with this choice; None for all."""
+        forced, allowed = self.forced_tool(), self.allowed_tools
+        if self.tool_choice == "none" or (forced is not None and allowed is not None and forced not in allowed):
+            return ()
+        return allowed if forced is None else (forced,)
 
     def relaxed(self) -> "Controls":
         """The controls with ``tool_choice`` auto in place of a forced one."""

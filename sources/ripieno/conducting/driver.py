@@ -196,6 +196,7 @@ class Driver:
             scope=scope,
             budget=self._budget,
             allowed=() if controls.tool_choice == "none" else controls.allowed_tools,
+            forced=controls.forced_tool(),
             single=controls.parallel is False,
         )
         loop = asyncio.get_running_loop()

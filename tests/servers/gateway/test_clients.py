@@ -279,6 +279,7 @@ async def test_what_is_forbidden_never_comes(kind: Kind, tmp_path: pathlib.Path)
             for asked, called in (
                 ({"tool_choice": allowing("write", "read")}, ["read", "write"]),
                 ({"tool_choice": "none"}, []),
+                ({"tool_choice": {"type": "function", "name": "erase"}}, ["erase"]),
                 ({"parallel_tool_calls": False}, ["read"]),
             ):
                 response = await _responses(client, stream, tools=FUNCTIONS, **asked)

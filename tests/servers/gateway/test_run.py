@@ -171,7 +171,18 @@ async def test_what_the_client_forbids_is_neither_run_nor_told(tmp_path: pathlib
         assert len(look.runs) == 1
         assert await told(allowed_tools=("edit",)) == (["look", "edit"], "open")
         assert await told(tool_choice="none") == (["look"], "stop")
+        assert await told(tool_choice="edit") == (["look", "edit"], "open")
         assert look.runs == []
+
+
+async def test_a_forced_tool_is_the_only_one_in_its_turn_alone(tmp_path: pathlib.Path) -> None:
+    look = Counted()
+    asked = asks(tools=["shell", "edit"], tool_choice="look")
+    async with staged(tmp_path, ensemble(tool("look", look))) as played:
+        model = scripted(invokes(invoke("shell", "a"), invoke("look", "b")), invokes(invoke("edit", "c")))
+        events = await played.answer(model, asked)
+    assert ([one.name for one in calls_in(events)], end_of(events).finish) == (["look", "edit"], "open")
+    assert len(look.runs) == 1
 
 
 # Clients that are shown texts and their own calls alone.

@@ -34,6 +34,7 @@ class Turn:
         scope: Circumstances,
         budget: Budget,
         allowed: tuple[str, ...] | None = None,
+        forced: str | None = None,
         single: bool = False,
         patient: bool = True,
     ) -> None:
@@ -42,6 +43,8 @@ class Turn:
         self._around = scope
         self._budget = budget
         self._allowed = allowed
+        #: The only tool that the model may call, which may itself run another one, as ``call_tool`` does.
+        self._forced = forced
         #: Whether the turn may have only one call.
         self._single = single
         #: Whether a call may stay open until a person answers; otherwise it is denied.
@@ -72,17 +75,20 @@ class Turn:
             self._context = contextvars.copy_context()
         entry = ScheduledCall(invocation=invocation, invoker=self._offer.named(invocation.name))
         self.entries.append(entry)
-        if self._allowed is not None and invocation.name not in self._allowed:
-            allowed = ", ".join(self._allowed) or "none"
-            self._dispatcher.refuse(
-                entry, "denied", f"{invocation.name!r} may not be called in this turn; allowed: {allowed}."
-            )
+        if self._forced is not None and invocation.name != self._forced:
+            self._refuse(entry, self._forced)
+        elif self._allowed is not None and invocation.name not in self._allowed:
+            self._refuse(entry, ", ".join(self._allowed) or "none")
         elif self._single and len(self.entries) > 1:
             self._dispatcher.refuse(
                 entry, "denied", "Only one call per turn is allowed here, and another one came first."
             )
         else:
             self._advance()
+
+    def _refuse(self, entry: ScheduledCall, allowed: str) -> None:
+        message = f"{entry.invocation.name!r} may not be called in this turn; allowed: {allowed}."
+        self._dispatcher.refuse(entry, "denied", message)
 
     async def finish(self) -> None:
         """Runs the remaining calls. Afterwards every entry that is hosted here has its result, or is ``open``.

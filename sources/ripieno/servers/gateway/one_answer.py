@@ -57,7 +57,9 @@ class ResponseMerger:
     ) -> None:
         self._model = model
         self._theirs = theirs
-        self._allowed = () if controls.tool_choice == "none" else controls.allowed_tools
+        #: The names that may be called: those of a forced choice, until a turn of the run has used it up.
+        self._allowed = controls.callable_names()
+        self._later_allowed = controls.relaxed().callable_names()
         self._single = controls.parallel is False
         self._sign = sign
         self._shows = shows
@@ -69,6 +71,8 @@ class ResponseMerger:
         #: The number of sealed calls in this turn, and whether the model has ended it.
         self._sealed = 0
         self._turn_ended = False
+        #: Whether this turn has a call or a content.
+        self._answered = False
         #: Calls of ours that still need a result in the response, in order; and results that came early.
         self._waiting: collections.deque[InvocationCanister] = collections.deque()
         self._ready: dict[str, ResultReady] = {}
@@ -144,7 +148,7 @@ class ResponseMerger:
         self._places.clear()
         self._held.clear()
         self._sealed = 0
-        self._turn_ended = False
+        self._turn_ended = self._answered = False
         self._had_text = self._had_text or self._has_text
         self._has_text = False
         if self._begun:
@@ -155,6 +159,8 @@ class ResponseMerger:
     def _end_turn(self, event: TurnEnded) -> Sequence[Event]:
         self._ended = event
         self._turn_ended = True
+        if event.finish == "invocations" and self._answered:
+            self._allowed = self._later_allowed
         # Providers refuse reasoning without its result.
         held, self._held = () if self._led_to_hidden else self._held, []
         return (*held, *self._results())
@@ -166,6 +172,7 @@ class ResponseMerger:
         return (TextDelta(_BREAK + event.text),)
 
     def _seal_content(self, event: ContentSealed) -> Sequence[Event]:
+        self._answered = True
         content = event.content
         if isinstance(content, OpaqueContent):
             self._held.append(event)
@@ -193,6 +200,7 @@ class ResponseMerger:
 
     def _seal_call(self, event: InvocationSealed) -> Sequence[Event]:
         invocation = event.invocation
+        self._answered = True
         self._sealed += 1
         theirs = invocation.name in self._theirs
         if not theirs:

@@ -1,7 +1,7 @@
 """One turn of a model as the answer to a request, without tools that run here.
 
-The client's restrictions are enforced whatever the model calls: allowed tools, no calls, or a single call. Watchers
-observe the request as a run of one turn without calls.
+The client's restrictions are enforced whatever the model calls: allowed tools, a forced tool, no calls, or a single
+call. Watchers observe the request as a run of one turn without calls.
 """
 
 import asyncio
@@ -103,9 +103,7 @@ class Sieve:
     @classmethod
     def of(cls, controls: Controls, model: Model, *, tools: bool) -> "Sieve | None":
         """The sieve for a request, or None if it restricts nothing. ``tools``: whether it has any."""
-        allowed = controls.allowed_tools
-        if controls.tool_choice == "none":
-            allowed = ()
+        allowed = controls.callable_names()
         single = controls.parallel is False
         if allowed is None and not (single and tools):
             return None

@@ -70,6 +70,8 @@ class HostedRuns:
                 raise InputError("A call waits, but this request has none of its tools. Send the same tools again.")
             return None
         self._signer.check(asked.canisters, offering.ours, signatures_in(asked.native), caller)
+        if claim is not None:
+            offering = dataclasses.replace(offering, controls=offering.controls.relaxed())
         limits, calls = self._limits, offering.controls.tool_calls
         if calls is not None:
             limits = dataclasses.replace(limits, calls=min(calls, limits.calls))
@@ -159,7 +161,9 @@ class Plan:
     ) -> Run:
         self._leave_out_history(conversation)
         offering = self.offering
-        controls = offering.controls if self.claim is None else offering.controls.relaxed()
+        # A forced choice is for the first turn of the answer, not for a run that goes on after denials.
+        first = len(conversation.canisters) == len(self.asked.canisters)
+        controls = offering.controls if first else offering.controls.relaxed()
         return self.assembly.conduct(
             conversation,
             model=model,
