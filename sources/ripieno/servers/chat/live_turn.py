@@ -53,7 +53,6 @@ class _Call:
             "index": self.index,
             "identifier": self.identifier,
             "name": self.name,
-            "index": self.index,
             "tool": self.tool,
             "arguments": "".join(self.arguments),
             "invocation": None if call is None else message_of(call),
