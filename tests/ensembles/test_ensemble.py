@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from ripieno.canisters import ResultCanister
+from ripieno.canisters.faults import Fault
+from ripieno.conducting import conduct
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.exceptions import ConnectionFailure, NameAbsence, ValidationFault
+from ripieno.ensembles.placed import PlacedEnsemble
+from ripieno.exceptions import ConnectionFailure, NameAbsence, ResourceFault, ValidationFault
 from ripieno.schemas import Schema
 from tests.ensembles.fragile_connections import Town
-from tests.support.scripted_models import Listening, ensemble, tool
+from tests.support.scripted_models import Listening, ensemble, invoke, invokes, says, scripted, tool
 from tests.support.toml_ensembles import make_context
 from tests.support.virtual_time import in_virtual_time
 
@@ -35,6 +39,35 @@ async def test_connecting_twice_and_disconnecting_twice() -> None:
     assert (connected.connection, connected.revision) == ("connection 2", 2)
     await connected.disconnect()
     assert (town.opened, town.closed) == (2, 2)
+
+
+@pytest.mark.parametrize("placed", [False, True])
+async def test_a_call_after_disconnecting_is_a_fault_and_the_run_goes_on(placed: bool) -> None:
+    connected = Ensemble("mine", opener=Town())
+    around = Listening().surroundings
+    await connected.connect()
+    offered: Ensemble = PlacedEnsemble(connected, around) if placed else connected
+    # Without a connection, nothing was lost.
+    own = ensemble(tool("add"), name="own")
+    await own.connect()
+    await own.disconnect()
+
+    async def results() -> list[Fault | None]:
+        model = scripted(invokes(invoke("look"), invoke("add")), says())
+        run = await conduct(model, "Go.", ensembles=[offered, own])
+        assert run.finish == "stop"
+        return [one.error for one in run.canisters if isinstance(one, ResultCanister)]
+
+    await connected.disconnect()
+    lost, none = await results()
+    assert lost is not None
+    assert (lost.category, lost.code, none) == ("resource", "disconnected", None)
+    assert "the ensemble 'mine' is disconnected" in lost.message
+    with pytest.raises(ResourceFault, match="disconnected"):
+        await connected.access_invoker("look")(context_of(connected), {})
+    await connected.connect()
+    assert await results() == [None, None]
+    await connected.disconnect()
 
 
 async def test_an_opener_that_fails_leaves_nothing_and_may_be_tried_again() -> None:

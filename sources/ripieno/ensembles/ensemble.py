@@ -18,6 +18,7 @@ from ripieno.descriptors.names import expose
 from ripieno.descriptors.policies import Hosted
 from ripieno.ensembles.differences import difference
 from ripieno.ensembles.owner import Owner, Recovery, reason
+from ripieno.ensembles.refusals import disconnected
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.threads import is_asynchronous, run_in_thread
 from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
@@ -169,6 +170,8 @@ class Invoker:
         invocable = self.invocable
         if invocable is None:
             raise ConnectionFailure(self.ensemble.name, f"{self.identity} is run by the {self.hosted}, not here.")
+        if self.ensemble.connection is None and self.ensemble.connects:
+            raise disconnected(self.ensemble.name, self.exposed)
         arguments = {**arguments, **thaw(self.presets)} if self.presets else arguments
         if self.threaded:
             result = await run_in_thread(invocable, context, arguments, name=self.identity)
@@ -222,6 +225,7 @@ class Ensemble:
         #: The number of its calls that may run at the same time, in all conversations together.
         self.max_parallel = max_parallel
         self.connection: Any = None
+        self.connects = False  #: Whether its tools have a connection, except while it is disconnected.
         self.state: State = "new"
         self.revision = 0
         self.invokers: Mapping[str, Invoker] = frozendict()
@@ -338,7 +342,7 @@ class Ensemble:
             self._adopt(opened)
 
     async def disconnect(self) -> None:
-        """Disconnects. May be called twice, and before ``connect``; raises no errors of the connection."""
+        """Disconnects, also twice or before ``connect``. Later calls are faults. Raises no errors of the connection."""
         owner, self._owner = self._owner, None
         self.connection = None
         if self.state != "failed":
@@ -379,7 +383,7 @@ class Ensemble:
             self.surroundings.alert(Alert(message=message))
 
     def _adopt(self, opened: Opened) -> None:
-        self.connection = opened.connection
+        self.connection, self.connects = opened.connection, opened.connection is not None
         self._left_out = opened.left_out
         self._offer(opened.definitions)
         self.state = "connected"

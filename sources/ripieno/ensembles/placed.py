@@ -39,7 +39,8 @@ class PlacedEnsemble(Ensemble):
 
     def _follow(self) -> None:
         original = self.original
-        self.connection, self._left_out = original.connection, original.left_out
+        self.connection, self.connects = original.connection, original.connects
+        self._left_out = original.left_out
         if self.revision != original.revision:
             self.invokers = frozendict({name: self._move(one) for name, one in original.invokers.items()})
             self.revision = original.revision
