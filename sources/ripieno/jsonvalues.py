@@ -83,6 +83,20 @@ def freeze(value: Any) -> Any:
     raise JsonInvalidity(reason)
 
 
+def freeze_containers(value: Any) -> Any:
+    """The value with plain dicts, lists and tuples immutable, at any depth; other objects stay, whatever they are.
+
+    Errors: ``JsonInvalidity`` for a value that contains itself.
+    """
+    kind = _kind_of(value)
+    try:
+        if kind in _OBJECTS:
+            return _frozen({key: freeze_containers(item) for key, item in value.items()})
+        return tuple([freeze_containers(item) for item in value]) if kind in _ARRAYS else value
+    except RecursionError:
+        raise JsonInvalidity(_TOO_DEEP) from None
+
+
 def _is_frozen(value: Any) -> bool:
     kind = _kind_of(value)
     if kind is frozendict:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from frozendict import frozendict
 
 from ripieno.approvals import Approve, Deny
 from ripieno.canisters import (
@@ -29,8 +30,8 @@ from ripieno.canisters.events import (
 )
 from ripieno.conducting import channel, conduct
 from ripieno.ensembles import Context, Opened
-from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, UsageError
-from ripieno.execution import Execution
+from ripieno.exceptions import ConfigurationInvalidity, JsonInvalidity, NameAbsence, UsageError
+from ripieno.execution import Circumstances, Execution
 from tests.support.runs import APPROVING, collected, kinds, says_text
 from tests.support.scripted_models import (
     Person,
@@ -189,6 +190,30 @@ async def test_namespaces_live_as_long_as_the_conversation() -> None:
     await conduct(model, "Another.", ensembles=found)
     assert seen[4][0] == 1
     assert second.namespaces == {"mine": {"times": 4}}
+
+
+async def test_data_of_the_caller_is_frozen_and_other_objects_are_passed() -> None:
+    seen: list[Any] = []
+
+    async def look(context: Context, arguments: dict[str, Any]) -> str:
+        seen.append(context.auxdata)
+        return "x"
+
+    handle = object()
+    plain: dict[str, Any] = {"user": {"groups": ["a", {"b": [1]}]}, "handle": handle}
+    itself: list[Any] = []
+    itself.append(itself)
+    for given in (plain, [plain], (plain,), handle):
+        model = scripted(invokes(invoke("look", "a")), says())
+        await conduct(model, "Go.", ensembles=[ensemble(tool("look", look))], auxdata=given)
+    frozen = frozendict(user=frozendict(groups=("a", frozendict(b=(1,)))), handle=handle)
+    assert seen == [frozen, (frozen,), (frozen,), handle]
+    with pytest.raises(TypeError):
+        seen[0]["user"]["name"] = "b"
+    scope = Circumstances(auxdata=plain)
+    assert (scope.auxdata, type(scope.auxdata["user"])) == (frozen, frozendict)
+    with pytest.raises(JsonInvalidity, match="contains itself"):
+        conduct(scripted(says()), "Go.", auxdata=itself)
 
 
 @pytest.mark.parametrize("supervisor", ["Be brief.", SupervisorCanister.of("Be brief.")])

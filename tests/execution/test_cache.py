@@ -92,14 +92,17 @@ async def test_its_seconds_count_from_when_it_was_read() -> None:
 
 async def test_another_conversation_and_another_caller_have_their_own() -> None:
     house = House(reader())
-    ada, bob = {"user": "x"}, {"user": "x"}
+    handle = Seeing()
+    ada: dict[str, Any] = {"user": "x", "tags": [1], "handle": handle}
     here, there = Conversation(identifier="c"), Conversation(identifier="c")
     spaces = here.namespaces
     first = Circumstances(conversation="c", namespaces=spaces, auxdata=ada)
     assert not await house.cached("read", first, path="a")
-    assert await house.cached("read", Circumstances(conversation="c", namespaces=spaces, auxdata=ada, turn=5), path="a")
+    same = Circumstances(conversation="c", namespaces=spaces, auxdata={**ada, "tags": [1]}, turn=5)
+    assert await house.cached("read", same, path="a")
+    changes: tuple[dict[str, Any], ...] = ({"user": "y"}, {"tags": [True]}, {"tags": {}}, {"handle": Seeing()})
     for other in (
-        Circumstances(conversation="c", namespaces=spaces, auxdata=bob),
+        *(Circumstances(conversation="c", namespaces=spaces, auxdata={**ada, **change}) for change in changes),
         Circumstances(conversation="c", namespaces=there.namespaces, auxdata=ada),
         Circumstances(conversation="d", namespaces=spaces, auxdata=ada),
         Circumstances(conversation="c", namespaces=spaces, auxdata=ada, output=10),

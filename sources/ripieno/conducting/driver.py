@@ -34,7 +34,7 @@ from ripieno.execution import Circumstances, Execution
 from ripieno.execution.budget import Budget
 from ripieno.execution.scheduling.dispatcher import ScheduledCall
 from ripieno.execution.scheduling.turn import Turn
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import freeze, freeze_containers
 from ripieno.models import Model
 from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 
@@ -72,6 +72,7 @@ class Driver:
     watchers: Sequence[Watcher]
 
     def __post_init__(self, history: History | HistoryStrategy | None) -> None:
+        self.auxdata = freeze_containers(self.auxdata)
         self.driving = False
         self.cancelled = False
         self._budget = Budget(self.limits)

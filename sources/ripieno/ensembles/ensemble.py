@@ -56,7 +56,7 @@ class Context:
     the call for an object of values; None without a valid answer. Code that runs a program sets ``sandbox`` to the name
     of its sandbox, and adds to ``changes``. ``kept`` are the bytes of a long text that are stored for the model.
     ``barred(path="a/b")`` is the rule that keeps the tool from a path beneath its argument ``path``; None if none does,
-    or ``barred`` if none can. ``owner`` is the user for whom the call is made.
+    or ``barred`` if none can. ``owner`` is the user for whom the call is made. Dicts in ``auxdata`` are frozen.
     """
 
     invoker: "Invoker"

@@ -16,6 +16,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from frozendict import frozendict
+
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.canisters import now
 from ripieno.ensembles import Invoker
@@ -23,7 +25,7 @@ from ripieno.exceptions import JsonInvalidity
 from ripieno.execution.call import Call
 from ripieno.execution.claims import Claims, claims_of
 from ripieno.execution.results import size_of
-from ripieno.jsonvalues import canonical
+from ripieno.jsonvalues import SCALARS, canonical
 
 #: Results, and bytes of content, of all conversations together.
 ENTRIES = 512
@@ -31,7 +33,8 @@ SIZE = 16 * 2**20
 #: Bytes; a larger result would displace too many others.
 LARGEST = 2**20
 
-_Key: TypeAlias = tuple[Invoker, bytes, str, int, int, int]
+_kind_of: Callable[[Any], object] = type
+_Key: TypeAlias = tuple[Invoker, bytes, str, int, object, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,7 +86,7 @@ class ResultCache:
     ) -> CacheableCall | None:
         """The key and the claims of a call; None if its result may not be reused.
 
-        ``namespaces`` and ``auxdata`` count by their identity: they belong to one conversation and one caller.
+        ``namespaces`` counts by its identity, and so do objects in ``auxdata``; frozen data counts by its value.
         ``output`` is the limit of results, in bytes.
         """
         policy = invoker.policy
@@ -94,7 +97,7 @@ class ResultCache:
         except JsonInvalidity:
             return None
         return CacheableCall(
-            key=(invoker, digest, conversation, id(namespaces), id(auxdata), output),
+            key=(invoker, digest, conversation, id(namespaces), _identity(auxdata), output),
             owners=(namespaces, auxdata),
             claims=claims_of(invoker, arguments),
             seconds=policy.cache,
@@ -162,6 +165,16 @@ class ResultCache:
 
     def _drop(self, key: _Key) -> None:
         self._size -= self._entries.pop(key).size
+
+
+def _identity(auxdata: Any) -> object:
+    """A key that is equal for equal frozen data, and for the same object of any other kind."""
+    kind = _kind_of(auxdata)
+    if kind is frozendict:
+        return (kind, *((key, _identity(item)) for key, item in auxdata.items()))
+    if kind is tuple:
+        return (kind, *map(_identity, auxdata))
+    return (kind, auxdata) if kind in SCALARS else id(auxdata)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)

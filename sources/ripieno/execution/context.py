@@ -11,6 +11,7 @@ from ripieno.approvals.rules import Verdict
 from ripieno.canisters import Canister, InvocationCanister
 from ripieno.canisters.events import Event
 from ripieno.ensembles import Context, Invoker, Surroundings
+from ripieno.jsonvalues import freeze_containers
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,10 @@ class Circumstances:
     confirmer: Confirmer | None = None
     history: Sequence[Canister] = ()
     answers: Mapping[str, Answer | Given] = dataclasses.field(default_factory=dict[str, Answer | Given])
+
+    def __post_init__(self) -> None:
+        if type(self.auxdata) in (dict, list):  # A run has frozen its own already.
+            object.__setattr__(self, "auxdata", freeze_containers(self.auxdata))
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
