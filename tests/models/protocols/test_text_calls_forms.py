@@ -53,6 +53,8 @@ def test_two_forms_in_one_answer() -> None:
 
 PATH = '<parameter name="path">a.txt</parameter>'
 INVOKE = f'<invoke name="read">\n{PATH}\n</invoke>'
+ARGUMENTS = '{"path": "a.txt"}'
+OBJECT = f'{{"name": "read", "arguments": {ARGUMENTS}}}'
 FUNCTION = "<function=read>\n<parameter=path>\na.txt\n</parameter>\n</function>"
 STEP = (
     '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="read">'
@@ -70,6 +72,18 @@ STEP = (
         (f"<a:tool_call>{FUNCTION}</a:tool_call>", 1),
         (f"<｜tool_calls_begin｜>{STEP}<｜tool_calls_end｜>", 1),
         (f"<｜tool_calls_begin｜>\n{STEP}\n{STEP}\n<｜tool_calls_end｜>", 2),
+        (f"<tool_call>{FUNCTION}{FUNCTION}</tool_call>", 2),
+        (f"<tool_call>\n{FUNCTION}\n{FUNCTION}\n{FUNCTION}\n</tool_call>", 3),
+        (f"<tool_call>{FUNCTION}<function=read>{ARGUMENTS}</function></tool_call>", 2),
+        (f"<tool_call><function=read>{ARGUMENTS}</function>{FUNCTION}</tool_call>", 2),
+        (f"<tool_call>{OBJECT}{OBJECT}</tool_call>", 2),
+        (f"<tool_call>\n{OBJECT}\n{OBJECT}\n{OBJECT}\n</tool_call>", 3),
+        (f"<tool_call>{OBJECT}, [{OBJECT}]</tool_call>", 2),
+        (f"<tool_calls>{FUNCTION}\n{FUNCTION}</tool_calls>", 2),
+        (f"<tool_calls><tool_call>{FUNCTION}{FUNCTION}</tool_call></tool_calls>", 2),
+        (f"<tool_calls>\n<tool_call>{OBJECT}</tool_call>\n{INVOKE}\n</tool_calls>", 2),
+        (f"<tool_calls>{OBJECT}\n{OBJECT}</tool_calls>", 2),
+        (f"<function_calls>{FUNCTION}</function_calls>", 1),
         (f"<dots_function_call>\n{INVOKE}\n</dots_function_call>", 1),
         (f"<dots_function_call>\n{INVOKE}\n{INVOKE}\n</dots_function_call>", 2),
     ],
@@ -386,6 +400,13 @@ def test_arguments_that_cannot_be_read_are_those_of_a_call(text: str, rest: str)
         (call,) = [piece for piece in taken_apart(chunks) if isinstance(piece, TextCall)]
         assert call.name == "read"
         assert texts_in(chunks) == rest
+
+
+def test_of_several_objects_only_the_unreadable_is_unreadable() -> None:
+    torn = OBJECT.replace('"}', '",}')
+    for chunks in everywhere(f"<tool_call>{OBJECT}\n{torn}</tool_call>"):
+        calls = [(piece.name, piece.arguments) for piece in taken_apart(chunks) if isinstance(piece, TextCall)]
+        assert calls == [("read", '{"path":"a.txt"}'), ("read", torn)]
 
 
 def test_what_follows_a_frame_that_came_to_nothing_is_read_again() -> None:

@@ -182,7 +182,7 @@ class Tagged:
     """Values between tags, and an end tag.
 
     A value may contain anything. It ends at a ``closer`` that is followed, after blanks, by one of ``following``.
-    ``last``, if set, must follow the ``end`` after blanks.
+    ``last``, if set, belongs to the body if it follows the ``end`` after blanks. Other text ends the body, too.
     """
 
     def __init__(self, *, opener: str, closer: str, end: str, following: tuple[str, ...], last: str = "") -> None:
@@ -218,7 +218,7 @@ class Tagged:
                 if end == MORE:
                     return at, Verdict.OPEN
                 if self._state == "last":
-                    return (at, Verdict.NONE) if end < 0 else (end, Verdict.ENDED)
+                    return at if end < 0 else end, Verdict.ENDED
                 # Text between values may be the end.
                 self._state = "value" if end < 0 else "between"
 

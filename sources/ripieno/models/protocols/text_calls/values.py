@@ -6,18 +6,19 @@ from typing import Any, TypeAlias
 
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import EMPTY, encode, is_list, is_table, parse
-from ripieno.models.protocols.text_calls.grammar import Tools
+from ripieno.models.protocols.text_calls.grammar import Balanced, Tools, Verdict
 
 #: A name, and its arguments as JSON or as unreadable text.
 Found: TypeAlias = tuple[str, str]
 
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\\s]{1,128})"')
+_BETWEEN = re.compile(r"[\s,;]*")
 _ARGUMENTS = ("arguments", "parameters", "args")
 _LITERALS: Mapping[str, Any] = {"True": True, "False": False, "None": None}
 
 
 def objects_in(text: str) -> Sequence[Found] | None:
-    """The calls in ``{"name", "arguments"}`` or a list of such objects; None if there are none.
+    """The calls in ``{"name", "arguments"}``, several of them, or a list; None if there are none.
 
     ``parameters`` is accepted for ``arguments``, and both in a ``function``. In invalid JSON, the first name counts,
     with all of the text as arguments, so that the model gets an error.
@@ -25,12 +26,30 @@ def objects_in(text: str) -> Sequence[Found] | None:
     try:
         value = parse(text)
     except JsonInvalidity:
+        objects = _apart(text)
+        each = [objects_in(one) for one in objects] if len(objects) > 1 else [None]
+        if None not in each:
+            return [call for calls in each for call in calls or ()]
         name = _NAME.search(text)
         return None if name is None else [(name[1], text.strip())]
     tables = value if is_list(value) else [value]
     calls = [_call_in(table) if is_table(table) else None for table in tables]
     found = [call for call in calls if call is not None]
     return found if found and len(found) == len(calls) else None
+
+
+def _apart(text: str) -> Sequence[str]:
+    """Consecutive objects or lists, with blanks, commas or semicolons between them; empty for any other text."""
+    objects: list[str] = []
+    at = 0
+    while (start := _BETWEEN.match(text, at)) and start.end() < len(text):
+        at = start.end()
+        end, verdict = Balanced().feed(text, at, final=True) if text[at] in "{[" else (at, Verdict.NONE)
+        if verdict is not Verdict.ENDED:
+            return ()
+        objects.append(text[at:end])
+        at = end
+    return objects
 
 
 def _call_in(table: Mapping[str, Any]) -> Found | None:

@@ -51,8 +51,13 @@ def _named(raw: str, tools: Tools) -> Sequence[Found] | None:
 
 
 def _object(raw: str, _: Tools) -> Sequence[Found] | None:
-    """``<tool_call>`` with an object, or a list of such (Hermes, Qwen 2.5 and 3)."""
+    """``<tool_call>`` with an object, several, or a list of such (Hermes, Qwen 2.5 and 3)."""
     return objects_in(raw.removeprefix("<tool_call>").removesuffix("</tool_call>"))
+
+
+def _objects(raw: str, _: Tools) -> Sequence[Found] | None:
+    """``<tool_calls>`` with a list of objects (Jamba)."""
+    return objects_in(raw[raw.index(">") + 1 : raw.rindex("</")])
 
 
 def _function_body(last: str = "") -> Callable[[], Tagged]:
@@ -66,12 +71,15 @@ def _function_body(last: str = "") -> Callable[[], Tagged]:
     )
 
 
+#: Qwen3-Coder writes several functions into one ``<tool_call>``, and closes one that it did not open.
+_UNOPENED = ("</tool_call>",)
 _TOOL_CALL = (
     Variant(head=sequence(SPACE, ("{", "[")), body=lambda: Closed("</tool_call>"), read=_object),
     Variant(
         head=sequence(SPACE, ("<function=",), NAME, (">",), SPACE, ("<parameter=", "</function>")),
         body=_function_body("</tool_call>"),
         read=_function,
+        ends=_UNOPENED,
     ),
     Variant(
         head=sequence(SPACE, NAME, SPACE, ("<arg_key>", "</tool_call>")),
@@ -85,8 +93,6 @@ _TOOL_CALL = (
         read=_named,
     ),
 )
-#: Qwen3-Coder closes a ``<tool_call>`` that it did not open.
-_UNOPENED = ("</tool_call>",)
 _FUNCTION_TAG = (
     Variant(
         head=sequence(NAME, (">",), SPACE, ("{",)), body=lambda: Closed("</function>"), read=_function, ends=_UNOPENED
@@ -131,14 +137,16 @@ def _invoke(namespace: str) -> tuple[Variant, ...]:
     )
 
 
-def _wrapper(tag: str, *inner: str) -> Callable[[str], tuple[Variant, ...]]:
-    """A tag around calls with one of these openers; both have the same namespace."""
+def _wrapper(tag: str, *inner: str, listed: bool = False) -> Callable[[str], tuple[Variant, ...]]:
+    """A tag around calls with one of these openers; both have the same namespace. ``listed``: or around objects."""
 
     @functools.lru_cache(maxsize=64)
     def variants(namespace: str) -> tuple[Variant, ...]:
         calls = tuple(dict.fromkeys(opener.replace("<", f"<{space}") for opener in inner for space in ("", namespace)))
-        head = sequence(SPACE, calls)
-        return (Variant(head=head, body=Empty, ends=(f"</{namespace}{tag}>",)),)
+        end = f"</{namespace}{tag}>"
+        wrapper = Variant(head=sequence(SPACE, calls), body=Empty, ends=(end,))
+        objects = Variant(head=sequence(SPACE, ("{", "[")), body=lambda: Closed(end), read=_objects)
+        return (wrapper, objects) if listed else (wrapper,)
 
     return variants
 
@@ -174,12 +182,18 @@ FORMS = (
             "</｜DSML｜invoke>",
         ),
     ),
+    Form(
+        name="tool_calls",
+        opener="<tool_calls>",
+        variants=_wrapper("tool_calls", "<invoke", "<tool_call>", "<function=", listed=True),
+        namespaced=True,
+        examples=('<tool_calls>[\n{"name": "read", "arguments": {"path": "a.txt"}}\n]</tool_calls>',),
+    ),
     *(
         Form(name=name, opener=f"<{tag}>", variants=_wrapper(tag, *inner), namespaced=True)
         for name, tag, inner in (
-            ("function_calls", "function_calls", ("<invoke",)),
+            ("function_calls", "function_calls", ("<invoke", "<tool_call>", "<function=")),
             ("dots_function_call", "dots_function_call", ("<invoke",)),
-            ("tool_calls", "tool_calls", ("<invoke", "<tool_call>")),
             ("wrapped_tool_call", "tool_call", ("<function=", "<invoke")),
         )
     ),
