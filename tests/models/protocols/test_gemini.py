@@ -262,3 +262,6 @@ def test_a_call_that_must_not_run_is_served_as_one_that_never_ends() -> None:
     bad = InvocationCanister(identifier="x", name="f", raw='{"a', fault=fault)
     data = written(PROTOCOL, [TurnBegan(), InvocationSealed(index=0, invocation=bad), TurnEnded(finish="invocations")])
     assert calls_of(heard(*natives_of([data]))) == [("f", {}, "cut_off")]
+    assert natives_of([data])[0]["candidates"][0]["content"]["parts"][0]["functionCall"]["args"] == {
+        "INVALID_JSON": '{"a'
+    }

@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
+import pytest
 from frozendict import frozendict
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -128,3 +129,58 @@ async def test_each_model_can_be_told_apart(tmp_path: pathlib.Path) -> None:
         async with leaving(tmp_path, provider, **settings) as front:
             assert bare(await items_of(front, [TEXT], "messy-1")) == ITEMS
             assert await items_of(front, [TEXT], "tidy-1") == [TEXT]
+
+
+@contextlib.asynccontextmanager
+async def calling(folder: pathlib.Path, function: dict[str, Any]) -> AsyncGenerator[Front, None]:
+    """A gateway in front of a server that calls a function."""
+    call = {"index": 0, "id": "c", "type": "function", "function": function}
+
+    async def answer(request: Request) -> Response:
+        if json.loads(await request.body()).get("stream"):
+            said = chunk({"tool_calls": [call]}) + chunk({}, "tool_calls") + b"data: [DONE]\n\n"
+            return Response(said, media_type="text/event-stream")
+        choice = {"index": 0, "message": {"role": "assistant", "tool_calls": [call]}, "finish_reason": "tool_calls"}
+        return Response(json.dumps({"id": "c", "model": "small", "choices": [choice]}))
+
+    async with serving(answer) as (url, _), fronting(folder, CHAT, f"{url}/v1") as front:
+        yield front
+
+
+MESSAGES_BODY: dict[str, Any] = {
+    "model": "m",
+    "max_tokens": 9,
+    "messages": [{"role": "user", "content": "Go."}],
+    "tools": [{"name": "read", "input_schema": SCHEMA}],
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_invalid_arguments_reach_the_client_and_the_log(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, stream: bool
+) -> None:
+    async with (
+        calling(tmp_path, {"name": "read", "arguments": '{"path": a'}) as front,
+        front.plain() as client,
+    ):
+        answer = await client.post("/v1/messages", json={**MESSAGES_BODY, "stream": stream})
+    if stream:
+        assert json.dumps('{"path": a') in answer.text
+    else:
+        assert answer.json()["content"][0]["input"] == {"INVALID_JSON": '{"path": a'}
+    assert [one.levelname for one in caplog.records if "called read with invalid JSON" in one.getMessage()] == [
+        "WARNING"
+    ]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_call_without_a_name_reaches_no_client(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, stream: bool
+) -> None:
+    async with calling(tmp_path, {"name": "", "arguments": "{}"}) as front, front.plain() as client:
+        for path, tools in (("/v1/messages", MESSAGES_BODY["tools"]), ("/v1/responses", [READ])):
+            body = {**MESSAGES_BODY, "input": "Go.", "tools": tools, "stream": stream}
+            answer = await client.post(path, json=body)
+            assert "made a call without a name" in answer.text
+            assert '"name":""' not in answer.text
+    assert caplog.text.count("made a call without a name: call omitted") == 2

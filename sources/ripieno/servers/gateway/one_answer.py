@@ -32,6 +32,8 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.canisters.faults import Fault
+from ripieno.descriptors.names import spelled
+from ripieno.servers.gateway.pass_through import warn_of_unreadable
 
 #: Events that may follow reasoning.
 _ITEMS = (TextDelta, ContentSealed, InvocationBegan, InvocationSealed)
@@ -208,6 +210,8 @@ class ResponseMerger:
         if not self._is_shown(invocation.name) or (theirs and self._single and self._sealed > 1):
             self._led_to_hidden = True
             return ()
+        if theirs:
+            warn_of_unreadable(invocation, spelled(self._model))
         return (InvocationSealed(index=self._place(event.index), invocation=invocation),)
 
     def _place(self, index: int) -> int:

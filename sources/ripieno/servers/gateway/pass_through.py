@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from ripieno.canisters import Controls
+from ripieno.canisters import Controls, InvocationCanister
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE
 from ripieno.canisters.events import (
@@ -85,11 +85,18 @@ async def translate(model: Model, asked: Asked, offer: Offer, watchers: Sequence
                 name = asked.model
                 events = [dataclasses.replace(one, model=name) if isinstance(one, TurnBegan) else one for one in batch]
                 begun = any(isinstance(event, TurnBegan) for event in events)
-            yield events if sieve is None else sieve.sift(events)
+            yield sieve.sift(events)
+
+
+def warn_of_unreadable(invocation: InvocationCanister, model: str) -> None:
+    """Logs that a client gets the arguments of its tool as they came, since they cannot be read."""
+    if invocation.fault is not None and invocation.fault.code == "arguments_unreadable":
+        name = spelled(invocation.name)
+        _logger.warning("%s called %s with invalid JSON as arguments: passed to the client unchanged.", model, name)
 
 
 class Sieve:
-    """Filters calls that the client does not allow; they are logged."""
+    """Filters calls that the client does not allow, or that have no name; they are logged."""
 
     def __init__(self, allowed: tuple[str, ...] | None, model: str, *, single: bool) -> None:
         self._allowed = allowed
@@ -98,16 +105,13 @@ class Sieve:
         #: The index for the client of each allowed call, by its index; the other calls; and whether there was content.
         self._kept: dict[int, int] = {}
         self._dropped: set[int] = set()
+        self._nameless = False
         self._has_content = False
 
     @classmethod
-    def of(cls, controls: Controls, model: Model, *, tools: bool) -> "Sieve | None":
-        """The sieve for a request, or None if it restricts nothing. ``tools``: whether it has any."""
-        allowed = controls.callable_names()
-        single = controls.parallel is False
-        if allowed is None and not (single and tools):
-            return None
-        return cls(allowed, model.identity, single=single)
+    def of(cls, controls: Controls, model: Model, *, tools: bool) -> "Sieve":
+        """The sieve for a request. ``tools``: whether it has any."""
+        return cls(controls.callable_names(), model.identity, single=tools and controls.parallel is False)
 
     def sift(self, events: Iterable[Event]) -> list[Event]:
         """The allowed events. Errors: ``ProviderRefusal`` if the answer has nothing else."""
@@ -117,14 +121,20 @@ class Sieve:
         if isinstance(event, InvocationBegan):
             return self._numbered(event) if self._admits(event.index, event.name) else None
         if isinstance(event, InvocationSealed):
-            return self._numbered(event) if self._admits(event.index, event.invocation.name) else None
+            if not self._admits(event.index, event.invocation.name):
+                return None
+            warn_of_unreadable(event.invocation, self._model)
+            return self._numbered(event)
         if isinstance(event, ArgumentsDelta):
             return self._numbered(event) if event.index in self._kept else None
         if isinstance(event, ContentSealed):
             self._has_content = True
         elif isinstance(event, TurnEnded) and self._dropped and not self._kept:
             if not self._has_content:
-                raise ProviderRefusal(self._model, "The model only called tools that this request does not allow.")
+                why = "The model made a call without a name."
+                if not self._nameless:
+                    why = "The model only called tools that this request does not allow."
+                raise ProviderRefusal(self._model, why)
             return dataclasses.replace(event, finish="stop") if event.finish == "invocations" else event
         return event
 
@@ -136,6 +146,11 @@ class Sieve:
     def _admits(self, index: int, name: str) -> bool:
         if index in self._kept or index in self._dropped:
             return index in self._kept
+        if not name:
+            self._nameless = True
+            self._dropped.add(index)
+            _logger.warning("%s made a call without a name: call omitted.", self._model)
+            return False
         fits = self._allowed is None or name in self._allowed
         if fits and not (self._single and self._kept):
             self._kept[index] = len(self._kept)

@@ -21,6 +21,7 @@ from ripieno.models.protocol import SCORED, Asked, Refusal
 from ripieno.models.protocols.anthropic.contents import block_of
 from ripieno.models.protocols.anthropic.finish import REASONS, usage_object
 from ripieno.models.protocols.anthropic.invocations import begun_block, invocation_block
+from ripieno.models.protocols.common.calls import served_arguments
 
 _ERRORS = {
     400: "invalid_request_error",
@@ -143,7 +144,8 @@ def encode(events: Iterable[Event], asked: Asked) -> bytes:
             if block is not None:
                 content.append(block)
         elif isinstance(event, InvocationSealed):
-            content.append(invocation_block(event.invocation))
+            call = event.invocation
+            content.append({**invocation_block(call), "input": served_arguments(call)})
         elif isinstance(event, TurnEnded):
             reason, usage = REASONS.get(event.finish, "end_turn"), event.usage
     return encode_json(_message(asked.model, content, reason, usage))

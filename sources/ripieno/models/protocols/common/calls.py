@@ -79,6 +79,16 @@ def extras_of(call: InvocationCanister | InvocationBegan, protocol: str) -> Mapp
     return extras if is_table(extras) else EMPTY
 
 
+def served_arguments(invocation: InvocationCanister) -> Mapping[str, Any]:
+    """The arguments in an answer of a wire that has only objects.
+
+    Unreadable text is the value of the one key ``INVALID_JSON``, which Anthropic documents for this: without it, the
+    call would look like one without arguments. A call that was cut off shows it by the end of the answer.
+    """
+    unreadable = invocation.fault is not None and invocation.fault.code == "arguments_unreadable"
+    return {"INVALID_JSON": invocation.raw or ""} if unreadable else invocation.arguments
+
+
 def cut_off(invocation: InvocationCanister, why: str) -> InvocationCanister:
     """The same call with a fault that says it was cut off; it never runs."""
     return dataclasses.replace(

@@ -33,8 +33,8 @@ Quirks:
 * An error may come as a chunk; a stream as one array; a complete answer where a stream was requested.
 
 Lost in answers: borders between adjacent texts, and unsigned thoughts; in a stream, that a signature was on a text or a
-thought (it follows in an empty part); the arguments and the fault of an unreadable call (it is sent as one that never
-ends); cache write tokens; that a call is free-form; other protocols' opaque contents.
+thought (it follows in an empty part); the fault of an unreadable call (it is sent as one that never ends, with its
+text as the argument ``INVALID_JSON``); cache write tokens; that a call is free-form; other protocols' opaque contents.
 
 Lost in requests: the same, but texts stay apart; the user's position among the results of a turn, and an order of
 results other than that of their calls; borders and positions of texts in a result; a fault, except for its text; that a

@@ -10,7 +10,7 @@ from ripieno.ensembles import Definition, Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import EMPTY, encode, is_table
 from ripieno.models.protocol import HostedTool, Identifiers, InvocationsProcessor, Native
-from ripieno.models.protocols.common.calls import extras_of, read_invocation
+from ripieno.models.protocols.common.calls import extras_of, read_invocation, served_arguments
 from ripieno.models.protocols.common.dialects import GEMINI
 from ripieno.models.protocols.common.requests import table_in, tables_in
 from ripieno.models.protocols.common.tools import Declared, client_function, described, placed, remembered
@@ -87,7 +87,10 @@ def is_identifier(value: object) -> bool:
 def call_part(invocation: InvocationCanister, *, served: bool = False) -> dict[str, Any]:
     """The part of a call. In an answer (``served``), a call that must not run is one that never ends."""
     never = served and invocation.fault is not None
-    body: dict[str, Any] = {"willContinue": True} if never else {"args": invocation.arguments}
+    body: dict[str, Any] = {"args": invocation.arguments}
+    if never:
+        arguments = served_arguments(invocation)
+        body = {"args": arguments, "willContinue": True} if arguments else {"willContinue": True}
     extras = dict(extras_of(invocation, NAME))
     inner = extras.pop(_CALL, EMPTY)
     call = {"id": invocation.identifier, "name": invocation.name, **body, **(inner if is_table(inner) else EMPTY)}
