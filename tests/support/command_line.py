@@ -172,11 +172,13 @@ class Screen:
     def insist(self, typed: str, text: str) -> None:
         """Types again and again until the text is shown.
 
-        CPython's line editor loses a Ctrl-C that comes between its prompt and its waiting for keys.
+        CPython's line editor loses a Ctrl-C that comes between its prompt and its waiting for keys. A second one that is
+        not needed would meet the program at its next step, so it is typed only after a silence.
         """
         for _ in range(PATIENCE):
             self.type(typed)
-            self._more(seconds=1)
+            while text not in self.text and self._more(seconds=3):
+                pass
             if text in self.text:
                 break
         self.wait_for(text)
