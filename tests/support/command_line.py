@@ -172,8 +172,8 @@ class Screen:
     def insist(self, typed: str, text: str) -> None:
         """Types again and again until the text is shown.
 
-        CPython's line editor loses a Ctrl-C that comes between its prompt and its waiting for keys. A second one that is
-        not needed would meet the program at its next step, so it is typed only after a silence.
+        CPython's line editor loses a Ctrl-C that comes between its prompt and its waiting for keys. A second one that
+        is not needed would meet the program at its next step, so it is typed only after a silence.
         """
         for _ in range(PATIENCE):
             self.type(typed)
