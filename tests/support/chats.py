@@ -6,11 +6,12 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from ripieno.assembly import assemble
-from ripieno.ensembles import Definition, Ensemble
+from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.models import Model
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.ring import EventsLost
 from ripieno.storage.journal import Journal
+from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 
 @contextlib.asynccontextmanager
@@ -28,6 +29,27 @@ async def chatting(
             setattr(assembly, "access_model", lambda _=None: model)  # noqa: B010
             async with Chat(assembly, **settings) as chat:
                 yield chat
+
+
+class Written:
+    """A tool of effect ``write`` that notes its texts."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def __call__(self, context: Context, arguments: dict[str, Any]) -> str:
+        self.texts.append(arguments["text"])
+        return "written"
+
+    @property
+    def definition(self) -> Definition:
+        schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+        return tool("write", self, schema=schema, effect="write")
+
+
+def writing(*identifiers: str) -> Model:
+    """A model that wants to write once for each identifier, and then says that it is done."""
+    return scripted(invokes(*(invoke("write", one, text=one) for one in identifiers)), says("Done."))
 
 
 class Reader:

@@ -28,7 +28,7 @@ def marked(state: pathlib.Path | None) -> Generator[None, None, None]:
 
 
 def count_entered(state: pathlib.Path) -> int | None:
-    """How many assemblies were entered so far; None while one is open. Errors: ``OSError``."""
+    """The number of assemblies that were entered so far; None while one is open. Errors: ``OSError``."""
     descriptor = os.open(state / _NAME, _OPEN, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

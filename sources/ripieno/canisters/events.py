@@ -24,8 +24,8 @@ from ripieno.canisters.faults import Effect
 from ripieno.canisters.serialization import describe
 
 
-class _Streamed:
-    """The base of every event."""
+class EventBase:
+    """The base of every event, also of those that a server adds."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class _Streamed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TurnBegan(_Streamed):
+class TurnBegan(EventBase):
     """A model begins to answer. ``turn`` counts from 1."""
 
     model: str = ""
@@ -43,28 +43,28 @@ class TurnBegan(_Streamed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TextDelta(_Streamed):
+class TextDelta(EventBase):
     """The next part of the model's text."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ReasoningDelta(_Streamed):
+class ReasoningDelta(EventBase):
     """The next part of the model's reasoning, as far as its provider shows it."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ContentSealed(_Streamed):
+class ContentSealed(EventBase):
     """A content of the assistant is complete."""
 
     content: Content
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class InvocationBegan(_Streamed):
+class InvocationBegan(EventBase):
     """The model begins a call. ``index`` distinguishes the calls of a turn.
 
     ``kind`` and ``opaque`` are those of the sealed invocation, as far as they are known yet.
@@ -78,7 +78,7 @@ class InvocationBegan(_Streamed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentsDelta(_Streamed):
+class ArgumentsDelta(EventBase):
     """The next part of a call's arguments, as text."""
 
     index: int
@@ -86,7 +86,7 @@ class ArgumentsDelta(_Streamed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class InvocationSealed(_Streamed):
+class InvocationSealed(EventBase):
     """A call is complete."""
 
     index: int
@@ -94,7 +94,7 @@ class InvocationSealed(_Streamed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnded(_Streamed):
+class TurnEnded(EventBase):
     """The model's answer is complete. ``reason`` is the provider's own stop reason."""
 
     finish: Finish
@@ -104,7 +104,7 @@ class TurnEnded(_Streamed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmationRequested(_Streamed):
+class ConfirmationRequested(EventBase):
     """The confirmer is asked whether a call may run. The event is only a notification.
 
     ``request`` is ``ConfirmationRequest.mapping()``: all that a person needs to decide, with the possible answers.
@@ -118,7 +118,7 @@ class ConfirmationRequested(_Streamed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionBegan(_Streamed):
+class ExecutionBegan(EventBase):
     """A call starts. ``early`` is whether the model still streams."""
 
     invocation: InvocationCanister
@@ -127,7 +127,7 @@ class ExecutionBegan(_Streamed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionProgress(_Streamed):
+class ExecutionProgress(EventBase):
     """The progress of a call, as its tool reports it. ``total`` is None if unknown."""
 
     invocation_id: str
@@ -138,7 +138,7 @@ class ExecutionProgress(_Streamed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ResultReady(_Streamed):
+class ResultReady(EventBase):
     """A call has its one result. ``discarded``: its stream failed, so the model never sees it.
 
     ``seal`` lets the server that ran the call recognize the result when a client sends it back; empty elsewhere.
@@ -153,7 +153,7 @@ class ResultReady(_Streamed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Alert(_Streamed):
+class Alert(EventBase):
     """A notice for the application, not for the model."""
 
     message: str
@@ -162,7 +162,7 @@ class Alert(_Streamed):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ConductEnded(_Streamed):
+class ConductEnded(EventBase):
     """A run has ended. ``calls`` counts the calls that were started."""
 
     finish: Finish

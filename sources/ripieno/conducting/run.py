@@ -109,7 +109,7 @@ class Run:
             await settled(self._task)
 
     def watch(self, watcher: Callable[[Event], None]) -> None:
-        """Calls a function with every event, also if nobody iterates. Before the run begins; it must not raise."""
+        """Calls a function with every event, also without an iteration. Before the run begins; it must not raise."""
 
         def begin(_conversation: str, _model: str) -> Callable[[Event], None]:
             return watcher

@@ -221,7 +221,7 @@ def _schema(name: str, body: Mapping[str, Any], default: Any, kind: OrReference,
 
 
 def _outline(place: _Place) -> frozendict[str, Any]:
-    """What is certain of a schema with problems: the names of the arguments, and the schemas without a problem."""
+    """The certain part of a schema with problems: the names of the arguments, and the schemas without a problem."""
     schema = place.raw.get("arguments")
     properties = schema.get("properties") if is_table(schema) else None
     if not is_table(schema) or not is_table(properties):

@@ -1,7 +1,7 @@
 """The files beneath a folder that programs create, change and delete, as the kernel reports them (inotify).
 
 The first use lists the names in the folder. Each later use costs time for its own changes only. What is in ``.git`` is
-left out. Changes that happen at the same time cannot be told apart: whoever looks meanwhile sees them all.
+left out. Changes that happen at the same time cannot be distinguished: each program that runs then reports them all.
 """
 
 import dataclasses

@@ -23,7 +23,7 @@ from ripieno.canisters.events import (
 )
 from ripieno.servers.chat.ag_ui.encoder import RunEncoder
 from ripieno.servers.chat.ag_ui.messages import SNAPSHOT_BYTES, count_answers, messages_of
-from ripieno.servers.chat.ag_ui.reading import RunRequest
+from ripieno.servers.chat.ag_ui.request import RunRequest
 from ripieno.servers.chat.events import QuestionsAsked, RunFailed
 from tests.support.ag_ui import Page
 from tests.support.scripted_models import invoke

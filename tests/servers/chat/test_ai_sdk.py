@@ -32,7 +32,7 @@ from ripieno.servers.chat.ai_sdk.frames import Version
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.http.server import serve
 from tests.support.ai_sdk_client import Client
-from tests.support.chats import Reader, chatting
+from tests.support.chats import Reader, Written, chatting, writing
 from tests.support.scripted_models import Blocking, invoke, invokes, says, scripted, tool
 
 VERSIONS: tuple[Version, ...] = (5, 6, 7)
@@ -93,27 +93,6 @@ async def page(
             httpx2.AsyncClient(base_url=url, headers={"x-user": "ada"}) as one,
         ):
             yield Page(chat, one, version)
-
-
-def writing(*identifiers: str) -> Model:
-    """A model that wants to write once for each identifier, and then says that it is done."""
-    return scripted(invokes(*(invoke("write", one, text=one) for one in identifiers)), says("Done."))
-
-
-class Written:
-    """A tool that notes what it writes, after a report of progress."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    async def __call__(self, context: Context, arguments: dict[str, Any]) -> str:
-        self.texts.append(arguments["text"])
-        return "written"
-
-    @property
-    def definition(self) -> Definition:
-        schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-        return tool("write", self, schema=schema, effect="write")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -10,36 +10,14 @@ import pytest
 
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import TextDelta
-from ripieno.ensembles import Context
 from ripieno.exceptions import Conflict, NameAbsence, ProviderUnreachable, RequestInvalidity
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.messages import ChatLimits
 from ripieno.servers.http.limits import Refused
-from tests.support.chats import Reader, chatting
+from tests.support.chats import Reader, Written, chatting, writing
 from tests.support.scripted_models import Blocking, invoke, invokes, says, scripted, tool
 
 HELLO = UserCanister.of("Hello.")
-
-
-class Written:
-    """A tool that notes what it writes."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    async def __call__(self, context: Context, arguments: dict[str, Any]) -> str:
-        self.texts.append(arguments["text"])
-        return "written"
-
-    @property
-    def definition(self) -> Any:
-        schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-        return tool("write", self, schema=schema, effect="write")
-
-
-def asking(*identifiers: str) -> Any:
-    """A model that wants to write once for each identifier, and then says that it is done."""
-    return scripted(invokes(*(invoke("write", one, text=one) for one in identifiers)), says("Done."))
 
 
 def texts(chat: Chat, owner: str, identifier: str) -> list[tuple[str, str]]:
@@ -121,7 +99,7 @@ async def test_a_question_waits_also_over_a_restart_and_its_answer_is_bound(
     tmp_path: pathlib.Path, answer: dict[str, Any], wrote: list[str], result: str, *, restarts: bool
 ) -> None:
     written = Written()
-    async with chatting(tmp_path, asking("one"), written.definition) as chat:
+    async with chatting(tmp_path, writing("one"), written.definition) as chat:
         identifier, reader = await started(chat)
         (question,) = await questions(reader)
         assert not written.texts
@@ -159,7 +137,7 @@ async def answered(chat: Chat, identifier: str, question: Any, answer: dict[str,
 
 async def test_the_run_goes_on_with_the_last_of_several_answers(tmp_path: pathlib.Path) -> None:
     written = Written()
-    async with chatting(tmp_path, asking("one", "two"), written.definition) as chat:
+    async with chatting(tmp_path, writing("one", "two"), written.definition) as chat:
         identifier, reader = await started(chat)
         # The second call changes the same things: it waits behind the first, and is asked about with it.
         asked = await questions(reader)
@@ -187,7 +165,7 @@ async def test_always_holds_for_this_owner_and_conversation_only(tmp_path: pathl
 
 async def test_who_writes_instead_of_answering_denies_with_these_words(tmp_path: pathlib.Path) -> None:
     written = Written()
-    async with chatting(tmp_path, asking("one"), written.definition) as chat:
+    async with chatting(tmp_path, writing("one"), written.definition) as chat:
         identifier, reader = await started(chat)
         await questions(reader)
         chat.say("ada", identifier, UserCanister.of("Rather tell me a joke."))
@@ -230,7 +208,7 @@ async def test_the_end_of_the_server_ends_its_runs_and_an_interrupted_one_is_con
 
 async def test_nothing_of_another_owner_can_be_reached(tmp_path: pathlib.Path) -> None:
     written = Written()
-    async with chatting(tmp_path, asking("one"), written.definition) as chat:
+    async with chatting(tmp_path, writing("one"), written.definition) as chat:
         identifier, reader = await started(chat)
         (question,) = await questions(reader)
         given = {"answer": "approve", "digest": question["digest"]}

@@ -1,4 +1,4 @@
-"""What the files of a folder run, for a person who decides about trust."""
+"""The tools that the files of a folder run, for a person who decides about trust."""
 
 import shlex
 from collections.abc import Iterator, Mapping

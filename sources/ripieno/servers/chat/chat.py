@@ -68,12 +68,9 @@ class Chat:
         """The owner's conversations, those first that were written last."""
         return self._store.summaries(owner, limit=self.limits.listed)
 
-    def create(self, owner: str, title: str = "", *, identifier: str = "") -> str:
-        """Begins a conversation, and returns its identifier.
-
-        An interface whose clients name conversations passes an ``identifier`` that no other owner can have.
-        """
-        return self._store.create(owner, title, identifier)
+    def create(self, owner: str, title: str = "") -> str:
+        """Begins a conversation, and returns its identifier."""
+        return self._store.create(owner, title)
 
     def named(self, owner: str, name: str, *, create: bool = False) -> str:
         """The identifier of a conversation for which a client has its own name, such as a front end's chat id.

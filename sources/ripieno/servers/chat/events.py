@@ -14,6 +14,7 @@ from ripieno.canisters.events import (
     ConfirmationRequested,
     ContentSealed,
     Event,
+    EventBase,
     ExecutionBegan,
     ExecutionProgress,
     InvocationBegan,
@@ -28,37 +29,27 @@ from ripieno.canisters.serialization import describe, serialize
 SHOWN_BYTES = 64 * 1024
 
 
-class _Sent:
-    """The base of the events here."""
-
-    __slots__ = ()
-
-    def mapping(self) -> dict[str, Any]:
-        """The form for clients."""
-        return {"type": type(self).__name__, **describe(self)}
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Said(_Sent):
+class Said(EventBase):
     """The user has said something; ``place`` counts the messages before it."""
 
     canister: Canister
     place: int
 
-    def mapping(self) -> dict[str, Any]:
-        """The form for clients."""
+    def mapping(self) -> dict[str, object]:
+        """The form for wires, with the message as clients get it."""
         return {"type": "Said", "place": self.place, "message": message_of(self.canister)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionsAsked(_Sent):
+class QuestionsAsked(EventBase):
     """The calls that wait, for an approval, an answer, or a result of the client: those of the snapshot."""
 
     questions: tuple[frozendict[str, object], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionAnswered(_Sent):
+class QuestionAnswered(EventBase):
     """A question has its answer: ``approve``, ``deny``, ``edit``, or ``result``."""
 
     invocation: str
@@ -66,7 +57,7 @@ class QuestionAnswered(_Sent):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RunFailed(_Sent):
+class RunFailed(EventBase):
     """A run ended with an error. ``message`` is for the user."""
 
     code: str
@@ -74,7 +65,7 @@ class RunFailed(_Sent):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Titled(_Sent):
+class Titled(EventBase):
     """The conversation has another title."""
 
     title: str

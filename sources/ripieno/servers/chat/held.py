@@ -12,7 +12,6 @@ from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan
 from ripieno.conducting import Run
-from ripieno.exceptions import Conflict
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.events import ChatEvent, QuestionAnswered, QuestionsAsked, RunFailed, message_of
 from ripieno.servers.chat.live_turn import LiveTurn
@@ -49,7 +48,7 @@ class HeldConversation:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody needs it in memory."""
+        """Whether it has neither a run nor a reader."""
         return not self.running and not self.ring.readers
 
     @property
@@ -89,9 +88,7 @@ class HeldConversation:
         self.ring.publish(event)
 
     def begin(self, run: Run, lock: contextlib.AbstractContextManager[None], ended: Callable[[], None]) -> None:
-        """Starts a run. ``ended`` is called when it has ended and the lock is free. Errors: ``Conflict``."""
-        if self.running:
-            raise Conflict("A run of this conversation is under way. Stop it, or wait for its end.")
+        """Starts a run, while none is under way. ``ended`` is called at its end. Errors: ``Conflict`` of the lock."""
         claim = contextlib.ExitStack()
         claim.enter_context(lock)
         self.conversation, self.answers = run.conversation, {}

@@ -17,7 +17,7 @@ _TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,126}")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ChatLimits:
-    """What one owner may take: runs and readers at once, bytes of a request and of its text, attachments of a message.
+    """The most that one owner may take: runs and readers, bytes of a request and of its text, attachments of a message.
 
     ``listed`` are the conversations in a list, ``held`` those of all owners that stay in memory without a reader.
     """

@@ -1,4 +1,4 @@
-"""What every HTTP interface of a chat does with a request: checks, its owner, its body, and errors as answers."""
+"""Requests of every HTTP interface of a chat: their checks, owners and bodies, and errors as answers."""
 
 import inspect
 import json
@@ -118,7 +118,7 @@ def _refused(error: Exception) -> Response:
         return Response(status_code=400)
     refusal = error.refusal if isinstance(error, Refused) else refusal_of(error)
     if isinstance(error, NameAbsence) and error.kind == "conversation":
-        # Nothing about other identifiers, nor whether it was somebody else's.
+        # Nothing about other identifiers, nor whether another owner has it.
         refusal = Refusal(status=404, code="not_found", message="There is no such conversation.")
     answer = Response(plain(refusal), status_code=refusal.status)
     answer.raw_headers += headers_of(refusal)

@@ -5,7 +5,6 @@ it, and one that runs again without a new message reads on.
 """
 
 import contextlib
-import hashlib
 import json
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,11 +13,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
+from ripieno.exceptions import Conflict, InputError, RequestInvalidity
 from ripieno.jsonvalues import freeze
 from ripieno.servers.chat.ag_ui.encoder import RunEncoder
 from ripieno.servers.chat.ag_ui.messages import Frame, interrupts_of, messages_of, pending_of
-from ripieno.servers.chat.ag_ui.reading import (
+from ripieno.servers.chat.ag_ui.request import (
     RunRequest,
     only_cancels,
     read_answers,
@@ -96,16 +95,8 @@ class _Endpoints:
         return {}
 
     def _snapshot(self, owner: str, thread: str, *, create: bool = False) -> dict[str, Any]:
-        """The conversation of a thread: one of the owner's that exists, or one that the client named itself."""
-        # Of the owner too: two owners may choose the same name, and learn nothing of each other.
-        own = hashlib.sha256(json.dumps([owner, thread]).encode()).hexdigest()[:32]
-        for identifier in (thread, own):
-            with contextlib.suppress(NameAbsence):
-                return self._chat.snapshot(owner, identifier)
-        if not create:
-            raise NameAbsence("conversation", thread)
-        self._chat.create(owner, identifier=own)
-        return self._chat.snapshot(owner, own)
+        """The conversation of a thread."""
+        return self._chat.snapshot(owner, self._chat.named(owner, thread, create=create))
 
     def _is_new(self, owner: str, identifier: str, asked: RunRequest, snapshot: Mapping[str, Any]) -> bool:
         """Whether the newest message was not said yet. A client sends a message again when a run failed."""

@@ -35,7 +35,7 @@ from ripieno.servers.chat.ag_ui.messages import (
     result_id,
     result_message,
 )
-from ripieno.servers.chat.ag_ui.reading import RunRequest
+from ripieno.servers.chat.ag_ui.request import RunRequest
 from ripieno.servers.chat.events import ChatEvent, QuestionsAsked, RunFailed, message_of
 
 VERSION = "1.0"
@@ -232,7 +232,7 @@ class RunEncoder:
             yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": self._text, "delta": piece}
 
     def _seal(self, event: ContentSealed) -> Iterator[Frame]:
-        """What the deltas of a content left out. An opaque content ends the reasoning before it."""
+        """The rest of a content, without its deltas. An opaque content ends the reasoning before it."""
         if isinstance(event.content, TextualContent):
             sealed, streamed = event.content.text, "".join(self._content)
             if sealed.startswith(streamed):

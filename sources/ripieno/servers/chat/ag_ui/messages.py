@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table, thaw
-from ripieno.servers.chat.ag_ui.reading import interrupt_id, text_of_parts
+from ripieno.servers.chat.ag_ui.request import interrupt_id, text_of_parts
 
 #: A message, or an event: JSON.
 Frame = dict[str, Any]

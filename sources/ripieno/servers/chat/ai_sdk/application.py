@@ -15,7 +15,7 @@ from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.servers.chat.ai_sdk.encoder import Encoder
 from ripieno.servers.chat.ai_sdk.frames import DONE, Frame, Version, encoded
 from ripieno.servers.chat.ai_sdk.history import messages_of
-from ripieno.servers.chat.ai_sdk.incoming import Incoming, read_incoming, settle
+from ripieno.servers.chat.ai_sdk.request import Incoming, read_incoming, settle
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.requests import (
     QUIET,

@@ -1,4 +1,4 @@
-"""What a request of the AI SDK says: the newest message of the user, or answers and results for calls that wait.
+"""The content of a request of the AI SDK: the newest message of the user, or answers and results for calls that wait.
 
 The client sends its whole history. Nothing of it is used but these, and answers only for questions that are open here.
 """
