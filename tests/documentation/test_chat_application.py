@@ -1,43 +1,78 @@
 """The tutorial of a chat application: its program runs as printed, for two users, with an approval and a restart."""
 
+import http.cookiejar
 import json
 import re
 import shlex
+import shutil
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from tests.documentation.code_blocks import DOCUMENTATION, texts
+from tests.support.ai_sdk_client import Client
 from tests.support.command_line import User, wait_for
 from tests.support.users import user as user  # noqa: PLC0414  a fixture
 
+EXAMPLE = DOCUMENTATION / "examples" / "chat-application"
 SCORE = """
 [score]
-name = "chat"
+name = "orders"
 [[turns]]
 [[turns.calls]]
-tool = "write_file"
-label = "it"
+tool = "list_orders"
+label = "orders"
+[[turns.calls]]
+tool = "cancel_order"
+label = "canceled"
 [turns.calls.arguments]
-path = "note.txt"
-content = "Remember."
+number = 17
 
 [[turns]]
-text = "Written: {it}"
+text = "{canceled}"
 """
 
 
-def post(url: str, **message: Any) -> list[dict[str, Any]]:
-    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(message).encode())) as answer:
-        return [json.loads(line) for line in answer]
+class Browser:
+    """A browser of one user: it keeps cookies, and sends JSON."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.client = Client(7)
+        self._open = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())).open
+
+    def get(self, path: str) -> Any:
+        with self._open(f"{self._url}/{path}") as answer:
+            return json.load(answer)
+
+    def post(self, path: str, body: Any) -> bytes:
+        headers = {"content-type": "application/json"}
+        with self._open(urllib.request.Request(f"{self._url}/{path}", json.dumps(body).encode(), headers)) as answer:
+            return answer.read()  # type: ignore[no-any-return]
+
+    def sign_in(self, name: str) -> None:
+        self.post("sign-in", {"user": name, "password": f"{name}'s password"})
+
+    def say(self, text: str) -> Client:
+        return self._send({"id": "m", "role": "user", "parts": [{"type": "text", "text": text}]})
+
+    def approve(self) -> Client:
+        self.client.respond(True)
+        return self._send(self.client.message)
+
+    def _send(self, message: Any) -> Client:
+        return self.client.read(self.post("api/chat", {"id": "first", "messages": [message]}))
 
 
 @contextmanager
-def serving(user: User, command: str) -> Iterator[str]:
-    """The program under way; its address."""
-    _, _, *arguments = shlex.split(command.removeprefix("$ ").replace("8080", "0"))
-    with user.python(str(DOCUMENTATION / "examples" / "chat" / "chat.py"), *arguments) as process:
+def serving(user: User, commands: str) -> Iterator[str]:
+    """The program under way, as the page starts it; its address."""
+    secret, start = commands.removeprefix("$ ").split("\n$ ")
+    name, _, _ = secret.removeprefix("export ").partition("=")
+    _, program, *arguments = shlex.split(start.replace("8080", "0"))
+    with user.python(program, *arguments, **{name: "a secret of this test"}) as process:
         try:
             yield wait_for(process, r"running on (http://\S+)")[1]
         finally:
@@ -45,36 +80,37 @@ def serving(user: User, command: str) -> Iterator[str]:
             process.communicate(timeout=60)
 
 
-def body(command: str) -> Any:
-    """What a printed ``curl`` sends."""
-    return json.loads(shlex.split(command)[3])
+def refused(browser: Browser, path: str, body: Any) -> int:
+    try:
+        browser.post(path, body)
+    except urllib.error.HTTPError as error:
+        return error.code
+    raise AssertionError(f"{path} was not refused")
 
 
 def test_the_program(user: User) -> None:
-    settings, start, said, answered = texts("tutorials/chat-application", "toml", "console", "console", "console")
+    _, start = texts("tutorials/chat-application", "console", "console")
+    shutil.copytree(EXAMPLE, user.workspace, dirs_exist_ok=True)
     (user.workspace / "score.toml").write_text(SCORE)
+    settings = user.workspace / "settings.toml"
     with user.rehearse("score.toml") as urls:
-        settings = re.sub(r"http://\S+(?=\")", urls["openai-chat"], settings)
-        (user.workspace / "chat.toml").write_text(settings)
+        settings.write_text(re.sub(r"http://\S+(?=\")", urls["openai-chat"], settings.read_text()))
         with serving(user, start) as url:
-            events = post(f"{url}/alice/first", **body(said))
-            (asked,) = [one for one in events if one["type"] == "ConfirmationRequested"]
-            assert events[-1]["finish"] == "open"
-            assert "+Remember." in asked["request"]["presentation"]["change"]
-            assert len(asked["request"]["presentation"]["digest"]) == 64
-            assert "approve" in asked["request"]["choices"]
-            (busy,) = post(f"{url}/Alice/first", **body(said))
-            assert busy["type"] == "Error"
-            declined = post(f"{url}/bob/first", **body(said)) and post(f"{url}/bob/first", say="Rather not.")
-            assert declined[-1]["type"] == "ConductEnded"
-        data = user.workspace / "data"
-        assert not list(data.rglob("note.txt"))
+            ada, bob = Browser(url), Browser(url)
+            assert refused(ada, "api/chat", {"id": "first", "messages": []}) == 401
+            assert refused(ada, "sign-in", {"user": "ada", "password": "guessed"}) == 401
+            assert refused(ada, "sign-in", {"user": "eve", "password": "eve's password"}) == 401
+            ada.sign_in("ada")
+            bob.sign_in("bob")
+            asked = ada.say("Cancel the lamp, please.")
+            listed, canceled = asked.parts("dynamic-tool")
+            assert [order["article"] for order in json.loads(listed["output"])] == ["a lamp", "a desk"]
+            assert canceled["state"] == "approval-requested"
+            # The tools are bob's, too; the order is not.
+            bob.say("Cancel the lamp, please.")
+            assert "no order of this number" in json.dumps(bob.approve().message)
         with serving(user, start) as url:
-            answers = body(answered)["answers"]
-            assert list(answers.values()) == ["approve"]
-            events = post(f"{url}/alice/first", answers={asked["invocation"]["identifier"]: "approve"})
-            assert events[-1]["finish"] == "stop"
-            assert (data / "users" / "alice" / "note.txt").read_text() == "Remember."
-            events = post(f"{url}/alice/first", say="Thanks.")
-            assert events[-1]["finish"] in ("stop", "open")
-    assert [path.parent.name for path in data.rglob("note.txt")] == ["alice"]
+            ada = Browser(url)
+            ada.sign_in("ada")
+            ada.client.message = ada.get("api/chat/first/messages")["messages"][-1]
+            assert [part["text"] for part in ada.approve().parts("text")] == ["Canceled: a lamp."]
