@@ -18,8 +18,10 @@ from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCani
 from ripieno.canisters.events import Event
 from ripieno.ensembles import Definition, Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import RequestInvalidity
 from ripieno.execution import Execution
 from ripieno.execution.scheduling.turn import schedule
+from ripieno.jsonvalues import EMPTY
 from ripieno.models.repair import Requirements
 from ripieno.schemas.lowering import PLAIN, Dialect, Lowered, lower
 
@@ -201,8 +203,9 @@ class HostedTool:
 class Asked:
     """A client's request to a gateway.
 
-    The client runs ``tools``; the server runs ``hosted`` tools, if it can. ``native`` is the request as received; the
-    wire repeats parts of it in its answer.
+    The client runs ``tools``; the server runs ``hosted`` tools, if it can. ``undeclared`` has the names of other tools
+    in the choice, and the refusal of each, for a server that does not offer it. ``native`` is the request as received;
+    the wire repeats parts of it in its answer.
     """
 
     model: str
@@ -210,6 +213,7 @@ class Asked:
     tools: tuple[Definition, ...] = ()
     hosted: tuple[HostedTool, ...] = ()
     controls: Controls = Controls()  # noqa: RUF009
+    undeclared: Mapping[str, RequestInvalidity] = EMPTY
     native: Native = dataclasses.field(default_factory=frozendict[str, Any], compare=False, repr=False)
 
 

@@ -97,8 +97,10 @@ def test_calls_and_choices_have_the_flat_names_too() -> None:
     assert parse(GIT, READ, tool_choice={"type": "function", "name": "read"}).controls.tool_choice == "read"
     assert parse(GIT, tool_choice={"type": "function", "name": "read"}).controls.tool_choice == "git__read"
     other = {**GIT, "name": "svn"}
-    with pytest.raises(RequestInvalidity, match="'read', which is not among the tools"):
-        parse(GIT, other, tool_choice={"type": "function", "name": "read"})
+    undeclared = parse(GIT, other, tool_choice={"type": "function", "name": "read"}).undeclared
+    assert "'read', which is not among the tools" in str(undeclared["read"])
+    with pytest.raises(RequestInvalidity, match="'look', which is not among the tools"):
+        parse(GIT, tool_choice={"type": "function", "name": "look", "namespace": "git"})
 
 
 def test_a_namespace_of_a_provider_returns_to_it() -> None:

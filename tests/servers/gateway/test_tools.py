@@ -3,13 +3,18 @@
 import asyncio
 import pathlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
-from ripieno.models.protocol import HostedTool
+from ripieno.models.protocol import HostedTool, Protocol
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.common.tools import hosted_word
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
 from tests.support.hosted_runs import Played, asks, calls_in, end_of, results_in, sends, staged
@@ -170,6 +175,42 @@ async def test_a_choice_of_a_hosted_tool_is_one_of_what_stands_for_it(tmp_path: 
             settled(tool_choice=hosted_word(HostedTool(kind="web_search")))
         with pytest.raises(NameAbsence, match=r"'shel'\. Did you mean 'shell'"):
             settled(tool_choice="shel")
+
+
+def function(name: str) -> dict[str, Any]:
+    return {"type": "function", "name": name}
+
+
+CHOOSING: list[tuple[Protocol, dict[str, Any], Callable[[str], dict[str, Any]]]] = [
+    (RESPONSES, {"input": "Go."}, lambda name: {"tool_choice": function(name)}),
+    (
+        RESPONSES,
+        {"input": "Go."},
+        lambda name: {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [function(name)]}},
+    ),
+    (CHAT, {"messages": []}, lambda name: {"tool_choice": {"type": "function", "function": {"name": name}}}),
+    (ANTHROPIC, {"messages": []}, lambda name: {"tool_choice": {"type": "tool", "name": name}}),
+    (
+        GEMINI,
+        {"contents": []},
+        lambda name: {"toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [name]}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("wire", "body", "choosing"), CHOOSING)
+async def test_a_choice_may_name_a_tool_of_the_operator(
+    tmp_path: pathlib.Path, wire: Protocol, body: dict[str, Any], choosing: Callable[[str], dict[str, Any]]
+) -> None:
+    async with staged(tmp_path, ensemble(tool("look"))) as played:
+        plan = played.stage.plan(wire.parse({"model": "m", **body, **choosing("look")}), "")
+        assert plan is not None
+        assert plan.offering.controls.callable_names() == ("look",)
+        with pytest.raises(RequestInvalidity, match="names 'run', which is not among the tools of the request"):
+            played.stage.plan(wire.parse({"model": "m", **body, **choosing("run")}), "")
+    async with staged(tmp_path) as played:
+        with pytest.raises(RequestInvalidity, match="names 'look', which is not among the tools of the request"):
+            played.stage.plan(wire.parse({"model": "m", **body, **choosing("look")}), "")
 
 
 @pytest.mark.parametrize(

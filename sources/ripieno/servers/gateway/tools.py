@@ -62,19 +62,23 @@ class Hosting:
     def offer(self, asked: Asked) -> Offering | None:
         """The tools of this request that run here; None if there are none.
 
-        Errors: ``RequestInvalidity`` for a hosted tool without a binding, if strict, and for a client's tool with the
-        name of one of ours; ``NameAbsence`` for an unknown tool.
+        Errors: ``RequestInvalidity`` for a hosted tool without a binding, if strict, for a client's tool with the name
+        of one of ours, and for the choice of a tool that neither the request nor we have; ``NameAbsence`` for an
+        unknown tool.
         """
         bound = {tool: self._bound(tool) for tool in dict.fromkeys(asked.hosted)}
         for tool, invokers in bound.items():
             if invokers is None:
                 self._leave_out(tool)
         chosen = self._choose(bound)
+        ours = {one.exposed: one for one in chosen}
+        for name, refusal in asked.undeclared.items():
+            if name not in ours:
+                raise refusal
         if not chosen:
             return None
         ensembles = list(dict.fromkeys(one.ensemble for one in chosen))
         patterns = mine = tuple(_patterns(chosen, ensembles))
-        ours = {one.exposed: one for one in chosen}
         clients = Ensemble.of_request(asked.tools, _CLIENT)
         theirs = frozenset(one.exposed for one in clients.invokers.values())
         for name in sorted(theirs & ours.keys()):

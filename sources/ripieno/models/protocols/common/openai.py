@@ -95,9 +95,10 @@ def _named(tool: Native, declared: Declared) -> Sequence[str]:
         if not isinstance(name, str) or not isinstance(namespace, str):
             raise RequestInvalidity(f"tool_choice has a {kind} without a name.", parameter="tool_choice")
         exposed = declared.exposed(name, namespace)
-        if exposed is None:
+        if exposed is None and namespace:
             raise unknown(name, declared)
-        return (exposed,)
+        # A name that is not declared may be that of a tool that runs at the gateway.
+        return (exposed or name,)
     if kind == "namespace":
         found = [exposed for (space, _), exposed in declared.names.items() if space == name]
     else:

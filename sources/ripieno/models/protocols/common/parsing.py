@@ -1,9 +1,10 @@
 """Reads a client's request; common to all wires."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ripieno.canisters import Canister, Controls
 from ripieno.exceptions import InputError, RequestInvalidity
+from ripieno.jsonvalues import EMPTY
 from ripieno.models.protocol import Asked, Native
 from ripieno.models.protocols.common.requests import Checks, check
 from ripieno.models.protocols.common.tools import Declared, hosted_named
@@ -35,8 +36,8 @@ def read_request(
         tools = declared(native)
         where = None
         wanted = controls(native, tools)
-        if wanted.tool_choice is not None or wanted.allowed_tools:
-            _check_choice(wanted, tools, choice)
+        chooses = wanted.tool_choice is not None or wanted.allowed_tools
+        undeclared = _undeclared(wanted, tools, choice) if chooses else EMPTY
         where = conversation
         read = canisters(native, tools)
     except RequestInvalidity:
@@ -45,20 +46,24 @@ def read_request(
         raise RequestInvalidity(str(error), parameter=where) from error
     except (AttributeError, KeyError, TypeError) as error:
         raise RequestInvalidity(f"The request cannot be read: {error}.", parameter=where) from error
-    return Asked(model=model, canisters=read, tools=tools.tools, hosted=tools.hosted, controls=wanted, native=native)
+    return Asked(
+        model=model,
+        canisters=read,
+        tools=tools.tools,
+        hosted=tools.hosted,
+        controls=wanted,
+        undeclared=undeclared,
+        native=native,
+    )
 
 
-def _check_choice(controls: Controls, declared: Declared, parameter: str) -> None:
-    """Refuses the choice of an undeclared tool. Errors: ``RequestInvalidity``."""
-    choice = controls.tool_choice
-    named = controls.allowed_tools or ()
-    if choice not in (None, "auto", "none", "required"):
-        named = (*named, choice)
-    if named:
-        known = set(declared.names.values())
-        for name in named:
-            if name not in known and hosted_named(name) is None:
-                raise unknown(name, declared, parameter)
+def _undeclared(controls: Controls, declared: Declared, parameter: str) -> Mapping[str, RequestInvalidity]:
+    """The chosen names that the request does not declare, and the refusal of each."""
+    forced = controls.forced_tool()
+    named = (*(controls.allowed_tools or ()), *(() if forced is None else (forced,)))
+    known = set(declared.names.values())
+    absent = (name for name in named if name not in known and hosted_named(name) is None)
+    return {name: unknown(name, declared, parameter) for name in absent}
 
 
 def unknown(name: object, declared: Declared, parameter: str = "tool_choice") -> RequestInvalidity:
