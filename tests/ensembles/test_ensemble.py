@@ -12,7 +12,7 @@ from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.ensembles.placed import PlacedEnsemble
-from ripieno.exceptions import ConnectionFailure, NameAbsence, ResourceFault, ValidationFault
+from ripieno.exceptions import ConnectionFailure, InputError, NameAbsence, ResourceFault, ValidationFault
 from ripieno.schemas import Schema
 from tests.ensembles.fragile_connections import Town
 from tests.support.scripted_models import Listening, ensemble, invoke, invokes, says, scripted, tool
@@ -180,6 +180,21 @@ async def test_an_invoker_is_immutable_and_a_tool_gets_a_copy_of_its_presets() -
     assert [await invoker(context_of(found), {}) for _ in range(2)] == ["/srv x", "/srv x"]
     configured = Definition(name="a", schema=Schema.of({}), configuration={"roots": ["/srv"]})
     assert Ensemble.of("mine", [configured]).access_invoker("a").configuration == {"roots": ("/srv",)}
+
+
+def test_two_definitions_of_one_name_are_refused() -> None:
+    def look() -> str:
+        return ""
+
+    twice = [Definition(name="look", schema=Schema.of({}))] * 2
+    makers: list[Callable[[], Ensemble]] = [
+        lambda: Ensemble.of("mine", twice),
+        lambda: Ensemble.of_functions("mine", [look, look]),
+        lambda: Ensemble.of_request(twice, "mine"),
+    ]
+    for make in makers:
+        with pytest.raises(InputError, match="The ensemble 'mine' has 2 tools named 'look'"):
+            make()
 
 
 async def test_it_connects_after_a_cancelled_attempt_and_once_for_two_at_a_time() -> None:

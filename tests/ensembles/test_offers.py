@@ -41,6 +41,11 @@ def test_two_tools_of_one_name_are_an_error_that_names_both() -> None:
     assert names(IO, other, tools=["io.*"]) == ("read_file", "write_file")
 
 
+def test_two_ensembles_of_one_name_are_an_error() -> None:
+    with pytest.raises(ConfigurationInvalidity, match="2 ensembles are named 'io'"):
+        names(IO, ensemble(tool("look"), name="io"))
+
+
 def test_a_bundled_tool_of_two_bundled_ensembles_is_offered_once() -> None:
     shared = dataclasses.replace(tool("read_file"), bundled="read_file.toml")
     starter, files = ensemble(shared, name="io"), ensemble(shared, tool("head"), name="file_read")

@@ -18,7 +18,7 @@ from ripieno.descriptors.names import expose
 from ripieno.descriptors.policies import Hosted
 from ripieno.ensembles.differences import difference
 from ripieno.ensembles.owner import Owner, Recovery, reason
-from ripieno.ensembles.refusals import disconnected
+from ripieno.ensembles.refusals import disconnected, without_doubles
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.threads import is_asynchronous, run_in_thread
 from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
@@ -243,9 +243,11 @@ class Ensemble:
 
     @classmethod
     def of(cls, name: str, definitions: Iterable[Definition], **settings: Any) -> "Ensemble":
-        """An ensemble of definitions without a connection. ``settings`` are those of the constructor."""
+        """An ensemble of definitions without a connection. ``settings`` are those of the constructor. Errors:
+        ``InputError`` for two definitions with one name.
+        """
         ensemble = cls(name, **settings)
-        ensemble._adopt(Opened(connection=None, definitions=tuple(definitions)))
+        ensemble._adopt(Opened(connection=None, definitions=without_doubles(name, definitions)))
         return ensemble
 
     @classmethod
@@ -255,7 +257,7 @@ class Ensemble:
         """An ensemble of Python functions: schemas from their annotations, descriptions from their docstrings.
 
         A first parameter named ``context`` receives the ``Context``. The effect is ``write`` unless ``policy`` sets
-        another one. Errors: ``SchemaInvalidity`` for an annotation that JSON Schema cannot express.
+        another one. Errors: ``SchemaInvalidity`` for an annotation that JSON Schema cannot express; those of ``of``.
         """
         from ripieno.schemas.functions import define_function
 

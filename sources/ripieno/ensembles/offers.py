@@ -1,6 +1,7 @@
 """The offer of a turn: an ordered snapshot of invokers under their exposed names."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from frozendict import frozendict
@@ -58,13 +59,16 @@ class Offer:
         """The invokers of the ensembles in their order, or those that ``tools`` (patterns) match.
 
         A bundled tool that two bundled ensembles have is offered once, as a tool of the first. Errors:
-        ``ConfigurationInvalidity`` for two other tools with one exposed name, ``NameAbsence`` for a pattern without a
-        match. With ``left_out``, for later changes, neither is raised: ``left_out(newcomer, holder)`` is called, and
-        the newcomer is left out.
+        ``ConfigurationInvalidity`` for two ensembles with one name, and for two other tools with one exposed name;
+        ``NameAbsence`` for a pattern without a match. With ``left_out``, for later changes, none is raised:
+        ``left_out(newcomer, holder)`` is called, and the newcomer is left out.
         """
         chosen: dict[str, Invoker] = {}
         clashes: list[Problem] = []
         used: set[str] = set()
+        if left_out is None:
+            counts = Counter(ensemble.name for ensemble in ensembles)
+            clashes += [_double(name, times) for name, times in counts.items() if times > 1]
         for ensemble in ensembles:
             for invoker in ensemble.invokers.values():
                 if tools is not None:
@@ -167,6 +171,13 @@ def _is_same(one: Invoker, other: Invoker) -> bool:
         and one.bundled == other.bundled
         and (one.schema, one.description, one.policy, one.configuration)
         == (other.schema, other.description, other.policy, other.configuration)
+    )
+
+
+def _double(name: str, times: int) -> Problem:
+    return Problem(
+        message=f"{times} ensembles are named {name!r}.",
+        hint="Give each its own name: rules, selections and the journal name a tool as ENSEMBLE.TOOL.",
     )
 
 

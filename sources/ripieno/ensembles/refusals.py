@@ -1,6 +1,18 @@
-"""Refusals of what an ensemble cannot do: a call without its connection."""
+"""Refusals of what an ensemble cannot do: a call without its connection, two tools of one name."""
 
-from ripieno.exceptions import ResourceFault
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from ripieno.exceptions import InputError, ResourceFault
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_Defined = TypeVar("_Defined", bound=_Named)
 
 
 def disconnected(ensemble: str, tool: str) -> ResourceFault:
@@ -10,3 +22,12 @@ def disconnected(ensemble: str, tool: str) -> ResourceFault:
         code="disconnected",
         suggestion="It is not reconnected automatically. Continue without its tools.",
     )
+
+
+def without_doubles(ensemble: str, definitions: Iterable[_Defined]) -> tuple[_Defined, ...]:
+    """The definitions. Errors: ``InputError`` if two of them have one name."""
+    kept = tuple(definitions)
+    for name, times in Counter(one.name for one in kept).items():
+        if times > 1:
+            raise InputError(f"The ensemble {ensemble!r} has {times} tools named {name!r}. Give each its own name.")
+    return kept
