@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from frozendict import frozendict
 
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.faults import Fault
@@ -180,6 +181,11 @@ async def test_an_invoker_is_immutable_and_a_tool_gets_a_copy_of_its_presets() -
     assert [await invoker(context_of(found), {}) for _ in range(2)] == ["/srv x", "/srv x"]
     configured = Definition(name="a", schema=Schema.of({}), configuration={"roots": ["/srv"]})
     assert Ensemble.of("mine", [configured]).access_invoker("a").configuration == {"roots": ("/srv",)}
+    given = {"a": {"b": [1, {"c": [2]}]}}
+    frozen = frozendict(a=frozendict(b=(1, frozendict(c=(2,)))))
+    made = (Ensemble.of("mine", [configured], configuration=given), Ensemble.of_functions("m", [], configuration=given))
+    assert [hash(one.configuration) for one in made] == [hash(frozen)] * 2
+    assert made[0].configuration == frozen
 
 
 def test_two_definitions_of_one_name_are_refused() -> None:

@@ -22,7 +22,7 @@ from ripieno.ensembles.refusals import disconnected, without_doubles
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.threads import is_asynchronous, run_in_thread
 from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
-from ripieno.jsonvalues import freeze, thaw
+from ripieno.jsonvalues import freeze, freeze_containers, thaw
 from ripieno.schemas import Schema
 
 Invocable: TypeAlias = Callable[["Context", dict[str, Any]], Awaitable[Any] | Any]
@@ -220,7 +220,7 @@ class Ensemble:
         self.description = description
         #: The tokens that its results together may take of what a model is shown; None is no limit.
         self.tokens = tokens
-        self.configuration: Mapping[str, Any] = frozendict(configuration or {})
+        self.configuration: Mapping[str, Any] = freeze_containers(dict(configuration or {}))
         self.surroundings = surroundings
         #: The number of its calls that may run at the same time, in all conversations together.
         self.max_parallel = max_parallel
