@@ -76,7 +76,7 @@ class InvocationsProcessor(abc.ABC):
 
     @abc.abstractmethod
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
-        """The calls in a complete answer."""
+        """The calls in a complete answer. Errors: ``InputError`` for anything else, such as a message of it."""
 
     @abc.abstractmethod
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:

@@ -41,6 +41,7 @@ from ripieno.jsonvalues import encode, freeze
 from ripieno.models import Protocol
 from ripieno.models.model import left_out
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.common.calls import read_arguments
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
@@ -295,6 +296,25 @@ def test_histories_of_messages_clients() -> None:
     )
 
 
+def test_the_message_about_unreadable_arguments_is_one_sentence() -> None:
+    _, fault = read_arguments('{"a":NaN}')
+    assert fault is not None
+    assert fault.message == "The arguments cannot be read: NaN is not JSON."
+
+
+@both
+def test_a_part_of_an_answer_is_refused(protocol: Protocol) -> None:
+    """Not read as an answer without calls."""
+    native: Any = {
+        "anthropic": {"type": "tool_use", "id": "c", "name": "f", "input": {}},
+        "openai-chat": {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]},
+        "openai-responses": {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        "gemini": {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+    }[protocol.name]
+    with pytest.raises(InputError, match=r"no complete answer: it has no '.*Give the whole body"):
+        protocol.invocations.normalize_invocations(native)
+
+
 @both
 @pytest.mark.parametrize(
     ("sent", "why"),
@@ -311,5 +331,5 @@ def test_arguments_that_are_no_object(protocol: Protocol, sent: str, why: str) -
     }[protocol.name]
     (invocation,) = protocol.invocations.normalize_invocations(native)
     assert invocation.fault is not None
-    assert f"they are {why}, not an object" in invocation.fault.message
+    assert f"they are {why}, not an object." in invocation.fault.message
     assert invocation.raw == sent

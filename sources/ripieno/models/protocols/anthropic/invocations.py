@@ -14,7 +14,7 @@ from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.jsonvalues import EMPTY
 from ripieno.models.protocol import HostedTool, Identifiers, InvocationsProcessor, Native
 from ripieno.models.protocols.anthropic.contents import NAME, block_of, contents_of
-from ripieno.models.protocols.common.calls import extras_of, read_invocation
+from ripieno.models.protocols.common.calls import extras_of, read_invocation, require_answer
 from ripieno.models.protocols.common.dialects import ANTHROPIC_STRICT
 from ripieno.models.protocols.common.requests import table_in, tables_in, texts_in
 from ripieno.models.protocols.common.tools import Declared, client_function, described, one_by_one
@@ -33,6 +33,7 @@ class Invocations(InvocationsProcessor):
         return {**definition, "strict": True} if lowered.strict else definition
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
+        require_answer(native, "content")
         identifiers = Identifiers()
         calls = [block for block in native.get("content") or () if block.get("type") == "tool_use"]
         return [invocation_of(block, identifiers.settle(block.get("id"))) for block in calls]

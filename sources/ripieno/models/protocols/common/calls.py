@@ -10,7 +10,7 @@ from ripieno.canisters import InvocationCanister
 from ripieno.canisters.canisters import InvocationKind
 from ripieno.canisters.events import InvocationBegan
 from ripieno.canisters.faults import Fault
-from ripieno.exceptions import JsonInvalidity
+from ripieno.exceptions import InputError, JsonInvalidity
 from ripieno.jsonvalues import EMPTY, freeze, is_table, parse
 
 _KINDS: Mapping[type, str] = {type(None): "null", str: "a text", bool: "a boolean", int: "a number", float: "a number"}
@@ -103,10 +103,19 @@ def cut_off(invocation: InvocationCanister, why: str) -> InvocationCanister:
     )
 
 
+def require_answer(native: Mapping[str, Any], *keys: str) -> None:
+    """Refuses what has none of the keys of a complete answer. Errors: ``InputError``."""
+    if not any(key in native for key in keys):
+        raise InputError(
+            f"This is no complete answer: it has no {' or '.join(map(repr, keys))}. Give the whole body of the "
+            "provider's answer, not a message or an item of it."
+        )
+
+
 def _unreadable(why: str) -> Fault:
     return Fault(
         category="validation",
-        message=f"The arguments cannot be read: {why}.",
+        message=f"The arguments cannot be read: {why.removesuffix('.')}.",
         code="arguments_unreadable",
         suggestion="Send the arguments as one JSON object.",
     )

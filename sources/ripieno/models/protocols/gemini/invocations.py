@@ -10,7 +10,7 @@ from ripieno.ensembles import Definition, Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import EMPTY, encode, is_table
 from ripieno.models.protocol import HostedTool, Identifiers, InvocationsProcessor, Native
-from ripieno.models.protocols.common.calls import extras_of, read_invocation, served_arguments
+from ripieno.models.protocols.common.calls import extras_of, read_invocation, require_answer, served_arguments
 from ripieno.models.protocols.common.dialects import GEMINI
 from ripieno.models.protocols.common.requests import table_in, tables_in
 from ripieno.models.protocols.common.tools import Declared, client_function, described, placed, remembered
@@ -37,6 +37,8 @@ class Invocations(InvocationsProcessor):
         return {**described(invoker), "parametersJsonSchema": self.lowered(invoker).schema}
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
+        # A refused prompt has no candidates.
+        require_answer(native, "candidates", "promptFeedback", "usageMetadata")
         identifiers = Identifiers()
         candidates = [one for one in tables_in(native, "candidates") if not one.get("index")]
         parts = [part for one in candidates for part in (one.get("content") or EMPTY).get("parts") or ()]

@@ -10,7 +10,7 @@ from ripieno.ensembles import Definition, Invoker
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY, is_list, is_table
 from ripieno.models.protocol import HostedTool, Identifiers, InvocationsProcessor, Native
-from ripieno.models.protocols.common.calls import extras_of, read_invocation
+from ripieno.models.protocols.common.calls import extras_of, read_invocation, require_answer
 from ripieno.models.protocols.common.dialects import OPENAI_STRICT
 from ripieno.models.protocols.common.openai import data_url, text_of_call
 from ripieno.models.protocols.common.requests import table_in
@@ -39,6 +39,7 @@ class Invocations(InvocationsProcessor):
         return {"type": "function", "function": function}
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
+        require_answer(native, "choices")
         identifiers = Identifiers()
         choices = native.get("choices") or (EMPTY,)
         calls = (choices[0].get("message") or EMPTY).get("tool_calls") or ()

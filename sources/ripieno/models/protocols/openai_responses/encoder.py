@@ -276,8 +276,8 @@ class SeedEncoder(Encoder):
 
     Each comes before its official counterpart, except that an item is added first. Free-form calls have none. Events
     about an item have its ``item_id``. Calls have indices from 1: an empty message precedes a call that would be the
-    first item. A message ends after the calls that follow it. A response whose calls wait for the client, after calls
-    that ran here, has the status ``requires_action`` (seed 004).
+    first item. A message ends after the calls that follow it. A response that leaves calls of its tools to the client
+    has the status ``requires_action``, whether or not other calls ran here (seed 004).
     """
 
     _waits = False

@@ -19,7 +19,7 @@ from ripieno.ensembles import Definition, Invoker
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table, thaw
 from ripieno.models.protocol import Asked, Capabilities, HostedTool, Identifiers, InvocationsProcessor, Native
-from ripieno.models.protocols.common.calls import cut_off, extras_of
+from ripieno.models.protocols.common.calls import cut_off, extras_of, require_answer
 from ripieno.models.protocols.common.dialects import OPENAI_STRICT
 from ripieno.models.protocols.common.requests import tables_in
 from ripieno.models.protocols.common.tools import Declared, described, doubled, placed, remembered
@@ -222,6 +222,7 @@ class Invocations(InvocationsProcessor):
         return {"type": "function", **described(invoker), "parameters": lowered.schema, "strict": lowered.strict}
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
+        require_answer(native, "output")
         identifiers = Identifiers()
         calls = [item for item in native.get("output") or () if item.get("type") in CALLS]
         return [_invocation(item, identifiers.settle(item.get("call_id"))) for item in calls]
