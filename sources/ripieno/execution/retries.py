@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from ripieno.canisters.faults import Fault
 from ripieno.descriptors import Policy
-from ripieno.exceptions import ExecutionFault, NetworkFault, QuotaFault
+from ripieno.exceptions import ExecutionFault, NetworkFault, PermissionFault, QuotaFault, ResourceFault, ToolFault
 
 
 class Attempts:
@@ -84,11 +84,20 @@ def seconds_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def explain_status(message: str, status: int, headers: Mapping[str, str]) -> ExecutionFault | NetworkFault | QuotaFault:
+#: Statuses with a category of their own; any other that is not transient is ``execution``.
+_BY_STATUS: Mapping[int, type[ToolFault]] = {
+    401: PermissionFault,
+    403: PermissionFault,
+    404: ResourceFault,
+    410: ResourceFault,
+}
+
+
+def explain_status(message: str, status: int, headers: Mapping[str, str]) -> ToolFault:
     """The fault of an HTTP response that is no success; a transient one has the pause that the server requests."""
     details: dict[str, object] = {"status": status}
     if status != 429 and status not in _UNAVAILABLE:
-        return ExecutionFault(message, code="http_status", details=details)
+        return _BY_STATUS.get(status, ExecutionFault)(message, code="http_status", details=details)
     seconds = seconds_after(headers)
     suggestion = "Wait before the next call."
     if seconds is not None:

@@ -16,6 +16,7 @@ from ripieno.exceptions import (
     NetworkFault,
     PermissionFault,
     QuotaFault,
+    ResourceFault,
     ToolFault,
     ValidationFault,
 )
@@ -102,7 +103,7 @@ async def test_a_body_is_text(surroundings: Surroundings) -> None:
 
 async def test_a_status_that_is_no_success_is_a_failure(surroundings: Surroundings) -> None:
     async with web(lambda *_: answer(b"no such city", status="404 Not Found")) as one:
-        with pytest.raises(ExecutionFault) as raised:
+        with pytest.raises(ResourceFault) as raised:
             await ask(tool(one.place), surroundings, a="")
     assert str(raised.value) == "The server answered HTTP 404 Not Found.\nno such city"
     assert raised.value.details == {"status": 404}
@@ -110,6 +111,11 @@ async def test_a_status_that_is_no_success_is_a_failure(surroundings: Surroundin
         with pytest.raises(QuotaFault) as quota:
             await ask(tool(one.place), surroundings, a="")
     assert quota.value.suggestion == "Wait 7 s before the next call."
+    for status, category in (("403 No", "permission"), ("401 Who", "permission"), ("418 Tea", "execution")):
+        async with web(lambda *_, status=status: answer(b"", status=status)) as one:
+            with pytest.raises(ToolFault) as other:
+                await ask(tool(one.place), surroundings, a="")
+        assert other.value.category == category
     assert quota.value.details == {"status": 429, "retry_after": 7}
     for status, details in (("503 Away", {"status": 503, "retry_after": 0}), ("502 Away", {"status": 502})):
         header = ("Retry-After: 0",) if "retry_after" in details else ()
