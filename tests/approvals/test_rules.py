@@ -12,6 +12,7 @@ from frozendict import frozendict
 from ripieno.approvals import (
     Answer,
     Approve,
+    AutonomousConfirmer,
     ConfirmationRequest,
     Confirmer,
     Deny,
@@ -165,8 +166,22 @@ async def test_nobody_there_names_the_key_to_set() -> None:
     answer = await RulesConfirmer().confirm(request())
     assert answer == Deny(
         "No one can approve it here (its effect is write). "
-        'The user can allow it with approve = ["mine.erase"] under [confirmation], or in Rules(approve=...).'
+        'The user can allow it with approve = ["mine.erase"] under [confirmation].'
     )
+
+
+@pytest.mark.parametrize("confirmer", [RulesConfirmer(), AutonomousConfirmer()])
+async def test_what_always_needs_approval_gets_no_advice_that_does_not_help(confirmer: Confirmer) -> None:
+    """The rule that is advised otherwise changes nothing here."""
+    policy = Policy(effect="destructive", confirm=True)
+    verdict = judge("mine.erase", policy, Rules(approve=("mine.erase",)))
+    assert verdict.action == "ask"
+    asked = dataclasses.replace(request(), effect="destructive", reason=verdict.reason)
+    answer = await confirmer.confirm(asked)
+    assert isinstance(answer, Deny)
+    assert "always needs approval: its descriptor has confirm = true" in answer.advice
+    assert "ripieno ask --defer" in answer.advice
+    assert "approve =" not in answer.advice
 
 
 # At the terminal.

@@ -8,6 +8,11 @@ from ripieno.ensembles import is_asynchronous
 from ripieno.ensembles.threads import run_in_thread
 
 
+def _may_be_approved(request: ConfirmationRequest) -> bool:
+    """Whether ``approve`` under ``[confirmation]`` would approve the call: only its effect asks."""
+    return request.reason.startswith("its effect is")
+
+
 class RulesConfirmer:
     """Denies every call that the rules do not approve, and names the key to set.
 
@@ -17,10 +22,16 @@ class RulesConfirmer:
     """
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """A denial with the setting that would approve the call."""
+        """A denial with the setting that would approve the call; a rule weakens no other rule and no ``confirm``."""
+        if not _may_be_approved(request):
+            return Deny(
+                f"No one can approve it here, and it always needs approval: {request.reason}. "
+                "The user can answer later with ripieno ask --defer, or at a terminal; approve under [confirmation] "
+                "does not help."
+            )
         return Deny(
             f"No one can approve it here ({request.reason}). "
-            f'The user can allow it with approve = ["{request.tool}"] under [confirmation], or in Rules(approve=...).'
+            f'The user can allow it with approve = ["{request.tool}"] under [confirmation].'
         )
 
 
@@ -35,7 +46,7 @@ class ServingConfirmer:
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
         """A denial with the option that would approve the call."""
-        if not request.reason.startswith("its effect is"):
+        if not _may_be_approved(request):
             return Deny(f"No one can approve it here, and it always needs approval: {request.reason}.")
         return Deny(
             f"No one can approve it here ({request.reason}). The operator of this server can allow it: "
@@ -101,6 +112,12 @@ class AutonomousConfirmer:
         if request.question is not None:
             return Deny("No one can answer here.")
         if request.effect == "destructive" and request.tool not in self._destructive:
+            if not _may_be_approved(request):
+                return Deny(
+                    f"{request.tool} is destructive, no one can approve it here, and it always needs approval: "
+                    f"{request.reason}. The user can answer it at a terminal, or later: "
+                    "ripieno ask --defer instead of --autonomous."
+                )
             return Deny(
                 f"{request.tool} is destructive, and no one can approve it here. "
                 f'The user can allow it by its name: approve = ["{request.tool}"] under [confirmation].'
