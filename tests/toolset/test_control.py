@@ -84,6 +84,7 @@ async def test_a_checkpoint_is_a_place_to_go_back_to(user: User) -> None:
         result = await execute(assembly, "checkpoint", label="before the change")
         assert result.error is None
         assert "'before the change' is entry 2" in result.text
+        assert result.text.endswith("the user runs: ripieno undo --to 'before the change'")
         await execute(assembly, "write_file", path="a.txt", content="2")
         assert [entry.label for entry in journal.entries()] == ["", "before the change", ""]
         blank = await execute(assembly, "checkpoint", label=" ")

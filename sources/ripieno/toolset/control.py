@@ -4,6 +4,7 @@ The policies of ``submit`` and ``abort`` end the run, and that of ``retry`` runs
 conversation as calls.
 """
 
+import shlex
 from typing import Any
 
 from ripieno.ensembles import Context
@@ -60,7 +61,8 @@ def checkpoint(context: Context, arguments: dict[str, Any]) -> str:
             suggestion="Commit your work with git instead.",
         )
     label = arguments["label"]
-    return f"Checkpoint {label!r} is entry {number} of the journal. To return to it, the user runs: ripieno undo --to"
+    command = f"ripieno undo --to {shlex.quote(label)}"
+    return f"Checkpoint {label!r} is entry {number} of the journal. To return to it, the user runs: {command}"
 
 
 async def record(_: Context, arguments: dict[str, Any]) -> str:  # noqa: ARG001  recorded with the call
