@@ -1,5 +1,6 @@
 """Layers of configuration: precedence, narrowing by untrusted projects, and problems with their places."""
 
+import os
 import textwrap
 from typing import Any
 
@@ -368,3 +369,4 @@ async def test_an_application_that_names_its_configuration_reads_no_other(user: 
     assert bool(assembly.configuration.confirmation.approve) is asked
     assert not assembly.configuration.confirmation.deny
     assert str(user.configuration) + "/" in protected_by(assembly.loaded)
+    assert all(os.path.isabs(path) for path in protected_by(assembly.loaded))

@@ -54,6 +54,8 @@ from ripieno.storage.pins import Pins, PinStore
 from ripieno.storage.undo import UndoLog
 
 _PACKAGE, _USER, _CALLER, _PROJECT = "package", "user", "caller", "project"
+#: The file of a configuration that a program gives as a mapping, in messages.
+_MAPPING = "the mapping"
 #: The hint about a missing configuration file.
 _HOW = (
     'A configuration is a TOML file, for example with the two lines [ensembles] and enabled = ["io"], or empty. '
@@ -215,7 +217,10 @@ def load_configuration(
         providers=known_providers,
         profiles=profiles.profiles,
         workspace=place,
-        files=(*(part.file for part in parts), *(path for one in everything for path in one.files)),
+        files=(
+            *(part.file for part in parts if part.file != _MAPPING),
+            *(path for one in everything for path in one.files),
+        ),
         named=named,
         state=own.state,
         own=own.configuration,
@@ -250,7 +255,7 @@ def _caller_parts(configuration: str | os.PathLike[str] | Mapping[str, Any] | No
         return []
     if isinstance(configuration, Mapping):
         parts, problems = read_parts(configuration, layer=_CALLER)
-        return [ConfigurationPart(parts=parts, file="the mapping", layer=_CALLER, problems=problems)]
+        return [ConfigurationPart(parts=parts, file=_MAPPING, layer=_CALLER, problems=problems)]
     path = pathlib.Path(configuration)
     part = read_configuration_part(path, layer=_CALLER)
     if path.exists():
