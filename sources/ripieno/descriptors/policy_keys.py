@@ -61,7 +61,12 @@ RETRY = Frozen(
     keys=Key.rows(
         _RETRY,
         ("max_retries", Number(whole=True, minimum=0, maximum=100), "Repetitions of a failed call, where safe.", 0),
-        ("initial_backoff", _BACKOFF, "Most seconds before the first repetition. The pause is random up to that.", 0.5),
+        (
+            "initial_backoff",
+            _BACKOFF,
+            "Seconds before the first repetition; no pause is shorter. Later ones are random above it.",
+            0.5,
+        ),
         ("max_backoff", _BACKOFF, "Most seconds before any repetition, unless the server asks for more.", 30),
         ("multiplier", Number(minimum=1, maximum=100), "Factor from one backoff to the next.", 3),
         ("categories", _AFTER, "The categories of faults after which a call is repeated.", ["network"]),
