@@ -297,7 +297,9 @@ def test_every_fault_that_a_tool_raises_has_its_category(kind: type[ToolFault]) 
         "details": {"paths": ["a"]},
     }
     assert fault.recoverable is (kind is not FatalFault)
-    assert Fault.raised(kind("No.")).mapping()["code"] == kind.category.upper()
+    plain = Fault.raised(kind("No."))
+    assert plain.mapping()["code"] == kind.category.upper()
+    assert bool(plain.suggestion) is (kind is not FatalFault)
 
 
 def test_a_fault_of_anything_is_made_plain() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ripieno.canisters import ResultCanister
-from ripieno.canisters.faults import Change
+from ripieno.canisters.faults import SUGGESTIONS, Change
 from ripieno.descriptors.policies import RetryPolicy
 from ripieno.ensembles import Outcome, owner
 from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
@@ -142,7 +142,8 @@ async def test_errors_of_the_system_are_for_the_model(
     fault = fault_of(call.result.result())
     assert (fault.category, fault.message, fault.details.get("errno")) == expected
     assert fault.details["exception"] == type(error).__name__
-    assert (fault.suggestion is None) == (fault.category not in ("timeout", "network"))  # A write may be half done.
+    half_done = fault.category in ("timeout", "network")  # A write may be.
+    assert fault.suggestion == SUGGESTIONS["outcome_unknown" if half_done else fault.category]
     assert (call.bug, listening.alerts) == (None, [])
 
 
@@ -315,7 +316,8 @@ async def test_a_fault_or_a_value_that_answers_a_cancellation_is_kept() -> None:
 
         call = begin(look, timeout=0.01)
         await settle((call,))
-        assert call.result.result().text == ("half" if answer == "value" else "Error: Half of it is done.")
+        failed = f"Error: Half of it is done.\n{SUGGESTIONS['timeout']}"
+        assert call.result.result().text == ("half" if answer == "value" else failed)
 
 
 async def test_a_function_that_hangs_in_its_thread_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 from frozendict import frozendict
 
 from ripieno.canisters.events import Alert
+from ripieno.canisters.faults import SUGGESTIONS
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
 from ripieno.execution import Circumstances, Execution, execute_invoker
@@ -109,7 +110,7 @@ async def test_an_invoker_that_writes_is_denied_and_a_fault_is_a_result() -> Non
     result = await execute_invoker(writing.access_invoker("look"), {}, make_context(writing, "look"))
     assert fault_of(result).category == "denied"
     result = await execute_invoker(faulty.access_invoker("look"), {}, make_context(faulty, "look"))
-    assert result.text == "Error: There is no x."
+    assert result.text == f"Error: There is no x.\n{SUGGESTIONS['resource']}"
 
 
 @pytest.mark.parametrize("on_error", ["abort", "report"])

@@ -31,6 +31,18 @@ Effect = Literal["none", "read", "write", "destructive"]
 #: The category names of seed 000, section 7.1 (``outcome_unknown``: ``OutcomeUnknownError``); ours follow its form.
 CATEGORY_NAMES: Mapping[str, str] = {name: name.title().replace("_", "") + "Error" for name in get_args(Category)}
 
+#: What to try after a fault whose tool does not say it (seed 000, sections 7.1 and 7.3). A fatal one ends the run.
+SUGGESTIONS: Mapping[str, str] = {
+    "validation": "Fix the arguments, and call it again.",
+    "execution": "Check the arguments, or try another way.",
+    "timeout": "Break the operation into smaller steps, or allow it more time.",
+    "permission": "It is not accessible: try another way, or ask the user.",
+    "resource": "Verify that it exists and is available before you use it again.",
+    "network": "Check the address and try again later, or try another way.",
+    "quota": "Wait before the next call.",
+    "outcome_unknown": "It may have done part of its work: check before repeating it.",
+}
+
 ChangeKind = Literal[
     "FileCreated", "FileModified", "FileDeleted", "DirectoryCreated", "ProcessStarted", "ProcessTerminated", "EnvVarSet"
 ]
@@ -84,14 +96,16 @@ class Fault:
     @classmethod
     def raised(cls, fault: ToolFault) -> "Fault":
         """The fault that a tool raised. Its parts may be of any type; they are converted to plain values."""
-        category: Any = fault.category
+        named: Any = fault.category
+        category: Category = named if named in CATEGORY_NAMES else "execution"
+        suggestion: Any = fault.suggestion or SUGGESTIONS.get(category)
         return cls(
-            category=category if category in CATEGORY_NAMES else "execution",
+            category=category,
             message=legible(str(fault.message)),
             code=legible(str(fault.code)),
             details=_plain(fault.details),
             recoverable=bool(fault.recoverable),
-            suggestion=None if fault.suggestion is None else legible(str(fault.suggestion)),
+            suggestion=None if suggestion is None else legible(str(suggestion)),
         )
 
     def text(self) -> str:

@@ -15,7 +15,7 @@ from frozendict import frozendict
 from ripieno.canisters import Content, InvocationCanister, ResultCanister
 from ripieno.canisters.contents import legible
 from ripieno.canisters.events import Event
-from ripieno.canisters.faults import Category, Fault, Report
+from ripieno.canisters.faults import SUGGESTIONS, Category, Fault, Report
 from ripieno.ensembles import Context, Invoker, Outcome, owner
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ToolFault
@@ -250,7 +250,7 @@ class Call:
     def _ended(self, category: Category, suggestion: str | None) -> Fault:
         if self._ending == "timeout":
             message = f"The call timed out after {self._timeout:g} s."
-            suggestion = suggestion or "Break the operation into smaller steps, or allow it more time."
+            suggestion = suggestion or SUGGESTIONS["timeout"]
         else:
             message = "The call was cancelled."
         return Fault(

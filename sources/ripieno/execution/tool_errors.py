@@ -8,11 +8,11 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.canisters.contents import legible
-from ripieno.canisters.faults import Category, Fault
+from ripieno.canisters.faults import SUGGESTIONS, Category, Fault
 from ripieno.exceptions import ToolFault
 
 #: The suggestion after a failure that may come too late to prevent an effect.
-VERIFY = "It may have done part of its work: check before repeating it."
+VERIFY = SUGGESTIONS["outcome_unknown"]
 #: Errors of the system, by class. The first that matches applies.
 _CATEGORIES: tuple[tuple[tuple[type[OSError], ...], Category], ...] = (
     ((TimeoutError,), "timeout"),
@@ -44,7 +44,7 @@ def fault_of(error: BaseException, *, harmless: bool) -> Fault | None:
         message=legible(_message(error) or _MESSAGES[category]),
         code=category,
         details=frozendict({"exception": type(error).__name__, **({"errno": symbol} if symbol else {})}),
-        suggestion=VERIFY if category in ("timeout", "network") and not harmless else None,
+        suggestion=VERIFY if category in ("timeout", "network") and not harmless else SUGGESTIONS[category],
     )
 
 

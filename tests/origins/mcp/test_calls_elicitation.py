@@ -80,7 +80,8 @@ async def test_it_may_ask_again_but_not_for_ever(ensemble: Ensemble) -> None:
     assert [one.question.text for one in confirmer.asked if one.question] == [f"Region? {n}" for n in range(3)]
     endless = Answering(*answers)
     said = await ask(ensemble, endless, times=100)
-    assert said == ("Error: The tool asked for input more than 6 times.", "input_required")
+    text = "Error: The tool asked for input more than 6 times.\nCheck the arguments, or try another way."
+    assert said == (text, "input_required")
     assert len(endless.asked) == 5
 
 
