@@ -22,6 +22,8 @@ _LONGEST_CYCLE = 4
 _ROUNDS = 64
 #: Characters of arguments in a message.
 _SHOWN = 200
+#: The code of the fault that ends a run of repeated calls.
+REPEATED = "repeated_calls"
 _CONTINUE = "Report what was found so far; the user can continue the conversation."
 
 
@@ -105,17 +107,19 @@ class Budget:
             f"{what} had the same result {repeats} times; this run is limited to {reached}",
             "Do not repeat it. Try another tool or other arguments, or report what was found so far and what the "
             "problem is; the user can continue the conversation.",
+            code=REPEATED,
         )
 
     def expire(self, why: str) -> Fault:
         """The fault of a call whose wall time ran out while it waited."""
         return self._fault(f"{self.limits.wall:g} s", why)
 
-    def _fault(self, reached: str, why: str, suggestion: str = _CONTINUE) -> Fault:
+    def _fault(self, reached: str, why: str, suggestion: str = _CONTINUE, *, code: str = "") -> Fault:
         self.exhausted = self.exhausted or reached
         return Fault(
             category="limit",
             message=f"The call was not run: {why}.",
+            code=code,
             details=frozendict({"limit": reached}),
             recoverable=False,
             suggestion=suggestion,

@@ -24,6 +24,7 @@ from ripieno.canisters.events import (
 )
 from ripieno.ensembles import Context
 from ripieno.exceptions import NameAbsence, ProviderRefusal, ToolExecutionFailure
+from ripieno.models.protocols.openai_responses.finish import ending_of
 from ripieno.servers.gateway.history_checks import check
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
@@ -88,6 +89,13 @@ async def test_a_limit_that_is_reached_ends_the_answer_as_one(
     assert end_of(events).finish == "limit"
     assert len(look.runs) == (2 if settings else 1)
     assert len(calls_in(events)) == len(results_in(events)) == 2
+
+
+async def test_the_limit_on_repeats_has_its_own_reason(tmp_path: pathlib.Path) -> None:
+    model = scripted(*(invokes(invoke("look", f"c{number}")) for number in range(9)))
+    async with staged(tmp_path, ensemble(tool("look"))) as played:
+        events = await played.answer(model, asks())
+    assert ending_of(end_of(events))[1]["incomplete_details"] == {"reason": "repeated_calls"}
 
 
 async def test_a_turn_that_the_wall_cuts_leaves_no_call_without_a_result(tmp_path: pathlib.Path) -> None:

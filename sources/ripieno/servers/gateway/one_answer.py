@@ -33,6 +33,7 @@ from ripieno.canisters.events import (
 )
 from ripieno.canisters.faults import Fault
 from ripieno.descriptors.names import spelled
+from ripieno.execution.budget import REPEATED
 from ripieno.servers.gateway.pass_through import warn_of_unreadable
 
 #: Events that may follow reasoning.
@@ -67,6 +68,8 @@ class ResponseMerger:
         self._shows = shows
         self._begun = False
         self._ended: TurnEnded | None = None
+        #: The limit that refused a call, if clients have a word of its own for it.
+        self._limit: str | None = None
         #: The number of shown calls; the places of this turn's calls, by their index in it.
         self._shown = 0
         self._places: dict[int, int] = {}
@@ -144,6 +147,8 @@ class ResponseMerger:
         last = self._ended
         if reason is None and last is not None and last.finish == finish:
             reason = last.reason
+        elif reason is None and finish == "limit":
+            reason = self._limit
         return [*events, TurnEnded(finish=finish, usage=usage, reason=reason, turn=1)]
 
     def _begin(self, _: TurnBegan) -> Sequence[Event]:
@@ -232,6 +237,8 @@ class ResponseMerger:
         # Discarded calls are not part of the answer, and refusals of a client's own calls are not our results.
         if not event.discarded and event.invocation.name not in self._theirs:
             self._ready[event.invocation.identifier] = event
+        if event.result.error is not None and event.result.error.code == REPEATED:
+            self._limit = REPEATED
         return self._results()
 
     def _results(self) -> Sequence[Event]:
