@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import time
 
 import click
 import pytest
@@ -136,6 +137,24 @@ def test_a_watched_folder_stays_trusted_unless_a_tool_or_git_may_have_changed_it
         screen.type("\x03")
         screen.wait_for("is no longer watched")
         assert screen.end() == 0
+
+
+def test_a_watched_folder_is_looked_at_soon_after_a_slow_answer(user: User, folder: pathlib.Path) -> None:
+    with Screen(user, "trust", "--yes", "--watch") as screen:
+        screen.wait_for("What you change there is trusted at once.")
+        with marked(user.state):
+            replace(folder / "run.sh", "#!/bin/sh\necho 1\n")
+            screen.wait_for("Trust it as it is now? [y/N]: ")
+        asked = time.monotonic()
+        # What a person does before answering.
+        assert user.run("check", "ripieno.toml").returncode == 0
+        screen.type("y\n")
+        screen.wait_for("Trusted.")
+        answered = time.monotonic()
+        replace(folder / "run.sh", "#!/bin/sh\necho 2\n")
+        screen.wait_for("Changed: run.sh")
+        # The pause depends on the time of a look, not of the answer: it was twenty times as long.
+        assert time.monotonic() - answered < 10 * (answered - asked)
 
 
 def replace(file: pathlib.Path, text: str) -> None:
