@@ -41,6 +41,7 @@ from ripieno.descriptors.loading.layers import (
 from ripieno.descriptors.loading.unknown_names import (
     Known,
     file_of,
+    find_broken_providers,
     find_strange_choices,
     find_strange_models,
     find_strange_providers,
@@ -122,6 +123,8 @@ class LoadedConfiguration:
     general: tuple[RipienoError, ...] = ()
     #: Ensembles with problems, as far as they could be read.
     unreadable: tuple[EnsembleDescriptor, ...] = ()
+    #: Names that files with errors may define.
+    unread: frozenset[str] = frozenset()
 
 
 def load_own_configuration(
@@ -171,7 +174,7 @@ def load_configuration(
         if trusted:
             problems.extend(project.part.problems)
     whole, narrowed = _combine([part.parts for part in counted])
-    known_providers, strange = _providers(providers, counted, whole, None if problems else registry)
+    known_providers, strange = _providers(providers, counted, whole, registry, problems)
     problems.extend(strange)
     ensembles, profiles = load_ensembles(layers), load_profiles(layers)
     problems += (problem for problem in providers.problems if problem.severity == "error")
@@ -182,7 +185,7 @@ def load_configuration(
     unread = _names_of([problem.file for problem in problems], ensembles.unreadable)
     if project is not None and trusted:
         failures.extend(changed_since_trusted(project, layers[-1], ensembles.files))
-    known_ensembles = apply_settings(ensembles.ensembles.replaced(whole.inline), whole, unread, failures)
+    known_ensembles = apply_settings(ensembles.ensembles.replaced(whole.inline), whole, unread, failures, parts=counted)
     chosen = choose(
         known_ensembles,
         whole,
@@ -235,6 +238,7 @@ def load_configuration(
         failures=tuple(failures),
         general=general,
         unreadable=ensembles.unreadable,
+        unread=unread,
     )
 
 
@@ -335,11 +339,13 @@ def _providers(
     from_data: LoadedProviders,
     parts: Sequence[ConfigurationPart],
     whole: ConfigurationDescriptor,
-    registry: Registry | None,
+    registry: Registry,
+    reported: Iterable[Problem],
 ) -> tuple[Mapping[str, ProviderDescriptor], Sequence[Problem]]:
     """The providers with the settings of the configuration over them, and the problems of them and of the models.
 
-    Without a ``registry``, the names in them are not checked, because a file that could not be read may define them.
+    ``reported`` are the problems of the configuration. Names are not checked if a file or a plugin that could not be
+    read may define them.
     """
     providers = dict(from_data.providers)
     problems: list[Problem] = []
@@ -349,10 +355,11 @@ def _providers(
         problems += locate(dataclasses.replace(problem, file=file) for problem in wrong)
         if descriptor is not None:
             providers[name] = descriptor
-    unread = any(problem.severity == "error" for problem in from_data.problems)
-    if registry is not None and not (unread or registry.failures or registry.missing):
+    broken = find_broken_providers(reported)
+    unread = any(one.severity == "error" for one in from_data.problems)
+    if broken is not None and not (unread or registry.failures or registry.missing):
         known = Known(protocols=registry.protocols, clouds=CLOUDS, homes=HOMES)
-        problems += find_strange_models(parts, whole, {*providers, *whole.providers})
+        problems += find_strange_models(parts, whole, {*providers, *whole.providers, *broken})
         problems += find_strange_providers(parts, providers, known)
         problems += find_strange_choices(parts, whole, providers)
     return providers, problems
@@ -370,7 +377,8 @@ def provision(
         include=tuple(dict.fromkeys((*configuration.include, *include))),
     )
     failures = list(loaded.failures)
-    chosen = choose(loaded.known, configuration, loaded.profiles, loaded.narrowed, failures, parts=loaded.parts)
+    known, profiles, parts, unread = loaded.known, loaded.profiles, loaded.parts, loaded.unread
+    chosen = choose(known, configuration, profiles, loaded.narrowed, failures, parts=parts, unread=unread)
     keep_code(loaded.named, chosen, failures)
     return dataclasses.replace(
         loaded,

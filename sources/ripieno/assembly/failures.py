@@ -1,6 +1,6 @@
 """Everything that prevents a start, in one list: what loading found, what origins find, and patterns of agents."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.plugins import Registry
@@ -50,10 +50,16 @@ def check_origins(
                 yield problem
 
 
-def find_unmatched(loaded: LoadedConfiguration, connected: Mapping[str, Ensemble] = EMPTY) -> tuple[Problem, ...]:
+def find_unmatched(
+    loaded: LoadedConfiguration,
+    connected: Mapping[str, Ensemble] = EMPTY,
+    *,
+    explain: Callable[[str], str] | None = None,
+) -> tuple[Problem, ...]:
     """Problems for patterns of agents that name an enabled ensemble and match none of its tools.
 
     The tools of a connection are unknown until it is ``connected``. Other names may be those of a program's ensembles.
+    They are reported as well if ``explain`` is given, which returns why an ensemble is not enabled, or nothing.
     """
     patterns = [
         (pattern, ("agents", name, "tools", index))
@@ -62,14 +68,20 @@ def find_unmatched(loaded: LoadedConfiguration, connected: Mapping[str, Ensemble
     ]
     if not patterns:
         return ()
-    unread = {one.name for one in loaded.unreadable}
-    tools = {one.name: _tools_of(one, connected.get(one.name)) for one in loaded.ensembles if one.name not in unread}
+    # After a failure, the selection may be incomplete.
+    ensembles = [*loaded.known.values()] if explain is not None and loaded.failures else [*loaded.ensembles]
+    tools = {one.name: _tools_of(one, connected.get(one.name)) for one in ensembles if one.name not in loaded.unread}
+    open_ended = [*loaded.unread, *(name for name, known in tools.items() if not known)]
+    everything = [one for known in tools.values() for one in known]
     found: list[Problem] = []
     for pattern, path in patterns:
-        known = tools.get(split(pattern)[0])
-        if known and not any(matches(pattern, one) for one in known):
+        name = split(pattern)[0]
+        if any(matches(name, f"{one}.") for one in open_ended) or any(matches(pattern, one) for one in everything):
+            continue
+        if name in tools or explain is not None:
             message = f"{dotted(path)} is the pattern {pattern!r}, which matches no tool"
-            hint = spelling(pattern, known) or "To list the tools: ripieno tools"
+            absence = explain(name) if explain is not None and all(one.name != name for one in loaded.ensembles) else ""
+            hint = absence or spelling(pattern, everything) or "To list the tools: ripieno tools"
             found.append(Problem(message=message, file=file_of(loaded.parts, path), key=dotted(path), hint=hint))
     return locate(found)
 

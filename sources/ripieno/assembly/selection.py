@@ -9,7 +9,9 @@ from frozendict import frozendict
 from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, RetryPolicy
 from ripieno.descriptors.loading import Catalogue, locate
 from ripieno.descriptors.loading.layers import ConfigurationPart
+from ripieno.descriptors.loading.unknown_names import file_of
 from ripieno.descriptors.policy_keys import retry_values
+from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.exceptions import InputError, NameAbsence, Problem, RipienoError
 
@@ -68,7 +70,12 @@ def choose(
 
 
 def apply_settings(
-    known: Catalogue, whole: ConfigurationDescriptor, unread: Collection[str], failures: list[RipienoError]
+    known: Catalogue,
+    whole: ConfigurationDescriptor,
+    unread: Collection[str],
+    failures: list[RipienoError],
+    *,
+    parts: Sequence[ConfigurationPart],
 ) -> Catalogue:
     """The ensembles with their tables of ``[configuration]``. An unknown name is added to ``failures``."""
     configured: list[EnsembleDescriptor] = []
@@ -77,7 +84,12 @@ def apply_settings(
             if name in known:
                 configured.append(known[name].configured(settings))
             elif name not in unread:
-                raise NameAbsence("ensemble", name, known, hint="It is named under [configuration].")
+                raise NameAbsence(
+                    "ensemble",
+                    name,
+                    known,
+                    hint=f"It is named under [configuration]{_place_of(parts, ('configuration', name))}.",
+                )
         except InputError as error:
             failures.append(error)
     return known.replaced(configured)
@@ -89,10 +101,14 @@ def _named_in(parts: Sequence[ConfigurationPart], name: str) -> str:
         for key in ("enabled", "include"):
             names = part.parts.get("ensembles", {}).get(key, ())
             if name in names:
-                at = dotted(("ensembles", key, names.index(name)))
-                (place,) = locate([Problem(message="", file=part.file, key=at)])
-                return f"under [ensembles] {key}, at {place.file}{'' if place.line is None else f':{place.line}'}"
+                return f"under [ensembles] {key}{_place_of([part], ('ensembles', key, names.index(name)))}"
     return ""
+
+
+def _place_of(parts: Sequence[ConfigurationPart], path: Path) -> str:
+    """The file and line of a key, to end a sentence with."""
+    (place,) = locate([Problem(message="", file=file_of(parts, path), key=dotted(path))])
+    return f", at {place.file}{'' if place.line is None else f':{place.line}'}" if place.file else ""
 
 
 def _retrying(ensemble: EnsembleDescriptor, retry: Mapping[str, Any]) -> EnsembleDescriptor:

@@ -221,6 +221,16 @@ CONFIGURATION = Table(
 )
 
 
+#: The tables that name ensembles, tools, models or providers.
+_NAMING: Mapping[str, Table | Named] = {
+    "ensembles": ENSEMBLES,
+    "model": MODEL,
+    "gateway": GATEWAY,
+    "providers": Named(PROVIDER_NAME, OVERRIDE),
+    "agents": Named(ENSEMBLE_NAME, AGENT),
+}
+
+
 def read_parts(
     mapping: Mapping[str, Any],
     source: Source = NO_SOURCE,
@@ -243,9 +253,26 @@ def read_parts(
     check_gateway(parts.get("gateway", EMPTY), ("gateway",), problems)
     for name, agent in parts.get("agents", EMPTY).items():
         check_history(agent.get("history", EMPTY), ("agents", name, "history"), problems)
+    parts |= {name: _read_rest(name, mapping[name]) for name in _NAMING if name in mapping and name not in parts}
     if folder is not None:
         parts = change_paths(parts, lambda path: path if path.startswith("~") else posixpath.join(folder, path))
     return frozendict({name: _frozen(table) for name, table in parts.items()}), problems.finished()
+
+
+def _read_rest(name: str, value: Any) -> dict[str, Any]:
+    """What can be read of a table with problems, so that wrong names in it are found at once, too."""
+    unreported = Problems(NO_SOURCE)
+    kind = _NAMING[name]
+    if isinstance(kind, Table):
+        return kind.read_parts(value, (name,), unreported)
+    read: dict[str, Any] = {}
+    for one, item in value.items() if is_table(value) else ():
+        if kind.name.read(one, (name,), unreported) is not INVALID:
+            # An incomplete agent only lacks settings; an incomplete provider would have further problems.
+            rest = AGENT.read_parts if name == "agents" else kind.kind.read
+            if (found := rest(item, (name, one), unreported)) is not INVALID:
+                read[one] = found
+    return read
 
 
 def _read_list(items: Sequence[Any], problems: Problems, **settings: Any) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME, ENSEMBLE_NAMES
 from ripieno.descriptors.reader.keys import Key, Table, description_key
-from ripieno.descriptors.reader.kinds import Several, Text
+from ripieno.descriptors.reader.kinds import INVALID, Several, Text
 from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.exceptions import Problem
 
@@ -56,8 +56,16 @@ PROFILE = Table("a profile's file", "One profile.", (HEADER.key("profile", requi
 def read_profile(
     mapping: Mapping[str, Any], source: Source = NO_SOURCE, *, layer: str = ""
 ) -> tuple[ProfileDescriptor | None, tuple[Problem, ...]]:
-    """The descriptor of a profile's file, or None, and its problems. Raises nothing."""
+    """The descriptor of a profile's file, and its problems. Raises nothing.
+
+    With problems, it has what could be read, so that wrong names in it are found at once; None without a name.
+    """
     problems = Problems(source)
     parts = PROFILE.read(mapping, (), problems)
-    descriptor = ProfileDescriptor(**parts["profile"], file=source.file, layer=layer) if not problems else None
+    header = (
+        HEADER.read_parts(mapping.get("profile"), ("profile",), Problems(NO_SOURCE))
+        if parts is INVALID
+        else parts["profile"]
+    )
+    descriptor = ProfileDescriptor(**header, file=source.file, layer=layer) if "name" in header else None
     return descriptor, problems.finished()

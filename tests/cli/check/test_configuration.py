@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import re
 
 import pytest
 
@@ -247,7 +246,7 @@ command = ["x"]
 }
 HOUSE = 'protocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
 #: What only check compares while files have errors.
-MODELS = re.compile(" names the provider | is the pattern ")
+PATTERNS = " is the pattern "
 AGENTS = """
 [model]
 default = "antropic/small"
@@ -302,7 +301,7 @@ def test_the_first_run_reports_all_errors_with_file_and_line(call: Call, user: U
     ]
     # Commands that use ensembles report the same of the files, and end with the command that checks all.
     lines = {
-        f"{one['file']}:{one['line']}: error: {one['message']}" for one in errors if not MODELS.search(one["message"])
+        f"{one['file']}:{one['line']}: error: {one['message']}" for one in errors if PATTERNS not in one["message"]
     }
     for command in (["tools"], ["ensembles"], ["ask", "-m", "score:demo", "x"], ["login", "shop"], ["lock"]):
         started = call(*command)
@@ -311,6 +310,70 @@ def test_the_first_run_reports_all_errors_with_file_and_line(call: Call, user: U
         assert started.err.endswith("ripieno check\n"), command
     alone = call("check", str(user.places.configuration / "ensembles" / "mine.toml"), "--format", "json")
     assert [one["line"] for one in findings(alone) if one["severity"] == "error"] == [7, 8, 13]
+
+
+WRONG = """
+[ensembles]
+enabled = ["io", "gti"]
+inclde = ["python"]
+[agents.one]
+toolz = ["x"]
+tools = ["nothing.x", "io.nope", "house.x"]
+model = "antropic/x"
+[model]
+defaul = "x/y"
+fallback = ["antropic/x", "house/x", "hut/x"]
+[gateway]
+ensembles = ["gti"]
+modls = []
+[providers.house]
+base_ur = "http://127.0.0.1:9/v1"
+[providers.hut]
+protocol = "openai-chat"
+base_url = "http://127.0.0.1:9/v1"
+[confirmation]
+deny = ["io.read_fil"]
+[configuration.shel]
+key = 1
+"""
+
+
+def test_wrong_names_are_reported_together_with_wrong_keys(call: Call, user: User) -> None:
+    user.configure(WRONG)
+    (user.configuration / "profiles").mkdir()
+    team = '[profile]\nname = "team"\nensemble = ["io"]\nensembles = ["oi"]\n'
+    (user.configuration / "profiles" / "team.toml").write_text(team)
+    file = user.configuration / "config.toml"
+    found = findings(call("check", "--format", "json"))
+    assert [one["message"].split(".")[0] for one in found if not one["file"]] == [
+        "There is no ensemble named 'shel'",
+        "There is no ensemble named 'gti'",
+    ]
+    assert [f"at {file}:{line}." in one["message"] for one, line in zip(found, (22, 3), strict=False)] == [True, True]
+    lines = [(one["line"], one["message"].partition(",")[0]) for one in found if one["file"]]
+    assert lines == [
+        (4, "[ensembles] has no key inclde"),
+        (6, "[agents.<name>] has no key toolz"),
+        (7, "agents.one.tools[0] is the pattern 'nothing.x'"),
+        (7, "agents.one.tools[1] is the pattern 'io.nope'"),
+        (7, "agents.one.tools[2] is the pattern 'house.x'"),
+        (8, "agents.one.model names the provider 'antropic'"),
+        (10, "[model] has no key defaul"),
+        (11, "model.fallback[0] names the provider 'antropic'"),
+        (13, "gateway.ensembles[0] names the ensemble 'gti'"),
+        (14, "[gateway] has no key modls"),
+        (16, "[providers.<name>] has no key base_ur"),
+        (3, "[profile] has no key ensemble"),
+        (21, "the pattern 'io.read_fil' in [confirmation] deny matches no tool"),
+        (4, "the profile 'team' names the ensemble 'oi'"),
+    ]
+    # A start reports the same of what it uses; with the profile, also its names.
+    started = call("tools", "--profile", "team")
+    assert started.code == exit_codes.INPUT
+    assert {f"{file}:{line}:" for line in (4, 6, 8, 10, 11, 14, 16)} == {
+        line.partition(" ")[0] for line in started.err.splitlines() if line.startswith(f"{file}:")
+    }
+    assert "There is no ensemble named 'oi'" in started.err
 
 
 def test_commands_without_ensembles_work_while_ensembles_have_errors(call: Call, user: User) -> None:

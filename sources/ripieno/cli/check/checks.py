@@ -1,10 +1,11 @@
 """The checks of ``check`` and ``doctor``. To add one, write a function and list it here."""
 
+import functools
 from collections.abc import Iterator
 
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.assembly.failures import check_origins
-from ripieno.cli.check.agents import check_agents
+from ripieno.assembly.failures import check_origins, find_unmatched
+from ripieno.assembly.selection import applied_profile
 from ripieno.cli.check.descriptors import check_descriptors
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_keys, check_models, check_schemas
@@ -37,11 +38,30 @@ def check_readable(subject: Subject) -> Iterator[Problem]:
     return check_origins(subject.descriptors, subject.loaded.registry)
 
 
+def check_agents(subject: Subject) -> tuple[Problem, ...]:
+    """Errors for patterns under ``tools`` of an agent that match no tool, also of ensembles that are not enabled."""
+    return find_unmatched(subject.loaded, explain=functools.partial(absence, subject.loaded))
+
+
+def check_profiles(subject: Subject) -> Iterator[Problem]:
+    """Warnings about ensembles of profiles that do not exist. Those of the selected profile prevent a start."""
+    loaded = subject.loaded
+    known = {*loaded.known, *loaded.unread}
+    for name, profile in loaded.profiles.items():
+        if name != applied_profile(loaded.configuration):
+            for key, names in (("ensembles", profile.ensembles), ("configurable", profile.configurable)):
+                for index, one in enumerate(names):
+                    if one not in known and profile.layer != "package":
+                        message = f"the profile {name!r} names the ensemble {one!r}, which does not exist"
+                        hint = spelling(one, loaded.known) or "To list the ensembles: ripieno ensembles"
+                        yield finding(profile.file, ("profile", key, index), message, hint)
+
+
 def check_gateway(subject: Subject) -> Iterator[Problem]:
     """Problems that `ripieno serve responses` refuses. The variable and the model may still be given for serving."""
+    yield from _unknown_ensembles(subject.loaded)
     if not subject.loaded.failures:
         yield from _missing_model(subject.loaded)
-        yield from _unknown_ensembles(subject.loaded)
         yield from _unknown_tools(subject.loaded)
         yield from _missing_secret(subject.loaded, subject.surroundings)
 
@@ -52,7 +72,8 @@ def _unknown_ensembles(loaded: LoadedConfiguration) -> Iterator[Problem]:
     for key, names in (("ensembles", gateway.ensembles), ("mcp", gateway.mcp)):
         named += [(("gateway", key, index), name) for index, name in enumerate(names)]
     named += [(("gateway", "hosted", kind), split(identity)[0]) for kind, identity in gateway.hosted.items()]
-    enabled = [descriptor.name for descriptor in loaded.ensembles]
+    # After a failure, the selection may be incomplete.
+    enabled = [*loaded.known, *loaded.unread] if loaded.failures else [one.name for one in loaded.ensembles]
     for path, name in named:
         if name not in enabled:
             message = f"{dotted(path)} names the ensemble {name!r}, which is not enabled"
@@ -113,6 +134,7 @@ OF_CONFIGURATIONS: tuple[Check, ...] = (
     check_names,
     check_rules,
     check_agents,
+    check_profiles,
     check_schemas,
     check_models,
     check_keys,

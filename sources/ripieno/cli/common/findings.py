@@ -90,14 +90,14 @@ def check_names(subject: Subject) -> Iterator[Problem]:
 def check_rules(subject: Subject) -> Iterator[Problem]:
     """Warnings about patterns under [confirmation] that match no tool, or that name an argument that no tool has."""
     loaded = subject.loaded
-    if loaded.failures:
-        return  # A rule may fit tools of a file that could not be read.
+    if loaded.registry.failures or loaded.registry.missing:
+        return  # A rule may fit tools of a plugin that is absent.
     known = loaded.known.values()
     tools = {f"{one.name}.{invoker.name}": invoker for one in known for invoker in one.invokers}
     identities = [*tools]
     # The tools of a connection are unknown until it is connected: any name may match.
     identities += [f"{one.name}.{name}" for one in known for name in one.overrides]
-    open_ended = [one.name for one in known if one.connection is not None]
+    open_ended = [*loaded.unread, *(one.name for one in known if one.connection is not None)]
     likely = [*identities, *loaded.known, *(f"{name}.*" for name in loaded.known)]
     rules = loaded.configuration.confirmation
     for key, patterns in (("approve", rules.approve), ("ask", rules.ask), ("deny", rules.deny)):

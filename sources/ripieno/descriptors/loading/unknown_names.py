@@ -1,7 +1,7 @@
 """Checks of a configuration: unknown providers, protocols and clouds, and impossible tool choices."""
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Controls
@@ -10,7 +10,7 @@ from ripieno.descriptors.loading.documents import locate
 from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.providers import ProviderDescriptor
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import dotted, spelling
+from ripieno.descriptors.reader.problems import dotted, spelling, undotted
 from ripieno.exceptions import Problem
 
 _PROMPTED = "prompted"
@@ -23,6 +23,14 @@ class Known:
     protocols: Collection[str]
     clouds: Collection[str]
     homes: Collection[str]
+
+
+def find_broken_providers(problems: Iterable[Problem]) -> Collection[str] | None:
+    """The names of the tables under [providers] with problems; None if others may be missing, too."""
+    paths = [undotted(problem.key or "")[:2] for problem in problems]
+    if () in paths or ("providers",) in paths:
+        return None
+    return {str(path[1]) for path in paths if path[0] == "providers"}
 
 
 def find_strange_models(
