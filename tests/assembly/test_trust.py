@@ -338,5 +338,5 @@ def test_a_file_that_is_exchanged_before_it_is_loaded_stops_the_start(user: User
     (folder / name).write_text(TOOL.format(word="Two.").replace("linked", name.removesuffix(".toml")))
     loaded = load_configuration(places=user.places, workspace=user.workspace, project=project)
     assert [str(failure) for failure in loaded.failures] == [
-        f"{folder / name} has changed since you trusted it. Review it, then run: ripieno trust"
+        f"{folder / name} has changed since you trusted it. Review it, then run: ripieno trust {user.workspace}"
     ]

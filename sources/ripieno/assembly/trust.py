@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -166,6 +167,12 @@ def _reach_beside(places: list[pathlib.Path], reached: _Reached) -> None:
             if number == 0 or root == reached.home:
                 break
             folders[:] = [name for name in folders if name != "__pycache__"]
+
+
+def trust_command(folder: pathlib.Path, *options: str) -> str:
+    """The command that trusts a folder, from the current one."""
+    there = () if folder.resolve() == pathlib.Path.cwd().resolve() else (str(folder),)
+    return shlex.join(("ripieno", "trust", *options, *there))
 
 
 class TrustStore:

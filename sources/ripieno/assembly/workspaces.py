@@ -4,7 +4,7 @@ import hashlib
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from ripieno.assembly.trust import Project
+from ripieno.assembly.trust import Project, trust_command
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading.layers import Layer
 from ripieno.descriptors.named_files import NamedFiles
@@ -50,7 +50,7 @@ def changed_since_trusted(project: Project, layer: Layer, files: Mapping[str, st
     """An error for each ensemble file of a trusted project that was read with another content than was trusted."""
     places = tuple(f"{path}/" for path in layer.paths)
     return [
-        InputError(f"{path} has changed since you trusted it. Review it, then run: ripieno trust")
+        InputError(f"{path} has changed since you trusted it. Review it, then run: {trust_command(project.folder)}")
         for path, digest in files.items()
         if (path in project.files or path.startswith(places)) and project.files.get(path) != digest
     ]

@@ -81,7 +81,7 @@ def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | No
         raise InputError(f"The undo stopped: {failure.message} Changes undone so far stay undone. Run it again.")
     barred = [one for one in done if one.refused]
     if output == "table" and barred and not skip:
-        click.echo(clean(_skip_advice((count or 1) - len(done) + 1, mark)))
+        click.echo(clean(_skip_advice((count or 1) - len(done) + 1, mark, settings.given)))
     elif output == "table" and len(done) < (count or 1) and mark is None:
         click.echo(f"Undone: {len(done)} of {count}. No more changes are recorded.")
     # With a mark, there may be nothing to do. Skipped changes fail only if nothing else was undone.
@@ -99,14 +99,14 @@ def _follow(taken: Iterable[Undone], done: list[Undone], *, first: bool, quiet: 
             return
 
 
-def _skip_advice(left: int, mark: str | None) -> str:
+def _skip_advice(left: int, mark: str | None, options: Sequence[str]) -> str:
     """The next command after a refusal. ``left``: the remaining number of changes, including the refused one."""
-    words = ["ripieno undo --skip"]
+    words = ["ripieno", "undo", "--skip", *options]
     if mark is not None:
-        words += ["--to", shlex.quote(mark)]
+        words += ["--to", mark]
     elif left > 1:
         words.append(str(left))
-    return f"To skip it, and undo the changes before it: {' '.join(words)}"
+    return f"To skip it, and undo the changes before it: {shlex.join(words)}"
 
 
 def _show_list(entries: Sequence[UndoEntry], output: Format) -> None:

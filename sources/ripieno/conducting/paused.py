@@ -3,7 +3,7 @@
 ::
 
     {"version": 1, "type": "paused", "at": "2026-01-01T00:00:00+00:00", "workspace": "/home/ada/project",
-     "model": "provider/model", "agent": "coder", "tools": ["io.*"], "owner": "ada", "conversation": {…},
+     "model": "provider/model", "agent": "coder", "tools": ["io.*"], "options": [], "owner": "ada", "conversation": {…},
      "answers": {"call_1": {"answer": {"type": "deny", "advice": "Not now."}}}}
 
 An approval is a grant: a token that is valid once, for the call exactly as it was shown (``approvals.grants``).
@@ -39,6 +39,7 @@ LIFETIME = 7 * 86_400.0
 class Paused:
     """A conversation that waits, with the model, agent and patterns of tools with which it is resumed.
 
+    ``options`` are further options of the command line with which it is resumed, such as ``--config FILE``.
     ``answers`` are the answers so far, by the identifiers of invocations. ``owner`` is the user or the
     server's client for whom it is, if there are several.
     """
@@ -48,6 +49,7 @@ class Paused:
     model: str
     agent: str = ""
     tools: tuple[str, ...] | None = None
+    options: tuple[str, ...] = ()
     answers: Mapping[str, Given] = frozendict[str, Given]()
     owner: str = ""
     at: datetime.datetime = dataclasses.field(default_factory=lambda: datetime.datetime.now(datetime.UTC))

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shlex
 import tomllib
 from collections.abc import Iterator
 
@@ -183,3 +184,23 @@ def test_an_approval_of_another_change_does_not_count(user: User, call: Call) ->
     assert (user.workspace / "second.txt").read_text() == "two"
     # Nobody is at the terminal: the one that is asked about again goes on waiting.
     assert [one["state"] for one in waiting(call)] == ["waits for you"]
+
+
+def test_the_printed_commands_work_in_another_folder(
+    user: User, call: Call, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = (user.configuration / "config.toml").rename(tmp_path / "a file.toml")
+    workspace = tmp_path / "a workspace"
+    workspace.mkdir()
+    begun = call("ask", "--defer", "--config", str(named), "--workspace", str(workspace), "Write two files.")
+    (printed,) = [line for line in begun.err.splitlines() if line.startswith("To continue:")]
+    monkeypatch.chdir(tmp_path)
+    approved = call("approvals", "approve").out
+    assert approved.endswith(f"Continue with:{printed.removeprefix('To continue:').replace('    ', ' ')}\n")
+    refused = call("approvals", "deny")
+    assert (refused.code, approved.splitlines()[-1] in refused.err) == (exit_codes.INPUT, True)
+    command = shlex.split(approved.rpartition("Continue with: ")[2])
+    assert call(*command[1:]).code == 0
+    assert sorted(one.name for one in workspace.iterdir()) == ["first.txt", "second.txt"]
+    ended = call(*command[1:])
+    assert f"ripieno chat --resume {command[2]} --config '{named}' --workspace '{workspace}'" in ended.err

@@ -87,6 +87,18 @@ def test_without_a_terminal_trust_needs_an_option(call: Call, folder: pathlib.Pa
     assert state(call) == "not trusted"
 
 
+def test_the_printed_command_trusts_from_another_folder(
+    call: Call, folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    left_out = call("tools", "--workspace", str(folder)).err
+    assert left_out.endswith(f"run: ripieno trust {folder}\n")
+    printed = call("trust", str(folder)).err.strip().rpartition("run: ")[2]
+    assert printed == f"ripieno trust --yes {folder}"
+    assert call(*printed.split()[1:]).code == 0
+    assert call("tools", "--workspace", str(folder)).err == ""
+
+
 def test_what_changes_during_the_question_is_not_trusted(
     call: Call, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from ripieno.assembly.builtins import DEFAULT_PROTOCOL, ripieno_protocols
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
 from ripieno.assembly.failures import find_failures
 from ripieno.assembly.plugins import Registry
-from ripieno.assembly.trust import Project, TrustStore, find_project
+from ripieno.assembly.trust import Project, TrustStore, find_project, trust_command
 from ripieno.canisters.events import Alert
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Command, Settings
@@ -74,15 +74,21 @@ def left_out_lines(loaded: LoadedConfiguration) -> list[str]:
     """One line for each reason, with all that was read but is not used. It ends with the command that helps, if any."""
     groups: dict[str, list[LeftOut]] = {}
     for one in loaded.left_out:
-        groups.setdefault(one.reason, []).append(one)
+        groups.setdefault(_reason(loaded, one), []).append(one)
     lines: list[str] = []
     for reason, several in groups.items():
         names = ", ".join(dict.fromkeys(one.name for one in several))
         files = [one.file for one in several if one.file is not None]
         place = f" ({os.path.commonpath(files)})" if files else ""
         # A command is not followed by a period.
-        lines.append(f"Left out: {names}{place}: {reason}{'' if reason.endswith('ripieno trust') else '.'}")
+        lines.append(f"Left out: {names}{place}: {reason}{'' if 'run: ripieno trust' in reason else '.'}")
     return lines
+
+
+def _reason(loaded: LoadedConfiguration, one: LeftOut) -> str:
+    """Why it is left out. The command is the one for its project's folder."""
+    folder = next((layer.root for layer in loaded.layers if layer.root is not None), None)
+    return one.reason if folder is None else one.reason.replace("ripieno trust", trust_command(folder))
 
 
 def left_out_mappings(loaded: LoadedConfiguration) -> list[dict[str, str | None]]:
@@ -146,7 +152,7 @@ def absence(loaded: LoadedConfiguration, name: str) -> str:
         if not loaded.known.outlines[name].enabled:
             return f"Disabled: enabled = false in {loaded.known.outlines[name].file}."
         return f"Available, not enabled. {how_to_include(name)}"
-    reasons = [one.reason for one in loaded.left_out if one.name == name]
+    reasons = [_reason(loaded, one) for one in loaded.left_out if one.name == name]
     return f"Not loaded: {reasons[0]}." if reasons else ""
 
 

@@ -40,6 +40,17 @@ class Settings:
         """The folder in which project files are searched."""
         return self.workspace or pathlib.Path.cwd()
 
+    @property
+    def selection(self) -> tuple[str, ...]:
+        """The options that select the configuration, for a further command about the same."""
+        config = () if self.config is None else ("--config", str(self.config))
+        return (*config, *(() if self.profile is None else ("--profile", self.profile)))
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The options that select the configuration and the workspace."""
+        return (*self.selection, *(() if self.workspace is None else ("--workspace", str(self.workspace))))
+
 
 def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     """Stores an option that was given, before or after the command's name."""

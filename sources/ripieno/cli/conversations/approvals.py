@@ -1,8 +1,6 @@
 """``ripieno approvals``: lists calls that wait for a person, and answers them from another process."""
 
 import dataclasses
-import pathlib
-import shlex
 import shutil
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,7 +13,7 @@ from ripieno.assembly.configuration import Places
 from ripieno.canisters.conversation import Waiting
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
-from ripieno.cli.conversations.persistence import first_words
+from ripieno.cli.conversations.persistence import first_words, resume_command
 from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import ServerClaim
@@ -147,7 +145,7 @@ def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:
     paused = store.find(conversation)
     wanted = [one for call in calls for one in _choose(paused, call, paused.unanswered)] or list(paused.unanswered)
     if not wanted:
-        raise InputError(f"No call of {paused.identifier} waits for an answer. Continue with: ripieno resume")
+        raise InputError(f"No call of {paused.identifier} waits for an answer. Continue with: {resume_command(paused)}")
     changed = store.answer(paused.identifier, {one.invocation: answer for one in wanted})
     done = "Approved" if isinstance(answer, Approve) else "Denied"
     for one in wanted:
@@ -155,10 +153,7 @@ def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:
     if left := len(changed.unanswered):
         click.echo(f"Calls left to answer: {left}")
         return
-    command = ["ripieno", "resume", paused.short]
-    if pathlib.Path(paused.workspace).resolve() != pathlib.Path.cwd():
-        command += ["--workspace", paused.workspace]
-    click.echo(clean(f"Continue with: {shlex.join(command)}"))
+    click.echo(clean(f"Continue with: {resume_command(paused)}"))
     if paused.owner:
         click.echo("A client of the Responses API can also continue it with a new request.")
 

@@ -112,7 +112,7 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
       ripieno chat --resume 3f9a
     """
     loaded = load_layers(settings)
-    with _terminated_in_order(), Terminal() as terminal, open_keeper(loaded) as keeper:
+    with _terminated_in_order(), Terminal() as terminal, open_keeper(loaded, settings) as keeper:
         conversation = Conversation()
         if before is not None:
             found = find(keeper, before)

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import pathlib
+import shlex
 from collections.abc import Generator, Mapping
 
 from ripieno.approvals import Given
@@ -9,6 +11,7 @@ from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.journal import open_journal
 from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.cli.common.main import say
+from ripieno.cli.common.options import Settings
 from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.storage.journal import Journal
@@ -17,10 +20,11 @@ from ripieno.storage.journal import Journal
 class Keeper:
     """Saves the conversations of one command. ``journal`` is None if it is disabled."""
 
-    def __init__(self, loaded: LoadedConfiguration, *, journal: Journal | None) -> None:
+    def __init__(self, loaded: LoadedConfiguration, settings: Settings, *, journal: Journal | None) -> None:
         self.journal = journal
         self.store = PausedStore(loaded.state or Places.of_user().state)
         self._workspace = str(loaded.workspace)
+        self._options = settings.selection
 
     def answers(self, conversation: Conversation) -> Mapping[str, Given]:
         """The answers to waiting calls."""
@@ -40,22 +44,30 @@ class Keeper:
         if conversation.finish != "open":
             self.store.forget(conversation.identifier)
             return
-        self.store.save(
-            Paused(
-                conversation=conversation,
-                workspace=self._workspace,
-                model=model,
-                tools=tools,
-                owner=self.owner(conversation),
-            )
+        paused = Paused(
+            conversation=conversation,
+            workspace=self._workspace,
+            model=model,
+            tools=tools,
+            options=self._options,
+            owner=self.owner(conversation),
         )
-        short = conversation.identifier[:8]
+        self.store.save(paused)
+        short = paused.short
         for one in conversation.waiting:
             say(f"Waiting: {one.tool} ({one.invocation}): {_WHY[one.why]}")
         if any(one.why == "approval" for one in conversation.waiting):
             say(f"To see it:      ripieno approvals show {short}")
             say(f"To approve it:  ripieno approvals approve {short}    (or: deny)")
-        say(f"To continue:    ripieno resume {short}")
+        say(f"To continue:    {resume_command(paused)}")
+
+
+def resume_command(paused: Paused) -> str:
+    """The command that continues a conversation from the current folder."""
+    words = ["ripieno", "resume", paused.short, *paused.options]
+    if pathlib.Path(paused.workspace).resolve() != pathlib.Path.cwd():
+        words += ["--workspace", paused.workspace]
+    return shlex.join(words)
 
 
 _WHY = {
@@ -67,13 +79,13 @@ _WHY = {
 
 
 @contextlib.contextmanager
-def open_keeper(loaded: LoadedConfiguration) -> Generator[Keeper, None, None]:
+def open_keeper(loaded: LoadedConfiguration, settings: Settings) -> Generator[Keeper, None, None]:
     """A keeper with the user's journal, unless it is disabled. Errors: ``InputError``."""
     if not loaded.configuration.journal:
-        yield Keeper(loaded, journal=None)
+        yield Keeper(loaded, settings, journal=None)
         return
     with open_journal(loaded, os.environ) as journal:
-        yield Keeper(loaded, journal=journal)
+        yield Keeper(loaded, settings, journal=journal)
 
 
 def first_words(conversation: Conversation) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -107,7 +108,7 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
       ripieno resume 3f9a --autonomous
     """
     loaded = load_layers(settings)
-    with Terminal() as terminal, open_keeper(loaded) as keeper:
+    with Terminal() as terminal, open_keeper(loaded, settings) as keeper:
         found = find(keeper, conversation)
         found.check(loaded)
         chosen = wanted.like(found.model, found.tools)
@@ -115,7 +116,8 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
             # Another process may have continued it in between.
             recalled = recall(keeper, find(keeper, found.identifier))
             if not recalled.conversation.open and recalled.conversation.finish in ANSWERED:
-                advice = f"To add a message: ripieno chat --resume {found.identifier[:8]}"
+                words = ["ripieno", "chat", "--resume", found.identifier[:8], *settings.given]
+                advice = f"To add a message: {shlex.join(words)}"
                 raise InputError(f"The conversation {found.identifier} has ended. {advice}")
             going = converse(
                 loaded, chosen, recalled.conversation, terminal, keeper, answers=recalled.answers, can_wait=True

@@ -6,7 +6,7 @@ import sys
 import click
 
 from ripieno.assembly.configuration import Places, load_configuration
-from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project
+from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project, trust_command
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import count
@@ -56,7 +56,8 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
         click.echo(clean(f"  {line}" if line else ""))
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError("Nothing is trusted yet. Review these files, then run: ripieno trust --yes")
+            command = trust_command(folder, "--yes")
+            raise click.UsageError(f"Nothing is trusted yet. Review these files, then run: {command}")
         click.confirm("Trust them as they are now?", abort=True, err=True)
     if find_project(folder) != project:
         raise InputError(f"The files of {folder} have changed since they were listed. Run the command again.")

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import click
 
 from ripieno.assembly.open_assemblies import count_entered
-from ripieno.assembly.trust import Project, TrustStore, find_project
+from ripieno.assembly.trust import Project, TrustStore, find_project, trust_command
 from ripieno.cli.trust.declared import declared
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError
@@ -68,7 +68,7 @@ def _trust(found: Project, trusted: Project, store: TrustStore, *, own: bool) ->
     if not own:
         click.echo("A tool, git or another user may have changed it: Ripieno or git has worked since the last look.")
         if not sys.stdin.isatty():
-            click.echo("Not trusted. Review it, then run: ripieno trust")
+            click.echo(clean(f"Not trusted. Review it, then run: {trust_command(found.folder)}"))
             return False
         if not click.confirm("Trust it as it is now?", err=True):
             click.echo("Not trusted.")
