@@ -117,6 +117,21 @@ def test_a_new_ensemble_that_the_configuration_does_not_name(call: Call, user: U
     assert 'include = ["mine"] under [ensembles]' in call("new", "ensemble", "mine").out
 
 
+def test_an_ensemble_in_the_folder_of_a_project_is_used_after_trust(call: Call, user: User) -> None:
+    done = call("new", "ensemble", "mine", "--folder", "./ensembles")
+    *_, trusting, calling = done.out.splitlines()
+    assert trusting == "To enable it, run: ripieno trust"
+    # Named by its path, it is used without trust, and not left out.
+    (user.workspace / "some.toml").write_text('[ensembles]\npaths = ["ensembles"]\n')
+    named = call("invoke", "--config", "some.toml", *calling.removeprefix("Then: ripieno invoke ").split())
+    assert (named.code, named.out, named.err) == (0, "Hello, Ada!\n", "")
+    assert call(*trusting.rpartition("ripieno ")[2].split(), "--yes").code == 0
+    assert call(*calling.removeprefix("Then: ripieno ").split()).out == "Hello, Ada!\n"
+    (user.workspace / "ripieno.toml").write_text('[ensembles]\nenabled = ["io"]\n')
+    done = call("new", "ensemble", "other", "--folder", "./ensembles")
+    assert f"add 'other' to enabled in {user.workspace / 'ripieno.toml'}, then run: ripieno trust\n" in done.out
+
+
 @pytest.mark.parametrize(("name", "proposal"), [("My Tools", "my-tools"), ("2day", "day"), ("../up", "up"), ("_", "")])
 def test_a_name_that_cannot_be(call: Call, user: User, name: str, proposal: str) -> None:
     done = call("new", "ensemble", name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.documentation.code_blocks import DOCUMENTATION, texts
+from tests.documentation.code_blocks import DOCUMENTATION, blocks, texts
 from tests.support.command_line import PATIENCE, User
 
 TALK = """
@@ -37,6 +37,17 @@ tool = "read_title"
 label = "title"
 [[turns]]
 text = "The page says: {title}"
+"""
+ASKED = """
+import asyncio, ripieno
+from ripieno.exceptions import InputError
+async def main():
+    async with ripieno.assemble({}) as assembly:
+        try:
+            assembly.conduct("Add them.", model="score:count.toml")
+        except InputError as error:
+            print(error)
+asyncio.run(main())
 """
 
 
@@ -85,6 +96,15 @@ def test_client_tools(user: User) -> None:
     with scripted(user, TITLE):
         place.write_text(ensemble)
         assert printed(user, program) == "The page says: The result of read_title with {}\n"
+
+
+def test_a_score_in_a_file_is_the_model_of_a_program(user: User) -> None:
+    *_, program, expected, score, model, _ = (block.text for block in blocks("tutorials/embed"))
+    (user.workspace / "count.toml").write_text(score)
+    start, _, rest = program.partition("model = model_of(")
+    assert printed(user, f"{start}{model}{rest.partition(chr(10))[2]}") == expected
+    # The name of the command line is explained in these terms.
+    assert "model_of(Score.read('count.toml'))" in printed(user, ASKED)
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ continues = true
 [[turns]]
 text = "Hello from the score."
 """
-EMBED = ("python", "toml", "python", "python", "python", "", "", "python")
+EMBED = ("python", "toml", "python", "python", "python", "", "", "toml", "python", "python")
 #: The providers that the tutorials presuppose.
 BEFORE = "".join(
     f'[providers.{name}]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/{name}"\n\n'

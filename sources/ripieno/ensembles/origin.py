@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from frozendict import frozendict
 
@@ -42,6 +42,16 @@ class Connected:
     hosted: Hosted = "here"
     foresee: Callable[[InvokerDescriptor], Foresight | None] = lambda _: None
     left_out: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
+
+
+@runtime_checkable
+class Placeholders(Protocol):
+    """A parsed value with placeholders: a template, or a structure of templates."""
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """The arguments that it uses."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +103,7 @@ class Origin(Protocol):
         tables = tables_of(self)
         for place in _places(self, descriptor):
             for template, key in _templates(tables.get(place.table), place.settings, ()):
-                for name in template.variables:
+                for name in template.variables if isinstance(template, Template) else ():
                     yield NeededVariable(name=name, key=key, invoker=place.invoker)
 
     def programs(self, descriptor: EnsembleDescriptor) -> Iterable[NeededProgram]:
@@ -174,6 +184,18 @@ def needed_programs(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Nee
     return () if check_tables(origin, descriptor) else tuple(needed(descriptor))
 
 
+def unused_arguments(origin: Origin, descriptor: EnsembleDescriptor) -> Iterator[tuple[InvokerDescriptor, str]]:
+    """The declared arguments that no template of their invoker names. A tool without templates may read any."""
+    tables = tables_of(origin)
+    for place in _places(origin, descriptor):
+        templates = [one for one, _ in _templates(tables.get(place.table), place.settings, ())]
+        if place.invoker is not None and templates:
+            used = {name for template in templates for name in template.placeholders}
+            used.add(place.invoker.policy.timeout_argument or "")
+            properties: Any = place.invoker.arguments.get("properties", EMPTY)
+            yield from ((place.invoker, name) for name in properties if name not in used)
+
+
 def pin_programs(origin: Origin, descriptor: EnsembleDescriptor) -> Pin | None:
     """The pin of the programs that a connection starts; None if it starts none."""
     started = [one for one in needed_programs(origin, descriptor) if one.invoker is None]
@@ -242,7 +264,7 @@ def _places(origin: Origin, descriptor: EnsembleDescriptor) -> Iterator[_Place]:
             yield _Place(table="invocable", settings=settings, path=at, file=invoker.file, invoker=invoker)
 
 
-def _templates(kind: Kind | None, value: Any, key: Path) -> Iterator[tuple[Template, Path]]:
+def _templates(kind: Kind | None, value: Any, key: Path) -> Iterator[tuple[Placeholders, Path]]:
     """The templates in a value, by its kind; an invalid value has none."""
     if isinstance(kind, Table | Named) and is_table(value):
         for name, item in value.items():
@@ -253,7 +275,7 @@ def _templates(kind: Kind | None, value: Any, key: Path) -> Iterator[tuple[Templ
             yield from _templates(kind.item, item, (*key, index))
     elif kind is not None:
         read = kind.read(value, key, Problems(Source()))
-        if isinstance(read, Template):
+        if isinstance(read, Placeholders):
             yield read, key
 
 

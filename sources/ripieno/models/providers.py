@@ -53,6 +53,12 @@ class Providers:
         ``ConfigurationInvalidity`` for a missing variable.
         """
         name, slash, model = identity.partition("/")
+        if identity.startswith("score:"):
+            raise InputError(
+                f"{identity!r} names a score, which only the command line does. In a program, pass it as the model: "
+                f"ripieno.testing.model_of(Score.read({identity.removeprefix('score:')!r})), "
+                "with Score from ripieno.testing.scores."
+            )
         if not slash or not model:
             raise InputError(f"A model is named provider/model, not {identity!r}. {self._proposal(name)}")
         provider = self.access_provider(name)

@@ -58,11 +58,62 @@ def test_warnings_have_their_lines_and_do_not_fail(call: Call, poor: pathlib.Pat
         (f"{poor}:4", "'count' declares no effect"),
         (f"{poor}:13", "the parameter 'file' of 'count' has no description"),
         (f"{poor.parent}/poor/rich_tool.toml:11", "the parameter 'way' of 'rich_tool' has no description"),
+        (f"{poor.parent}/poor/rich_tool.toml:11", "the argument 'way' of 'rich_tool' is used nowhere"),
     }
     found = {tuple(line.split(": warning: ", 1)) for line in done.out.splitlines() if ": warning: " in line}
-    assert {(where, message.partition(", so it counts")[0]) for where, message in found} == expected
-    assert done.out.endswith(f"Checked {BUNDLED + 1} ensembles: 0 errors, 5 warnings.\n")
+    assert {(where, message.partition(", so it")[0]) for where, message in found} == expected
+    assert done.out.endswith(f"Checked {BUNDLED + 1} ensembles: 0 errors, 6 warnings.\n")
     assert call("check", "--strict").code == exit_codes.INPUT
+
+
+USES = """
+[ensemble]
+name = "uses"
+description = "Uses some of its arguments"
+[defaults]
+effect = "read"
+timeout = 5
+[[invokers]]
+name = "get_page"
+description = "Gets"
+arguments = { type = "object", required = ["u", "b"], properties = { u = {D}, q = {D}, h = {D}, gone = {D}, b = {D} } }
+[invokers.invocable]
+origin = "http"
+method = "POST"
+url = "http://127.0.0.1/{u}"
+query = { q = "{q}" }
+headers = { H = "{h}" }
+json = [{ b = "{b}" }]
+[[invokers]]
+name = "run_it"
+description = "Runs"
+[invokers.invocable]
+origin = "command"
+argv = ["echo", "--", "{a}", { when = "w", argv = ["w"] }, { each = "e" }]
+timeout_argument = "t"
+[invokers.arguments]
+type = "object"
+required = ["a"]
+properties.a = {D}
+properties.w = {D}
+properties.e = { type = "array", description = "D", items = {D} }
+properties.t = { type = "number", description = "D", minimum = 1, maximum = 2 }
+properties.gone = {D}
+[[invokers]]
+name = "think_hard"
+description = "A function may read any argument"
+invocable = { function = "json:dumps" }
+arguments = { type = "object", properties = { any = {D} } }
+"""
+
+
+def test_an_argument_that_nothing_uses_is_a_warning(call: Call, user: User) -> None:
+    file = user.ensemble("uses", USES.replace("{D}", '{ type = "string", description = "D" }'))
+    found = json.loads(call("check", str(file), "--no-import", "--format", "json").out)["problems"]
+    assert [(one["line"], one["message"].partition(",")[0]) for one in found] == [
+        (11, "the argument 'gone' of 'get_page' is used nowhere"),
+        (33, "the argument 'gone' of 'run_it' is used nowhere"),
+    ]
 
 
 def test_an_effect_may_be_declared_anywhere(call: Call, poor: pathlib.Path) -> None:

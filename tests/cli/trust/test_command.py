@@ -87,6 +87,19 @@ def test_without_a_terminal_trust_needs_an_option(call: Call, folder: pathlib.Pa
     assert state(call) == "not trusted"
 
 
+def test_the_ensembles_that_a_folder_enables_are_listed(call: Call, user: User) -> None:
+    file = user.workspace / "ripieno.toml"
+    file.write_text('[ensembles]\nenabled = ["io", "mine"]\ninclude = ["test"]\n')
+    listed = call("trust", "--yes").out
+    assert "  io: enabled, bundled, with read_file, write_file, list_directory\n" in listed
+    assert "  test: enabled, bundled, with " in listed or "  test: enabled, not declared here\n" in listed
+    assert "  mine: enabled, not declared here\n" in listed
+    file.write_text('[ensembles]\nprofile = "minimal"\n')
+    assert ": enabled, bundled, with " in call("trust", "--yes").out
+    file.write_text("[limits]\nturns = 3\n")
+    assert "It declares and enables no tools." in call("trust", "--yes").out
+
+
 def test_the_printed_command_trusts_from_another_folder(
     call: Call, folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

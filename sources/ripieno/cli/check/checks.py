@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.failures import check_origins, find_unmatched
 from ripieno.assembly.selection import applied_profile
-from ripieno.cli.check.descriptors import check_descriptors
+from ripieno.cli.check.descriptors import check_arguments, check_descriptors
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_keys, check_models, check_schemas
 from ripieno.cli.check.needs import check_programs, check_variables
@@ -123,6 +123,7 @@ OF_ENSEMBLES: tuple[Check, ...] = (
     check_functions,
     check_programs,
     check_descriptors,
+    check_arguments,
     check_replaced,
     check_variables,
 )

@@ -5,17 +5,31 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
+from ripieno.cli.common.assembly import find_origins
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import InvokerDescriptor
 from ripieno.descriptors.argument_schemas import check_value
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.reader.positions import Path
+from ripieno.ensembles.opener import needed_origins
+from ripieno.ensembles.origin import unused_arguments
 from ripieno.exceptions import ConfigurationInvalidity, Problem
 from ripieno.jsonvalues import is_table
 from ripieno.toolset import DATA
 
 #: A verb and its object, in lower case: ``read_file``.
 _VERB_NOUN = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+\Z")
+
+
+def check_arguments(subject: Subject) -> Iterator[Problem]:
+    """A warning for each declared argument that a tool does not use."""
+    for descriptor in subject.descriptors:
+        places = {id(invoker): body for invoker, body in descriptor.located()}
+        for origin in find_origins(needed_origins(descriptor), subject.loaded.registry):
+            for invoker, name in unused_arguments(origin, descriptor):
+                at = (*places[id(invoker)], "arguments", "properties", name)
+                message = f"the argument {name!r} of {invoker.name!r} is used nowhere, so its value has no effect"
+                yield finding(invoker.file, at, message, f"Write {{{name}}} under invocable, or delete the argument.")
 
 
 def check_descriptors(subject: Subject) -> Iterator[Problem]:

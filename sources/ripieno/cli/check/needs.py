@@ -29,15 +29,21 @@ def absent_variables(descriptor: EnsembleDescriptor, registry: Registry, surroun
 def check_variables(subject: Subject) -> Iterator[Problem]:
     """A warning for each missing variable that enabled ensembles need, at its first place."""
     places: dict[str, tuple[str | None, Path]] = {}
-    users: dict[str, dict[str, None]] = {}
+    users: dict[str, dict[str, EnsembleDescriptor]] = {}
     for descriptor in subject.descriptors:
         for need in _needs(needed_variables, descriptor, subject.loaded.registry) if descriptor.enabled else ():
             if need.name not in subject.surroundings.secrets:
                 places.setdefault(need.name, _place(descriptor, need))
-                users.setdefault(need.name, {})[descriptor.name] = None
+                users.setdefault(need.name, {})[descriptor.name] = descriptor
     for name, place in places.items():
         message = f"the variable {name} is not set, and is needed by {' and '.join(map(repr, users[name]))}"
-        yield finding(*place, message, advise_setting([name], subject.surroundings))
+        hint = advise_setting([name], subject.surroundings)
+        if needed := [one.name for one in users[name].values() if one.required]:
+            hint += (
+                f" Without it, every start with {' or '.join(map(repr, needed))} fails. "
+                "To start without the ensemble instead: required = false under its [ensemble]."
+            )
+        yield finding(*place, message, hint)
 
 
 def check_programs(subject: Subject) -> Iterator[Problem]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -10,6 +9,7 @@ from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.cli.common.assembly import make_assembly, say_alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.loading import load_ensembles, locate
+from ripieno.descriptors.loading.layers import is_same_file
 from ripieno.descriptors.names import expose, matches
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted
@@ -146,14 +146,10 @@ def check_replaced(subject: Subject) -> Iterator[Problem]:
     bundled = load_ensembles([layer for layer in subject.loaded.layers if layer.name == "package"]).ensembles
     for descriptor in subject.descriptors:
         earlier = bundled.outlines.get(descriptor.name)
-        if earlier is None or not descriptor.enabled or _is_same(earlier.file, descriptor.file):
+        if earlier is None or not descriptor.enabled or is_same_file(earlier.file, descriptor.file):
             continue
         here = descriptor.file or "one in the configuration"
         message = f"the ensemble {descriptor.name!r} ({here}) replaces the bundled one ({earlier.file})"
         lost = ", ".join(one.name for one in bundled[earlier.name].invokers)
         hint = f"These tools are no longer available: {lost}. To have both, rename yours."
         yield finding(descriptor.file, ("ensemble", "name"), message, hint)
-
-
-def _is_same(one: str | None, other: str | None) -> bool:
-    return one is not None and other is not None and os.path.realpath(one) == os.path.realpath(other)

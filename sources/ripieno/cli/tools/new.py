@@ -7,12 +7,14 @@ import shlex
 import click
 
 from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.assembly.trust import ENSEMBLES_NAME, find_project, trust_command
 from ripieno.cli.common.assembly import how_to_include, owner_of
 from ripieno.cli.common.options import FOLDER, Settings, common, pass_settings
 from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
 from ripieno.exceptions import InputError, nearest
+from ripieno.jsonvalues import EMPTY
 
 _DESCRIPTOR = (
     SCHEMA_LINE
@@ -142,7 +144,16 @@ def _next(settings: Settings, name: str, place: pathlib.Path, *, named: bool) ->
         if not loaded.failures and all(descriptor.name != name for descriptor in loaded.ensembles):
             return f"{how_to_include(name)} Then: {call}"
         return f"Now try: {call}"
+    check = f"Now check it: {shlex.join(['ripieno', 'check', str(place / f'{name}.toml')])}\n"
+    if place == settings.folder.absolute() / ENSEMBLES_NAME and (project := find_project(settings.folder)) is not None:
+        table = EMPTY if project.part is None else project.part.parts.get("ensembles", EMPTY)
+        first = (
+            f"add {name!r} to enabled in {project.part.file}, then run"
+            if project.part and "enabled" in table
+            else "run"
+        )
+        return f"{check}To enable it, {first}: {trust_command(settings.folder)}\nThen: {call}"
     return (
-        f"Now check it: ripieno check {place / name}.toml\n"
+        f"{check}"
         f'To enable it, add its folder: paths = ["{place}"] under [ensembles], in {Places.of_user().file}. Then: {call}'
     )

@@ -52,7 +52,7 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
     store.check(project)
     files = count(len(project.files), "file")
     click.echo(clean(f"{folder} has {files}:"))
-    for line in (*sorted(project.files), "", *(declared(project) or ("It declares no tools.",))):
+    for line in (*sorted(project.files), "", *(declared(project) or ("It declares and enables no tools.",))):
         click.echo(clean(f"  {line}" if line else ""))
     if not yes:
         if not sys.stdin.isatty():

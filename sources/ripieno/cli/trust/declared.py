@@ -4,13 +4,32 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.trust import Project
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.jsonvalues import EMPTY, thaw
 
 
 def declared(project: Project) -> list[str]:
-    """A line for each server and tool: its name, and what it runs, with which rights."""
-    return [line for descriptor in project.descriptors for line in _lines(descriptor)]
+    """A line for each server and tool: its name, and what it runs, with which rights. Then the ensembles it enables."""
+    return [*(line for descriptor in project.descriptors for line in _lines(descriptor)), *_enabled(project)]
+
+
+def _enabled(project: Project) -> Iterator[str]:
+    """A line for each ensemble that the configuration enables and does not define."""
+    table: Mapping[str, Any] = EMPTY if project.part is None else project.part.parts.get("ensembles", EMPTY)
+    chosen = {key: thaw(table[key]) for key in ("enabled", "profile", "include") if key in table}
+    if not chosen:
+        return
+    # Alone, the configuration selects bundled ensembles only.
+    bundled = {one.name: one for one in load_configuration({"ensembles": chosen}).ensembles}
+    own = {one.name for one in project.descriptors}
+    for name in dict.fromkeys((*bundled, *chosen.get("enabled", ()), *chosen.get("include", ()))):
+        if name in bundled and name not in own:
+            tools = ", ".join(one.name for one in bundled[name].invokers if one.enabled)
+            yield f"{name}: enabled, bundled{f', with {tools}' if tools else ''}"
+        elif name not in own:
+            yield f"{name}: enabled, not declared here"
 
 
 def _lines(descriptor: EnsembleDescriptor) -> Iterator[str]:

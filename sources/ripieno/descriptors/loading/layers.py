@@ -314,6 +314,8 @@ class _Collector(Generic[D]):
             self.named[descriptor.name] = descriptor
         elif earlier and self._restrict and (restricted := self._restrict(earlier, descriptor)) is not None:
             self.named[descriptor.name] = restricted
+        elif earlier is not None and is_same_file(earlier.file, descriptor.file):
+            return  # The user named it by another path.
         else:
             left = LeftOut(name=descriptor.name, layer=layer.name, file=descriptor.file, reason=UNTRUSTED)
             self._left_out.append(left)
@@ -322,6 +324,11 @@ class _Collector(Generic[D]):
             self._shadowed.append(
                 Shadowed(descriptor.name, earlier.layer, earlier.file, by_layer=layer.name, by_file=descriptor.file)
             )
+
+
+def is_same_file(one: str | None, other: str | None) -> bool:
+    """Whether two paths lead to the same file, also through links."""
+    return one is not None and other is not None and os.path.realpath(one) == os.path.realpath(other)
 
 
 def _read_inside(root: Path, path: Path) -> Document:

@@ -61,6 +61,16 @@ class ArgvTemplate:
         return (None, tuple(complaints)) if complaints else (cls(elements=elements), ())
 
     @property
+    def placeholders(self) -> tuple[str, ...]:
+        """The arguments that it uses, each once, in order."""
+        names: dict[str, None] = {}
+        for element in self.elements:
+            inner = (element,) if isinstance(element, Template) else element.argv if isinstance(element, When) else ()
+            names.update(dict.fromkeys(() if isinstance(element, Template) else (element.name,)))
+            names.update(dict.fromkeys(name for template in inner for name in template.placeholders))
+        return tuple(names)
+
+    @property
     def program(self) -> str:
         """The first element, which is always literal."""
         first = self.elements[0]

@@ -60,6 +60,11 @@ class UrlTemplate:
         """Defects of its placeholders for arguments of this JSON Schema; ``given`` always have a value."""
         return tuple(complaint for segment in self.segments for complaint in segment.check(schema, given))
 
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """The arguments that it uses."""
+        return tuple(name for segment in self.segments for name in segment.placeholders)
+
     def fill(self, arguments: Mapping[str, Any]) -> Url:
         """The URL of a call. Errors: ``ValidationFault`` with the name of the invalid argument."""
         path = "".join(f"/{_fill_segment(segment, arguments)}" for segment in self.segments)
@@ -114,6 +119,11 @@ class JsonTemplate:
         declared = Declared.of(schema, {*given, *schema.get("properties", {})})
         return tuple(_complain(self.value, declared, ()))
 
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """The arguments that it uses."""
+        return tuple(_names(self.value))
+
     def fill(self, arguments: Mapping[str, Any]) -> Any:
         """The value of a call. Errors: ``ValidationFault`` with the name of the invalid argument."""
         return _fill(self.value, arguments)
@@ -125,6 +135,14 @@ def _parse(value: Any) -> Any:
     if is_table(value):
         return {name: _parse(one) for name, one in value.items()}
     return [_parse(one) for one in value] if is_list(value) else value
+
+
+def _names(value: Any) -> Iterator[str]:
+    if isinstance(value, Template):
+        yield from value.placeholders
+    elif is_table(value) or is_list(value):
+        for one in value.values() if is_table(value) else value:
+            yield from _names(one)
 
 
 def _alone(template: Template) -> str | None:
