@@ -1,6 +1,7 @@
 """Chats over scripted models, with their journals."""
 
 import contextlib
+import json
 import pathlib
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from ripieno.models import Model
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.ring import EventsLost
 from ripieno.storage.journal import Journal
+from tests.support.chat_schemas import check_event
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 
@@ -53,7 +55,7 @@ def writing(*identifiers: str) -> Model:
 
 
 class Reader:
-    """Follows a conversation from a position, as a page does. ``taken`` has all events that it has got."""
+    """Follows a conversation from a position, as a page does. ``taken`` has its events, which fit their schemas."""
 
     def __init__(self, chat: Chat, owner: str, identifier: str, position: str | None = None) -> None:
         self._chat = chat
@@ -68,6 +70,7 @@ class Reader:
         async with contextlib.aclosing(self._chat.read(*self._of, self.position)) as batches:
             async for batch in batches:
                 for entry in batch:
+                    check_event(json.loads(entry.data))
                     self.position = entry.position
                     self.taken.append(entry.event)
                     wanted_now = type(entry.event).__name__ == kind

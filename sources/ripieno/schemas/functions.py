@@ -121,13 +121,22 @@ def _readable(annotation: Any) -> Any:
     return origin[inner if inner[1:] else inner[0]]
 
 
-class _Generator(GenerateJsonSchema):
-    """Schemas for models: closed, described by docstrings, without titles, references and null defaults.
-
-    Not every server reads references. As a default, None often only marks an absent argument.
-    """
+class PlainSchemas(GenerateJsonSchema):
+    """Schemas without titles of fields and null defaults: as a default, None often only marks what is absent."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  as pydantic declares it
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+    def get_default_value(self, schema: Any) -> Any:
+        value = super().get_default_value(schema)
+        return NoDefault if value is None else value
+
+
+class _Generator(PlainSchemas):
+    """Schemas for models: closed, described by docstrings, and without references, which not every server reads."""
+
     _definitions: Mapping[str, Any]
 
     def generate_inner(self, schema: Any) -> JsonSchemaValue:
@@ -149,15 +158,8 @@ class _Generator(GenerateJsonSchema):
     def definition_ref_schema(self, schema: Any) -> JsonSchemaValue:
         return self.generate_inner(self._definitions[schema["schema_ref"]])
 
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
-        return False
-
     def field_is_present(self, field: Any) -> bool:
         return field.get("init", True) and super().field_is_present(field)
-
-    def get_default_value(self, schema: Any) -> Any:
-        value = super().get_default_value(schema)
-        return NoDefault if value is None else value
 
     def encode_default(self, dft: Any) -> Any:
         encoded = super().encode_default(dft)

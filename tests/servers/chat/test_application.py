@@ -14,6 +14,7 @@ from starlette.routing import Mount
 
 from ripieno.servers.chat.application import create_application
 from ripieno.servers.http.server import serve
+from tests.support.chat_schemas import check_event, checking
 from tests.support.chats import chatting
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
@@ -32,7 +33,7 @@ async def client(tmp_path: pathlib.Path) -> AsyncGenerator[httpx2.AsyncClient, N
         application = create_application(chat, authenticate=signed_in, origins=["https://app.example.com"])
         async with (
             serve(Starlette(routes=[Mount("/deep/chat", application)])) as url,
-            httpx2.AsyncClient(base_url=f"{url}/deep/chat", headers=ADA) as one,
+            httpx2.AsyncClient(base_url=f"{url}/deep/chat", headers=ADA, **checking()) as one,
         ):
             yield one
 
@@ -52,7 +53,7 @@ async def events(one: httpx2.AsyncClient, path: str, until: str, **headers: str)
             if line.startswith("id: "):
                 position = line[4:]
             elif line.startswith("data: "):
-                found.append((position, json.loads(line[6:])))
+                found.append((position, check_event(json.loads(line[6:]))))
                 if found[-1][1]["type"] == until:
                     break
     return found

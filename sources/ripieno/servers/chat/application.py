@@ -10,10 +10,12 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.faults import Fault
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import RequestInvalidity
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.messages import read_message
@@ -28,6 +30,7 @@ from ripieno.servers.chat.requests import (
     text,
 )
 from ripieno.servers.chat.ring import EventsLost
+from ripieno.servers.http.bodies import json_response
 
 _TITLE = 200
 
@@ -56,7 +59,19 @@ def create_application(chat: Chat, *, authenticate: Authenticate, origins: Colle
         ("GET", "/questions", endpoints.questions),
         ("GET", "/usage", endpoints.usage),
     ]
-    return checks.application(routes)
+    return checks.application(routes, Route("/openapi.json", _describe, methods=["GET"]))
+
+
+async def _describe(_: Request) -> Response:
+    """The OpenAPI document. It is public: it is the same everywhere, and names no owner and no tool."""
+    return json_response(await run_in_thread(_document, name="openapi"))
+
+
+def _document() -> bytes:
+    # Making the forms takes 0.5 s, and nothing else needs them.
+    from ripieno.servers.chat.openapi import document
+
+    return document()
 
 
 class _Endpoints:

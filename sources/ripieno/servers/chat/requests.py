@@ -42,11 +42,10 @@ class RequestChecks:
         self._origins = frozenset(origins)
         self._body_bytes = body_bytes
 
-    def application(self, routes: Sequence[tuple[str, str, Endpoint]]) -> Starlette:
-        """An application of these routes: method, path, endpoint."""
-        application = Starlette(
-            routes=[Route(path, self.checked(endpoint), methods=[method]) for method, path, endpoint in routes]
-        )
+    def application(self, routes: Sequence[tuple[str, str, Endpoint]], *more: Route) -> Starlette:
+        """An application of these routes: method, path, endpoint. ``more`` are without checks."""
+        checked = [Route(path, self.checked(endpoint), methods=[method]) for method, path, endpoint in routes]
+        application = Starlette(routes=[*checked, *more])
         # No redirect to an address made from a request.
         application.router.redirect_slashes = False
         return application

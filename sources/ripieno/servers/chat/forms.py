@@ -1,0 +1,174 @@
+"""The forms of requests and answers of the native interface, of which its OpenAPI document is made."""
+
+import typing
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from ripieno.canisters.events import ExecutionProgress
+from ripieno.servers.chat.event_forms import CALL, EVENTS, MESSAGE, RESULT, Binary, Question, form
+from ripieno.storage.journal.statistics import Tally
+
+
+class TurnText(TypedDict):
+    """A text or reasoning of the turn under way. ``sealed``: it is complete."""
+
+    type: Literal["text", "reasoning"]
+    text: str
+    sealed: bool
+    mime_type: NotRequired[str]
+    bytes: NotRequired[int]
+
+
+class TurnBinary(Binary):
+    """Another content of the turn under way."""
+
+    sealed: bool
+
+
+TURN_CALL: Any = form(
+    "TurnCall",
+    "A call of the turn under way. ``arguments`` is the text that has come; ``invocation`` is the complete call.",
+    type=Literal["call"],
+    index=int | None,
+    identifier=str,
+    name=str,
+    tool=str,
+    arguments=str,
+    invocation=CALL | None,
+    began=bool,
+    progress=EVENTS[ExecutionProgress] | None,
+    result=RESULT | None,
+)
+
+
+class Tokens(TypedDict):
+    """Tokens, as the provider counts them."""
+
+    input: int
+    output: int
+
+
+CONVERSATION = form(
+    "Conversation",
+    "A conversation as it is now. The events after ``position`` follow by ``/events?after=POSITION``.",
+    identifier=str,
+    title=str,
+    model=str | None,
+    agent=str,
+    tokens=Tokens,
+    state=Literal["running", "waiting", "interrupted", "idle"],
+    messages=list[MESSAGE],
+    turn=list[TurnText | TurnBinary | TURN_CALL],
+    questions=list[Question],
+    position=str,
+)
+
+
+class ConversationEntry(TypedDict):
+    """A conversation in short. Times are ISO 8601 in UTC."""
+
+    identifier: str
+    title: str
+    created: str
+    changed: str
+    model: str | None
+    turns: int
+    calls: int
+
+
+class ConversationList(TypedDict):
+    """The conversations of the owner, those first that were written last."""
+
+    conversations: list[ConversationEntry]
+
+
+class Created(TypedDict):
+    """A new conversation."""
+
+    identifier: str
+
+
+class Done(TypedDict):
+    """The request was carried out."""
+
+
+class Left(TypedDict):
+    """The number of questions that are left; with 0, the run goes on."""
+
+    left: int
+
+
+class OpenQuestions(TypedDict):
+    """The open questions, by the identifiers of the conversations."""
+
+    conversations: dict[str, list[Question]]
+
+
+_COUNTS = typing.get_type_hints(Tally)
+TALLY: Any = form("Tally", Tally.__doc__, **_COUNTS)
+USAGE = form(
+    "UsageReport",
+    "Tokens and calls of the owner. Times are in milliseconds.",
+    total=form("Total", "Counts of all conversations.", conversations=int, **_COUNTS, unfinished=int, asked=int),
+    days=dict[str, TALLY],
+    models=dict[str, TALLY],
+)
+
+
+class Title(TypedDict):
+    """A title of at most 200 characters."""
+
+    title: NotRequired[Annotated[str, Field(max_length=200)]]
+
+
+class Attachment(TypedDict):
+    """An attachment in the message itself, in base64."""
+
+    mime_type: str
+    data: str
+
+
+class Message(TypedDict):
+    """What the user says: a text, attachments, or both. Model and agent stay those of the conversation."""
+
+    text: NotRequired[str]
+    attachments: NotRequired[list[Attachment]]
+    model: NotRequired[str]
+    agent: NotRequired[str]
+
+
+class AnswerRequest(TypedDict):
+    """An answer to a question, with the digest of what was shown. ``edit`` needs ``arguments``."""
+
+    invocation: str
+    answer: Literal["approve", "deny", "edit"]
+    digest: str
+    reason: NotRequired[str]
+    always: NotRequired[bool]
+    exact: NotRequired[bool]
+    arguments: NotRequired[dict[str, Any]]
+
+
+class Delivery(TypedDict):
+    """The result of a call that the client runs; with ``error``, it failed."""
+
+    invocation: str
+    text: str
+    error: NotRequired[str]
+
+
+class ErrorDetails(TypedDict):
+    """What happened, and what to do. ``param`` is the part of the request."""
+
+    type: Literal["invalid_request_error", "server_error"]
+    message: str
+    code: str | None
+    param: str | None
+
+
+class Error(TypedDict):
+    """A request that was refused."""
+
+    error: ErrorDetails

@@ -1,0 +1,110 @@
+"""The OpenAPI 3.1 document of the native interface, with JSON Schemas of all requests, answers and events."""
+
+import dataclasses
+import functools
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ripieno.schemas.functions import PlainSchemas
+from ripieno.servers.chat import forms
+from ripieno.servers.chat.event_forms import EVENT
+
+_REFERENCE = "#/components/schemas/{model}"
+_ONE = "/conversations/{identifier}"
+_EVENTS = (
+    "Server-sent events: `id` is the position of the reader, `data` an event. The header Last-Event-ID, or the "
+    "parameter `after`, names the position after which to read; without one, events follow from now on."
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operation:
+    """One route: what it does, the form of its answer, and that of its request, if it has a body.
+
+    ``query`` describes the parameters after the path. ``streams``: the answers are events.
+    """
+
+    summary: str
+    answer: Any
+    request: Any = None
+    query: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    streams: bool = False
+
+
+OPERATIONS: Mapping[tuple[str, str], Operation] = {
+    ("GET", "/conversations"): Operation("Lists the conversations.", forms.ConversationList),
+    ("POST", "/conversations"): Operation("Begins a conversation.", forms.Created, forms.Title),
+    ("GET", _ONE): Operation("Opens a conversation: all that a page shows.", forms.CONVERSATION),
+    ("PATCH", _ONE): Operation("Gives a conversation another title.", forms.Done, forms.Title),
+    ("DELETE", _ONE): Operation("Stops the run and deletes the conversation.", forms.Done),
+    ("POST", f"{_ONE}/messages"): Operation(
+        "Says something. Calls that wait are denied, with the text as the reason.", forms.Done, forms.Message
+    ),
+    ("POST", f"{_ONE}/answers"): Operation("Answers a question. 409: it has changed.", forms.Left, forms.AnswerRequest),
+    ("POST", f"{_ONE}/results"): Operation("Sends the result of a client's call.", forms.Left, forms.Delivery),
+    ("POST", f"{_ONE}/stop"): Operation("Stops the run.", forms.Done),
+    ("POST", f"{_ONE}/resume"): Operation("Continues after an interruption or a failure.", forms.Done),
+    ("GET", f"{_ONE}/events"): Operation(_EVENTS, EVENT, query={"after": "A position."}, streams=True),
+    ("GET", "/questions"): Operation("The open questions of all conversations.", forms.OpenQuestions),
+    ("GET", "/usage"): Operation("Tokens and calls.", forms.USAGE, query={"since": "A time: ISO 8601, UTC."}),
+}
+
+
+@functools.cache
+def document() -> bytes:
+    """The document as JSON. It is the same for all installations."""
+    forms_of_all = {form for one in OPERATIONS.values() for form in (one.request, one.answer) if form is not None}
+    inputs: Any = [(form, "validation", TypeAdapter(form)) for form in (*forms_of_all, forms.Error)]
+    made, definitions = TypeAdapter.json_schemas(inputs, schema_generator=PlainSchemas, ref_template=_REFERENCE)
+    schemas = {name: _closed(one) for name, one in definitions["$defs"].items()}
+    schemas["Event"] = {"oneOf": made[EVENT, "validation"]["anyOf"], "discriminator": {"propertyName": "type"}}
+
+    def schema_of(form: Any) -> dict[str, Any]:
+        return {"$ref": _REFERENCE.format(model="Event")} if form is EVENT else dict(made[form, "validation"])
+
+    paths: dict[str, dict[str, Any]] = {}
+    for (method, path), one in OPERATIONS.items():
+        paths.setdefault(path, {})[method.lower()] = _operation(one, path, schema_of)
+    return json.dumps(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "Ripieno chat", "version": "1"},
+            # Relative to this document: the application may be mounted beneath any path.
+            "servers": [{"url": "."}],
+            "paths": paths,
+            "components": {"schemas": schemas},
+        }
+    ).encode()
+
+
+def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an object without further fields. Its name in the document is its title."""
+    description = {"description": inspect.cleandoc(schema["description"])} if "description" in schema else {}
+    plain = {name: one for name, one in schema.items() if name != "title"}
+    return {**plain, **description, "additionalProperties": False}
+
+
+def _operation(one: Operation, path: str, schema_of: Any) -> dict[str, Any]:
+    kind = "text/event-stream" if one.streams else "application/json"
+    answers = {
+        "200": {"description": "Done.", "content": {kind: {"schema": schema_of(one.answer)}}},
+        "default": {"description": "Refused.", "content": {"application/json": {"schema": schema_of(forms.Error)}}},
+    }
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in ("identifier",)
+        if f"{{{name}}}" in path
+    ]
+    parameters += [
+        {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+        for name, text in one.query.items()
+    ]
+    described: dict[str, Any] = {"summary": one.summary, "parameters": parameters, "responses": answers}
+    if one.request is not None:
+        content = {"application/json": {"schema": schema_of(one.request)}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
