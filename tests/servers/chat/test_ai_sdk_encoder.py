@@ -27,7 +27,8 @@ from ripieno.canisters.faults import Fault
 from ripieno.jsonvalues import freeze
 from ripieno.servers.chat.ai_sdk.encoder import Encoder
 from ripieno.servers.chat.ai_sdk.frames import Frame, Version, encoded, finish_reason
-from ripieno.servers.chat.events import RunFailed, message_of
+from ripieno.servers.chat.contents import message_of
+from ripieno.servers.chat.events import RunFailed
 from ripieno.servers.chat.live_turn import LiveTurn
 from tests.support.ai_sdk_client import Client
 from tests.support.scripted_models import invoke

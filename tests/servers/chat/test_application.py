@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.routing import Mount
 
 from ripieno.servers.chat.application import create_application
+from ripieno.servers.chat.chat import Chat
 from ripieno.servers.http.server import serve
 from tests.support.chat_schemas import check_event, checking
 from tests.support.chats import chatting
@@ -27,15 +28,21 @@ async def signed_in(request: Request) -> str | None:
 
 @contextlib.asynccontextmanager
 async def client(tmp_path: pathlib.Path) -> AsyncGenerator[httpx2.AsyncClient, None]:
-    """A client of a chat that is mounted beneath a path. Its model writes once, and is done then."""
+    """A client of a chat. Its model writes once, and is done then."""
     model = scripted(invokes(invoke("write", "one")), says("Done."))
-    async with chatting(tmp_path, model, tool("write", effect="write")) as chat:
-        application = create_application(chat, authenticate=signed_in, origins=["https://app.example.com"])
-        async with (
-            serve(Starlette(routes=[Mount("/deep/chat", application)])) as url,
-            httpx2.AsyncClient(base_url=f"{url}/deep/chat", headers=ADA, **checking()) as one,
-        ):
-            yield one
+    async with chatting(tmp_path, model, tool("write", effect="write")) as chat, over_http(chat) as one:
+        yield one
+
+
+@contextlib.asynccontextmanager
+async def over_http(chat: Chat) -> AsyncGenerator[httpx2.AsyncClient, None]:
+    """A client of a chat that is mounted beneath a path. What it sends and gets fits the OpenAPI document."""
+    application = create_application(chat, authenticate=signed_in, origins=["https://app.example.com"])
+    async with (
+        serve(Starlette(routes=[Mount("/deep/chat", application)])) as url,
+        httpx2.AsyncClient(base_url=f"{url}/deep/chat", headers=ADA, **checking()) as one,
+    ):
+        yield one
 
 
 async def begin(one: httpx2.AsyncClient) -> str:

@@ -30,9 +30,9 @@ from ripieno.canisters.events import (
 from ripieno.canisters.faults import Change, Fault, Report
 from ripieno.jsonvalues import freeze
 from ripieno.servers.chat.application import create_application
+from ripieno.servers.chat.contents import SHOWN_BYTES
 from ripieno.servers.chat.event_forms import EVENTS, UNSENT
 from ripieno.servers.chat.events import (
-    SHOWN_BYTES,
     ChatEvent,
     QuestionAnswered,
     QuestionsAsked,

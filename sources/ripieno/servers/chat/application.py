@@ -5,6 +5,7 @@ the owner of each request.
 """
 
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Any
 
@@ -18,18 +19,22 @@ from ripieno.canisters.faults import Fault
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import RequestInvalidity
 from ripieno.servers.chat.chat import Chat
+from ripieno.servers.chat.downloads import download
 from ripieno.servers.chat.messages import read_message
 from ripieno.servers.chat.requests import (
     QUIET,
     STREAM_HEADERS,
+    UPLOAD,
     Answered,
     Authenticate,
     RequestChecks,
     identifier_of,
     required,
     text,
+    type_in,
 )
 from ripieno.servers.chat.ring import EventsLost
+from ripieno.servers.chat.uploads import read_upload
 from ripieno.servers.http.bodies import json_response
 
 _TITLE = 200
@@ -51,6 +56,9 @@ def create_application(chat: Chat, *, authenticate: Authenticate, origins: Colle
         ("PATCH", one, endpoints.rename),
         ("DELETE", one, endpoints.delete),
         ("POST", f"{one}/messages", endpoints.say),
+        (UPLOAD, f"{one}/attachments", endpoints.attach),
+        ("DELETE", f"{one}/attachments/{{reference}}", endpoints.detach),
+        ("GET", f"{one}/contents/{{reference}}", endpoints.content),
         ("POST", f"{one}/answers", endpoints.answer),
         ("POST", f"{one}/results", endpoints.deliver),
         ("POST", f"{one}/stop", endpoints.stop),
@@ -79,6 +87,7 @@ class _Endpoints:
 
     def __init__(self, chat: Chat, checks: RequestChecks) -> None:
         self._chat = chat
+        self._checks = checks
         self._body = checks.body
 
     async def index(self, _: Request, owner: str) -> Answered:
@@ -116,9 +125,28 @@ class _Endpoints:
     async def say(self, request: Request, owner: str) -> Answered:
         sent = await self._body(request)
         model, agent = text(sent, "model"), text(sent, "agent")
-        message = read_message(sent, self._chat.limits)
-        self._chat.say(owner, identifier_of(request), message, model=model, agent=agent)
+        identifier = identifier_of(request)
+        find = functools.partial(self._chat.uploads.find, owner, identifier)
+        self._chat.say(owner, identifier, read_message(sent, self._chat.limits, find), model=model, agent=agent)
         return {}
+
+    async def attach(self, request: Request, owner: str) -> Answered:
+        most, declared = self._chat.limits.upload_bytes, request.headers.get("content-length", "")
+        size = min(int(declared), most) if declared.isascii() and declared.isdigit() else most
+        self._chat.require(owner, identifier_of(request))
+        with self._chat.uploads.receiving(owner, size):
+            data = await self._checks.raw_body(request, most=most)
+        content = read_upload(data, type_in(request))
+        reference = self._chat.attach(owner, identifier_of(request), content)
+        return {"reference": reference, "mime_type": content.mime_type, "bytes": len(data)}
+
+    async def detach(self, request: Request, owner: str) -> Answered:
+        self._chat.detach(owner, identifier_of(request), str(request.path_params["reference"]))
+        return {}
+
+    async def content(self, request: Request, owner: str) -> Answered:
+        content = self._chat.content(owner, identifier_of(request), str(request.path_params["reference"]))
+        return download(content, request.headers.get("range"))
 
     async def answer(self, request: Request, owner: str) -> Answered:
         sent = await self._body(request)

@@ -10,16 +10,19 @@ from ripieno.approvals import Given
 from ripieno.approvals.grants import Binding
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
+from ripieno.canisters.contents import Content
 from ripieno.conducting.paused import Paused
 from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
 from ripieno.jsonvalues import digest, thaw
 from ripieno.models.protocol import Refusal
+from ripieno.servers.chat.contents import referenced
 from ripieno.servers.chat.events import QuestionAnswered, Said, Titled
 from ripieno.servers.chat.held import HeldConversation
 from ripieno.servers.chat.messages import ChatLimits, text_of
 from ripieno.servers.chat.questions import Question, questions_of, read_answer
 from ripieno.servers.chat.ring import Entry
 from ripieno.servers.chat.store import ConversationStore
+from ripieno.servers.chat.uploads import Uploads
 from ripieno.servers.http.limits import Refused
 from ripieno.storage.journal import Journal
 from ripieno.storage.journal.summaries import Summary
@@ -43,6 +46,7 @@ class Chat:
         self.limits = limits or ChatLimits()
         self._assembly = assembly
         self._workspace = workspace
+        self.uploads = Uploads(self.limits.waiting_bytes)
         #: The open conversations, by owner and identifier; those first that were used first.
         self._held: dict[tuple[str, str], HeldConversation] = {}
 
@@ -99,6 +103,7 @@ class Chat:
             held.stop()
             await held.stopped()
             self._held.pop((owner, identifier), None)
+        self.uploads.forget(owner, identifier)
         self._store.delete(owner, identifier)
 
     def snapshot(self, owner: str, identifier: str) -> dict[str, Any]:
@@ -129,6 +134,24 @@ class Chat:
             raise Refused(_too_many(f"{readers} streams of events", self.limits.readers))
         return held.ring.read(position or held.ring.position, quiet=quiet)
 
+    def require(self, owner: str, identifier: str) -> None:
+        """Errors: ``NameAbsence`` if the owner has no such conversation."""
+        self._store.summary(owner, identifier)
+
+    def attach(self, owner: str, identifier: str, content: Content) -> str:
+        """Keeps an upload for a message that is still to come, and returns its reference."""
+        self.require(owner, identifier)
+        return self.uploads.add(owner, identifier, content)
+
+    def detach(self, owner: str, identifier: str, reference: str) -> None:
+        """Drops an upload. Errors: ``NameAbsence``, also for one that a message has named."""
+        self.uploads.forget(owner, identifier, (self.uploads.find(owner, identifier, reference),))
+
+    def content(self, owner: str, identifier: str, reference: str) -> Content:
+        """A content of a conversation, or an upload for it. Errors: ``NameAbsence``."""
+        found = referenced(self._hold(owner, identifier).contents(), reference)
+        return self.uploads.find(owner, identifier, reference) if found is None else found
+
     def say(
         self, owner: str, identifier: str, message: UserCanister, *, model: str | None = None, agent: str | None = None
     ) -> None:
@@ -142,6 +165,7 @@ class Chat:
             conversation = conversation.decline_open(text_of(message) or "The user sent something else instead.")
         conversation = conversation.say(message)
         self._begin(held, conversation, model=model or held.model, agent=agent or held.agent)
+        self.uploads.forget(owner, identifier, message.content)
         held.publish(Said(canister=message, place=len(conversation.canisters) - 1))
 
     def resume(self, owner: str, identifier: str) -> None:

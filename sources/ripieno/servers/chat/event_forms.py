@@ -28,22 +28,24 @@ from ripieno.servers.chat.events import ChatEvent, Said
 
 
 class Text(TypedDict):
-    """A text. Of a long one, this is the beginning; ``bytes`` is then the size of the whole."""
+    """A text. Of a long one, this is the beginning; ``bytes`` is its size, and ``/contents/REFERENCE`` has it."""
 
     type: Literal["text"]
     text: str
     mime_type: str
     bytes: NotRequired[int]
+    reference: NotRequired[str]
 
 
 class Binary(TypedDict):
-    """An image, a sound or a document: its bytes in base64, a URL, or for a long one only its size."""
+    """An image, a sound or a document: a URL, or its size and the reference; of a short one also the data in base64."""
 
     type: Literal["image", "audio", "document"]
     mime_type: str
-    data: NotRequired[str]
     url: NotRequired[str]
     bytes: NotRequired[int]
+    reference: NotRequired[str]
+    data: NotRequired[str]
 
 
 class Shown(TypedDict):

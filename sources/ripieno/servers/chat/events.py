@@ -1,14 +1,11 @@
 """Events of a conversation beside those of its runs, and the form in which clients get all of them."""
 
-import base64
 import dataclasses
-from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.canisters import Canister, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
-from ripieno.canisters.contents import Content
+from ripieno.canisters import Canister
 from ripieno.canisters.events import (
     ArgumentsDelta,
     ConfirmationRequested,
@@ -23,10 +20,7 @@ from ripieno.canisters.events import (
     ResultReady,
     TextDelta,
 )
-from ripieno.canisters.serialization import describe, serialize
-
-#: Bytes of a text in an event or a snapshot. The rest of a longer one is fetched by reference.
-SHOWN_BYTES = 64 * 1024
+from ripieno.servers.chat.contents import content_of, message_of, without
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,45 +82,14 @@ def sent_form(event: ChatEvent) -> dict[str, Any] | None:
         case ConfirmationRequested():
             pass
         case InvocationBegan():
-            form = _without(event.mapping(), "opaque")
+            form = without(event.mapping(), "opaque")
         case InvocationSealed() | ExecutionBegan():
             form = {**event.mapping(), "invocation": message_of(event.invocation)}
         case ResultReady():
-            form = {**_without(event.mapping(), "invocation", "seal"), "result": message_of(event.result)}
+            form = {**without(event.mapping(), "invocation", "seal"), "result": message_of(event.result)}
         case _:
             form = event.mapping()
     return form
-
-
-def message_of(canister: Canister) -> dict[str, Any]:
-    """The JSON of a canister for a client, as stored, but without what only a provider understands."""
-    fields = _without(serialize(canister), "version", "opaque")
-    if not isinstance(canister, InvocationCanister):
-        fields["content"] = [one for one in map(content_of, canister.content) if one is not None]
-    if isinstance(canister, ResultCanister) and canister.error is not None:
-        fields["error"] = describe(canister.error)
-    return fields
-
-
-def content_of(content: Content) -> dict[str, Any] | None:
-    """The JSON of a content; of a long text, the beginning and the size (``bytes``). None for an opaque one."""
-    match content:
-        case OpaqueContent():
-            return None
-        case TextualContent():
-            data = content.text.encode("utf-8", "surrogatepass")
-            fields: dict[str, Any] = {"type": "text", "text": content.text, "mime_type": content.mime_type}
-            if len(data) > SHOWN_BYTES:
-                fields |= {"text": data[:SHOWN_BYTES].decode("utf-8", "ignore"), "bytes": len(data)}
-            return fields
-        case _:
-            kind = type(content).__name__.removesuffix("Content").lower()
-            data = content.data or b""
-            if len(data) > SHOWN_BYTES:
-                return {"type": kind, "mime_type": content.mime_type, "bytes": len(data)}
-            fields = {"type": kind, "mime_type": content.mime_type}
-            url = getattr(content, "url", None)
-            return {**fields, "url": url} if url else {**fields, "data": base64.b64encode(data).decode()}
 
 
 def merged(before: ChatEvent, event: ChatEvent) -> ChatEvent | None:
@@ -144,7 +107,3 @@ def merged(before: ChatEvent, event: ChatEvent) -> ChatEvent | None:
         case _:
             pass
     return joined
-
-
-def _without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name not in names}

@@ -19,6 +19,7 @@ class TurnText(TypedDict):
     sealed: bool
     mime_type: NotRequired[str]
     bytes: NotRequired[int]
+    reference: NotRequired[str]
 
 
 class TurnBinary(Binary):
@@ -130,11 +131,25 @@ class Attachment(TypedDict):
     data: str
 
 
+class UploadedAttachment(TypedDict):
+    """An attachment that was uploaded before. The message then has it; the upload is gone."""
+
+    reference: str
+
+
+class Upload(TypedDict):
+    """A file that waits for its message, for an hour at most."""
+
+    reference: str
+    mime_type: str
+    bytes: int
+
+
 class Message(TypedDict):
     """What the user says: a text, attachments, or both. Model and agent stay those of the conversation."""
 
     text: NotRequired[str]
-    attachments: NotRequired[list[Attachment]]
+    attachments: NotRequired[list[Attachment | UploadedAttachment]]
     model: NotRequired[str]
     agent: NotRequired[str]
 

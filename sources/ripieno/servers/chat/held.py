@@ -5,15 +5,17 @@ A run goes on when its readers leave. It ends by itself, by ``stop``, or with th
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
-from ripieno.canisters import Conversation, ResultCanister, UserCanister
+from ripieno.canisters import Conversation, InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters.contents import Content
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan
 from ripieno.conducting import Run
 from ripieno.jsonvalues import thaw
-from ripieno.servers.chat.events import ChatEvent, QuestionAnswered, QuestionsAsked, RunFailed, message_of
+from ripieno.servers.chat.contents import message_of
+from ripieno.servers.chat.events import ChatEvent, QuestionAnswered, QuestionsAsked, RunFailed
 from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.chat.questions import Question, input_question, questions_of
 from ripieno.servers.chat.ring import EventRing
@@ -82,6 +84,13 @@ class HeldConversation:
             "questions": [thaw(one) for one in self.questions],
             "position": self.ring.position,
         }
+
+    def contents(self) -> Iterator[Content]:
+        """All contents, also those of the turn under way."""
+        for one in self.conversation.canisters:
+            if not isinstance(one, InvocationCanister):
+                yield from one.content
+        yield from self._turn.contents()
 
     def publish(self, event: ChatEvent) -> None:
         """Passes an event to all readers."""

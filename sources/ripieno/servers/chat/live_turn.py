@@ -1,9 +1,11 @@
 """The turn under way, as far as its events have come: what a page that is reloaded in its middle shows."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters import InvocationCanister, OpaqueContent, ResultCanister
+from ripieno.canisters.contents import Content
 from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -17,19 +19,21 @@ from ripieno.canisters.events import (
     TextDelta,
     TurnBegan,
 )
-from ripieno.servers.chat.events import content_of, message_of
+from ripieno.servers.chat.contents import content_of, message_of
 
 
 @dataclasses.dataclass(slots=True)
 class _Text:
-    """A text or reasoning in parts, until it is sealed."""
+    """A text or reasoning in parts, until it is sealed: by its whole content, or reasoning by an opaque one."""
 
     kind: str
     parts: list[str]
-    sealed: dict[str, Any] | None = None
+    sealed: bool = False
+    content: Content | None = None
 
     def mapping(self) -> dict[str, Any]:
-        return {"type": self.kind, **(self.sealed or {"text": "".join(self.parts)}), "sealed": self.sealed is not None}
+        whole = None if self.content is None else content_of(self.content)
+        return {"type": self.kind, **(whole or {"text": "".join(self.parts)}), "sealed": self.sealed}
 
 
 @dataclasses.dataclass(slots=True)
@@ -72,6 +76,14 @@ class LiveTurn:
         """Its texts and calls, in the order of their beginnings: ``{"type": "text" | "reasoning" | "call", …}``."""
         return [one.mapping() for one in self._items]
 
+    def contents(self) -> Iterator[Content]:
+        """The complete contents: of the assistant, and of results."""
+        for one in self._items:
+            if isinstance(one, _Call):
+                yield from () if one.result is None else one.result.content
+            elif one.content is not None:
+                yield one.content
+
     def take(self, event: Event) -> None:
         """Adds the next event."""
         match event:
@@ -82,10 +94,10 @@ class LiveTurn:
             case ReasoningDelta():
                 self._text("reasoning").parts.append(event.text)
             case ContentSealed():
-                sealed = content_of(event.content)
                 # What is opaque ends the reasoning before it.
-                text = self._text("reasoning" if sealed is None else "text")
-                text.sealed = {"text": "".join(text.parts)} if sealed is None else sealed
+                opaque = isinstance(event.content, OpaqueContent)
+                text = self._text("reasoning" if opaque else "text")
+                text.sealed, text.content = True, None if opaque else event.content
             case InvocationBegan():
                 self._items.append(_Call(event.identifier, event.name, event.index))
             case ArgumentsDelta():
@@ -116,7 +128,7 @@ class LiveTurn:
     def _text(self, kind: str) -> _Text:
         """The text under way, or a new one."""
         last = self._items[-1] if self._items else None
-        if isinstance(last, _Text) and last.kind == kind and last.sealed is None:
+        if isinstance(last, _Text) and last.kind == kind and not last.sealed:
             return last
         text = _Text(kind, [])
         self._items.append(text)

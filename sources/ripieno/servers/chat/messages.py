@@ -4,7 +4,7 @@ import base64
 import binascii
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.canisters import AudioContent, DocumentContent, ImageContent, TextualContent, UserCanister
@@ -19,6 +19,7 @@ _TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,126}")
 class ChatLimits:
     """The most that one owner may take: runs and readers, bytes of a request and of its text, attachments of a message.
 
+    ``upload_bytes`` are those of one uploaded file, ``waiting_bytes`` those of all uploads that no message has named.
     ``listed`` are the conversations in a list, ``held`` those of all owners that stay in memory without a reader.
     """
 
@@ -27,14 +28,19 @@ class ChatLimits:
     body_bytes: int = 16 * 1024 * 1024
     text_bytes: int = 1024 * 1024
     attachments: int = 10
+    upload_bytes: int = 10 * 1024 * 1024
+    waiting_bytes: int = 50 * 1024 * 1024
     listed: int = 1000
     held: int = 100
 
 
-def read_message(sent: Mapping[str, Any], limits: ChatLimits) -> UserCanister:
+def read_message(
+    sent: Mapping[str, Any], limits: ChatLimits, uploaded: Callable[[str], Content] | None = None
+) -> UserCanister:
     """The message of ``{"text": "…", "attachments": [{"mime_type": "image/png", "data": BASE64}]}``.
 
-    Errors: ``RequestInvalidity``, which names the part.
+    An attachment ``{"reference": "…"}`` is one that was ``uploaded`` before. Errors: ``RequestInvalidity``, which names
+    the part; those of ``uploaded``.
     """
     text = sent.get("text", "")
     if not isinstance(text, str) or len(text.encode("utf-8", "surrogatepass")) > limits.text_bytes:
@@ -42,7 +48,7 @@ def read_message(sent: Mapping[str, Any], limits: ChatLimits) -> UserCanister:
     attached = sent.get("attachments", [])
     if not is_list(attached) or len(attached) > limits.attachments:
         raise RequestInvalidity(f"attachments is a list of at most {limits.attachments}.", parameter="attachments")
-    contents = [_content(one, f"attachments[{place}]") for place, one in enumerate(attached)]
+    contents = [_content(one, f"attachments[{place}]", uploaded) for place, one in enumerate(attached)]
     if not text.strip() and not contents:
         raise RequestInvalidity("Send a text or an attachment.", parameter="text")
     return UserCanister(content=(*([TextualContent(text=text)] if text else []), *contents))
@@ -53,9 +59,11 @@ def text_of(message: UserCanister) -> str:
     return "\n".join(one.text for one in message.content if isinstance(one, TextualContent))
 
 
-def _content(sent: Any, place: str) -> Content:
+def _content(sent: Any, place: str, uploaded: Callable[[str], Content] | None) -> Content:
     if not is_table(sent):
         raise RequestInvalidity("An attachment is an object.", parameter=place)
+    if uploaded is not None and isinstance(reference := sent.get("reference"), str):
+        return uploaded(reference)
     kind, data = sent.get("mime_type"), sent.get("data")
     if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
         raise RequestInvalidity("mime_type is a type such as image/png.", parameter=f"{place}.mime_type")

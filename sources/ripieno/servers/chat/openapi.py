@@ -4,7 +4,8 @@ import dataclasses
 import functools
 import inspect
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,8 +13,10 @@ from pydantic import TypeAdapter
 from ripieno.schemas.functions import PlainSchemas
 from ripieno.servers.chat import forms
 from ripieno.servers.chat.event_forms import EVENT
+from ripieno.servers.chat.uploads import TYPES
 
 _REFERENCE = "#/components/schemas/{model}"
+_NAMES = re.compile(r"\{(\w+)\}")
 _ONE = "/conversations/{identifier}"
 _EVENTS = (
     "Server-sent events: `id` is the position of the reader, `data` an event. The header Last-Event-ID, or the "
@@ -25,14 +28,15 @@ _EVENTS = (
 class Operation:
     """One route: what it does, the form of its answer, and that of its request, if it has a body.
 
-    ``query`` describes the parameters after the path. ``streams``: the answers are events.
+    ``query`` describes the parameters after the path. ``answers`` and ``sends`` are the types of the bodies.
     """
 
     summary: str
     answer: Any
     request: Any = None
     query: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
-    streams: bool = False
+    answers: Sequence[str] = ("application/json",)
+    sends: Sequence[str] = ("application/json",)
 
 
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
@@ -44,11 +48,25 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", f"{_ONE}/messages"): Operation(
         "Says something. Calls that wait are denied, with the text as the reason.", forms.Done, forms.Message
     ),
+    ("POST", f"{_ONE}/attachments"): Operation(
+        "Uploads a file, as the body of the request. A message names it by its reference.",
+        forms.Upload,
+        Any,
+        sends=TYPES,
+    ),
+    ("DELETE", f"{_ONE}/attachments/{{reference}}"): Operation("Drops an upload.", forms.Done),
+    ("GET", f"{_ONE}/contents/{{reference}}"): Operation(
+        "The bytes of an attachment or of a part of a result, or those of the header Range.",
+        Any,
+        answers=(*TYPES, "application/octet-stream"),
+    ),
     ("POST", f"{_ONE}/answers"): Operation("Answers a question. 409: it has changed.", forms.Left, forms.AnswerRequest),
     ("POST", f"{_ONE}/results"): Operation("Sends the result of a client's call.", forms.Left, forms.Delivery),
     ("POST", f"{_ONE}/stop"): Operation("Stops the run.", forms.Done),
     ("POST", f"{_ONE}/resume"): Operation("Continues after an interruption or a failure.", forms.Done),
-    ("GET", f"{_ONE}/events"): Operation(_EVENTS, EVENT, query={"after": "A position."}, streams=True),
+    ("GET", f"{_ONE}/events"): Operation(
+        _EVENTS, EVENT, query={"after": "A position."}, answers=("text/event-stream",)
+    ),
     ("GET", "/questions"): Operation("The open questions of all conversations.", forms.OpenQuestions),
     ("GET", "/usage"): Operation("Tokens and calls.", forms.USAGE, query={"since": "A time: ISO 8601, UTC."}),
 }
@@ -57,7 +75,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
 @functools.cache
 def document() -> bytes:
     """The document as JSON. It is the same for all installations."""
-    forms_of_all = {form for one in OPERATIONS.values() for form in (one.request, one.answer) if form is not None}
+    forms_of_all = {form for one in OPERATIONS.values() for form in (one.request, one.answer)} - {None, Any}
     inputs: Any = [(form, "validation", TypeAdapter(form)) for form in (*forms_of_all, forms.Error)]
     made, definitions = TypeAdapter.json_schemas(inputs, schema_generator=PlainSchemas, ref_template=_REFERENCE)
     schemas = {name: _closed(one) for name, one in definitions["$defs"].items()}
@@ -88,23 +106,25 @@ def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**plain, **description, "additionalProperties": False}
 
 
-def _operation(one: Operation, path: str, schema_of: Any) -> dict[str, Any]:
-    kind = "text/event-stream" if one.streams else "application/json"
-    answers = {
-        "200": {"description": "Done.", "content": {kind: {"schema": schema_of(one.answer)}}},
-        "default": {"description": "Refused.", "content": {"application/json": {"schema": schema_of(forms.Error)}}},
-    }
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        for name in ("identifier",)
-        if f"{{{name}}}" in path
+def _operation(one: Operation, path: str, schema_of: Callable[[Any], Any]) -> dict[str, Any]:
+    def bodies(types: Sequence[str], form: Any) -> dict[str, Any]:
+        return {kind: {} if form is Any else {"schema": schema_of(form)} for kind in types}
+
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in _NAMES.findall(path)
     ]
     parameters += [
         {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
         for name, text in one.query.items()
     ]
-    described: dict[str, Any] = {"summary": one.summary, "parameters": parameters, "responses": answers}
+    described: dict[str, Any] = {
+        "summary": one.summary,
+        "parameters": parameters,
+        "responses": {
+            "2XX": {"description": "Done.", "content": bodies(one.answers, one.answer)},
+            "default": {"description": "Refused.", "content": bodies(("application/json",), forms.Error)},
+        },
+    }
     if one.request is not None:
-        content = {"application/json": {"schema": schema_of(one.request)}}
-        described["requestBody"] = {"required": True, "content": content}
+        described["requestBody"] = {"required": True, "content": bodies(one.sends, one.request)}
     return described

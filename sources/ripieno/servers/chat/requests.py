@@ -22,6 +22,8 @@ Authenticate = Callable[[Request], str | Awaitable[str | None] | None]
 #: What an endpoint returns: JSON, or a whole response. It gets the request and its owner.
 Answered = Mapping[str, Any] | Response
 Endpoint = Callable[[Request, str], Awaitable[Answered]]
+#: The method of a route whose body is a file.
+UPLOAD = "UPLOAD"
 #: Seconds of silence after which a stream sends a comment, so that proxies keep it open.
 QUIET = 15.0
 #: The headers of a stream of events.
@@ -43,19 +45,29 @@ class RequestChecks:
         self._body_bytes = body_bytes
 
     def application(self, routes: Sequence[tuple[str, str, Endpoint]], *more: Route) -> Starlette:
-        """An application of these routes: method, path, endpoint. ``more`` are without checks."""
-        checked = [Route(path, self.checked(endpoint), methods=[method]) for method, path, endpoint in routes]
+        """An application of these routes: method, path, endpoint. ``more`` are without checks.
+
+        Bodies are JSON, but for the method ``UPLOAD``: a ``POST`` of any type.
+        """
+        checked = [
+            Route(
+                path,
+                self.checked(endpoint, raw=method == UPLOAD),
+                methods=["POST" if method == UPLOAD else method],
+            )
+            for method, path, endpoint in routes
+        ]
         application = Starlette(routes=[*checked, *more])
         # No redirect to an address made from a request.
         application.router.redirect_slashes = False
         return application
 
-    def checked(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-        """The endpoint behind the checks of a request, and with its errors as answers."""
+    def checked(self, endpoint: Endpoint, *, raw: bool = False) -> Callable[[Request], Awaitable[Response]]:
+        """The endpoint behind the checks of a request, and with its errors as answers. ``raw``: its body is no JSON."""
 
         async def handle(request: Request) -> Response:
             try:
-                self._check(request)
+                self._check(request, raw=raw)
                 owner = self._authenticate(request)
                 name = await owner if inspect.isawaitable(owner) else owner
                 if name is None:
@@ -67,9 +79,13 @@ class RequestChecks:
 
         return handle
 
+    async def raw_body(self, request: Request, *, most: int) -> bytes:
+        """The body of a request, of at most ``most`` bytes. Errors: ``Refused``, ``Gone``."""
+        return await receive_body(request.receive, most=most, seconds=_BODY_SECONDS)
+
     async def body(self, request: Request) -> Mapping[str, Any]:
         """The body of a request: a JSON object. Errors: ``Refused``, ``RequestInvalidity``, ``Gone``."""
-        body = await receive_body(request.receive, most=self._body_bytes, seconds=_BODY_SECONDS)
+        body = await self.raw_body(request, most=self._body_bytes)
         try:
             sent = parse(body or b"{}", max_bytes=self._body_bytes, max_depth=_DEPTH)
         except JsonInvalidity as error:
@@ -79,14 +95,17 @@ class RequestChecks:
             raise RequestInvalidity("The request is not a JSON object.")
         return sent
 
-    def _check(self, request: Request) -> None:
+    def _check(self, request: Request, *, raw: bool) -> None:
         """Errors: ``Refused`` for a page of another origin, and for a body that is not JSON."""
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-        if site not in (None, "same-origin", "none") and origin not in self._origins:
+        foreign = site not in (None, "same-origin", "none")
+        if raw and site is None and origin is not None:
+            # A browser sends a text to any site without asking; an old one says only where the page is from.
+            foreign = origin.partition("://")[2] != request.headers.get("host")
+        if foreign and origin not in self._origins:
             message = "Web pages of other origins cannot use this chat."
             raise Refused(Refusal(status=403, code="origin_not_allowed", message=message))
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if request.method in ("POST", "PATCH") and kind != "application/json":
+        if not raw and request.method in ("POST", "PATCH") and type_in(request) != "application/json":
             message = "Send Content-Type: application/json, and nothing else."
             raise Refused(Refusal(status=415, code="unsupported_media_type", message=message))
 
@@ -94,6 +113,11 @@ class RequestChecks:
 def identifier_of(request: Request) -> str:
     """The identifier of the conversation, from the path."""
     return str(request.path_params["identifier"])
+
+
+def type_in(request: Request) -> str:
+    """The type of the body, from its header."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def text(sent: Mapping[str, Any], name: str) -> str | None:
@@ -116,9 +140,10 @@ def _refused(error: Exception) -> Response:
     if isinstance(error, Gone):
         return Response(status_code=400)
     refusal = error.refusal if isinstance(error, Refused) else refusal_of(error)
-    if isinstance(error, NameAbsence) and error.kind == "conversation":
+    if isinstance(error, NameAbsence) and error.kind in ("conversation", "content"):
         # Nothing about other identifiers, nor whether another owner has it.
-        refusal = Refusal(status=404, code="not_found", message="There is no such conversation.")
+        message = f"There is no such {error.kind}." + (" Upload it again." if error.kind == "content" else "")
+        refusal = Refusal(status=404, code="not_found", message=message)
     answer = Response(plain(refusal), status_code=refusal.status)
     answer.raw_headers += headers_of(refusal)
     return answer

@@ -36,7 +36,8 @@ from ripieno.servers.chat.ag_ui.messages import (
     result_message,
 )
 from ripieno.servers.chat.ag_ui.request import RunRequest
-from ripieno.servers.chat.events import ChatEvent, QuestionsAsked, RunFailed, message_of
+from ripieno.servers.chat.contents import message_of
+from ripieno.servers.chat.events import ChatEvent, QuestionsAsked, RunFailed
 
 VERSION = "1.0"
 #: Characters of one delta: an event of more than 10 MB kills the client.

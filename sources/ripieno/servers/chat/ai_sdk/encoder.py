@@ -28,13 +28,13 @@ from ripieno.canisters.serialization import describe
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.ai_sdk.frames import Frame, Version, approval_id, finish_reason, message_id
 from ripieno.servers.chat.ai_sdk.parts import Call, MessageParts
+from ripieno.servers.chat.contents import content_of
 from ripieno.servers.chat.events import (
     ChatEvent,
     QuestionAnswered,
     QuestionsAsked,
     RunFailed,
     Said,
-    content_of,
 )
 
 
