@@ -78,6 +78,9 @@ def test_list(file: pathlib.Path, call: Call) -> None:
     assert "house/small" in first
     assert "stop" in first
     assert "\x1b" not in done.out
+    assert done.err == call("journal", "list", "--limit", "2").err == ""
+    cut = call("journal", "list", "--limit", "1")
+    assert (len(cut.out.splitlines()), cut.err) == (2, "Showing the latest 1. For more, use --limit, or --all.\n")
     (one,) = json.loads(call("journal", "list", "--limit", "1", "--format", "json").out)
     assert (one["identifier"], one["turns"], one["calls"], one["finish"]) == (SECOND, 2, 1, "stop")
     assert len(json.loads(call("journal", "list", "--all", "--format", "json").out)) == 2
@@ -218,6 +221,7 @@ def test_delete(file: pathlib.Path, user: User, call: Call) -> None:
     assert "README" not in call("journal", "show", "3f").out
     assert b"README.rst" not in b"".join(one.read_bytes() for one in user.state.iterdir())
     assert "(deleted)" in call("journal", "list").out
+    assert call("journal", "show", "3f").out.splitlines()[0].endswith(" | deleted")
     assert call("journal", "verify").code == 0
     assert call("journal", "delete", "--older-than", "1d", "--yes").out == "No conversation matches.\n"
     assert call("journal", "delete", "--older-than", "0m", "--yes").out == f"Deleted: {SECOND}, 14 lines.\n"

@@ -68,6 +68,7 @@ CASES: list[tuple[str, str, str, str, int, str | None]] = [
     (IO, "retries = 3", "retries = true", f"{RETRIES} true", 9, None),
     (IO, "true", '"yes"', 'enabled must be true or false, not the string "yes"', 4, "Write true, without quotes."),
     (SEARCH, '"read"', '"reads"', f'{EFFECTS} the string "reads"', 8, "Did you mean 'read'?"),
+    (SEARCH, '"read"', "5", f"{EFFECTS} the number 5", 8, None),
     (SEARCH, OUTPUT, 'tags = "a"', 'tags must be a list of words, not the string "a"', 9, 'Write a list: ["a"].'),
     (SEARCH, OUTPUT, 'tags = ["a",\n3]', "tags[1] must be a string, not the number 3", 10, 'Write it in quotes: "3".'),
     (SEARCH, OUTPUT, 'output = "2 GiB"', "output must be at most 1024 MiB", 9, None),

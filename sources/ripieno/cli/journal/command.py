@@ -61,7 +61,10 @@ def list_(*, limit: int, everything: bool, output: Format, file: pathlib.Path | 
         summaries: list[Summary] = []
     else:
         with open_journal(file) as one:
-            summaries = list(one.conversations(limit=None if everything else limit))
+            # One more, to know whether there are others.
+            summaries = list(one.conversations(limit=None if everything else limit + 1))
+    more = not everything and len(summaries) > limit
+    summaries = summaries[:limit] if more else summaries
     if output == "json":
         print_json([summary.mapping() for summary in summaries])
         return
@@ -81,6 +84,8 @@ def list_(*, limit: int, everything: bool, output: Format, file: pathlib.Path | 
         for one in summaries
     ]
     print_table(("CONVERSATION", "LAST (UTC)", "TURNS", "CALLS", "MODEL", "END", "BEGINS WITH"), rows)
+    if more:
+        say(f"Showing the latest {limit}. For more, use --limit, or --all.")
 
 
 @journal.command()

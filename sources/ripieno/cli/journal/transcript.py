@@ -46,7 +46,7 @@ def heading(summary: Summary) -> str:
         visible(summary.model or "model unknown"),
         f"{count(summary.turns, 'turn')}, {count(summary.calls, 'call')}",
         times,
-        visible(summary.finish) if summary.finish else "not ended",
+        visible(summary.finish) if summary.finish else "deleted" if summary.deleted else "not ended",
     ]
     return " | ".join(parts)
 

@@ -69,7 +69,7 @@ class Text:
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         if not isinstance(value, str):
             hint = None
-            if isinstance(value, int | float | bool):
+            if isinstance(value, int | float | bool) and not self.choices:
                 hint = f'Write it in quotes: "{describe(value).removeprefix("the number ")}".'
             return refuse(self, value, path, problems, hint)
         if self.choices:
