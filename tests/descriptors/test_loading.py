@@ -302,6 +302,7 @@ def test_without_trust_files_only_disable(tmp_path: Path) -> None:
         "ensembles/c.toml": simple("c"),
         "ensembles/d.toml": simple("d", enabled="false"),
         "ensembles/e.toml": "e = ",
+        "ensembles/f.toml": simple("named") + "\n[[invoker]]",
         "providers/p.toml": PROVIDER,
         "profiles/p.toml": PROFILE,
     }
@@ -312,10 +313,11 @@ def test_without_trust_files_only_disable(tmp_path: Path) -> None:
         ("a", False, None, "package"),
         ("b", True, None, "package"),
     ]
-    assert [one.name for one in loaded.left_out] == ["b", "c", "d"]
+    # Those with mistakes, too: that they are not trusted comes first.
+    assert {one.name for one in loaded.left_out} == {"b", "c", "d", "e", "named"}
     assert all("not trusted" in one.reason and one.layer == "project" for one in loaded.left_out)
     assert [one.name for one in loaded.shadowed] == ["a"]
-    assert only(loaded.problems).severity == "warning"
+    assert {problem.severity for problem in loaded.problems} == {"warning"}
     assert load_providers(layers).providers == {}
     assert [one.name for one in load_profiles(layers).left_out] == ["minimal"]
 

@@ -16,7 +16,7 @@ from ripieno.descriptors.providers import ProviderDescriptor, read_provider
 from ripieno.descriptors.reader.problems import Source
 from ripieno.descriptors.reader.references import Reader
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
-from ripieno.jsonvalues import EMPTY
+from ripieno.jsonvalues import EMPTY, is_table
 
 
 class Catalogue(Mapping[str, EnsembleDescriptor]):
@@ -293,15 +293,29 @@ class _Collector(Generic[D]):
         try:
             document = read_toml(path) if layer.root is None else _read_inside(layer.root, path)
         except ConfigurationInvalidity as invalidity:
-            self._complain(layer, invalidity.problems)
+            self._refuse(path, layer, invalidity.problems)
             return None
         except InputError as error:
-            self._complain(layer, [Problem(message=str(error), file=file_name(path))])
+            self._refuse(path, layer, [Problem(message=str(error), file=file_name(path))])
             return None
         self._files[str(path)] = document.digest
         descriptor, problems = self._read(document, layer, self._files)
-        self._complain(layer, problems)
+        if descriptor is None:
+            self._refuse(path, layer, problems, document.mapping)
+        else:
+            self._complain(layer, problems)
         return descriptor
+
+    def _refuse(
+        self, path: Path, layer: Layer, problems: Iterable[Problem], mapping: Mapping[str, Any] = EMPTY
+    ) -> None:
+        """Collects the problems of a file. One of an untrusted layer is also left out: it needs trust first."""
+        self._complain(layer, problems)
+        if not layer.trusted:
+            header = mapping.get(self.kind)
+            name = header.get("name") if is_table(header) else None
+            name = name if isinstance(name, str) and name else path.stem
+            self._left_out.append(LeftOut(name=name, layer=layer.name, file=file_name(path), reason=UNTRUSTED))
 
     def _complain(self, layer: Layer, problems: Iterable[Problem]) -> None:
         """Adds problems; those of an untrusted layer are warnings."""
