@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import click
 
 from ripieno.approvals import Confirmer
+from ripieno.approvals.grants import Grants
 from ripieno.assembly import Assembly
 from ripieno.assembly.builtins import DEFAULT_PROTOCOL, ripieno_protocols
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
@@ -225,11 +226,12 @@ def make_assembly(
     *,
     confirmer: Confirmer | None = None,
     alert: Callable[[Alert], None] | None = None,
+    grants: Grants | None = None,
     watchers: Sequence[Watcher] = (),
 ) -> Assembly:
     """The assembly, not entered yet. By default its alerts go to standard error."""
     return ReportingAssembly(
-        loaded, confirmer=confirmer, alert=say_alert if alert is None else alert, watchers=watchers
+        loaded, confirmer=confirmer, alert=say_alert if alert is None else alert, grants=grants, watchers=watchers
     )
 
 
