@@ -10,6 +10,8 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from ripieno.assembly import Assembly
+from ripieno.exceptions import RequestInvalidity
+from ripieno.jsonvalues import is_list
 from ripieno.models.protocol import Refusal
 from ripieno.servers.chat.application import create_application as create_chat
 from ripieno.servers.chat.chat import Chat
@@ -17,11 +19,14 @@ from ripieno.servers.chat.requests import Answered, Endpoint, RequestChecks, req
 from ripieno.servers.http.hosts import Hosts
 from ripieno.servers.http.limits import Refused
 from ripieno.servers.web.guard import Guard
+from ripieno.servers.web.markdown import MarkdownRenderer
 from ripieno.servers.web.pages import Page
 from ripieno.servers.web.sessions import Sessions
 
 #: Bytes of a request to the API beside the chat's: texts to render are the largest.
-_BODY_BYTES = 4 * 1024 * 1024
+_BODY_BYTES = 2 * 1024 * 1024
+#: Texts that one request may render.
+_TEXTS = 500
 
 
 def create_application(
@@ -47,6 +52,7 @@ def create_application(
     files = _Files(page or Page())
     routes: Sequence[tuple[str, str, Endpoint]] = [
         ("GET", "/models", _Models(assembly).index),
+        ("POST", "/markdown", _Markdown(checks).render),
     ]
     application = Starlette(
         routes=[
@@ -91,6 +97,20 @@ class _SignIn:
             message = "This link is not valid, was used, or has expired. The terminal of ripieno serve web has another."
             raise Refused(Refusal(status=401, code="invalid_code", message=message))
         return {"token": token}
+
+
+class _Markdown:
+    """The HTML of texts that models have written."""
+
+    def __init__(self, checks: RequestChecks) -> None:
+        self._body = checks.body
+        self._renderer = MarkdownRenderer()
+
+    async def render(self, request: Request, _: str) -> Answered:
+        texts = (await self._body(request)).get("texts")
+        if not is_list(texts) or len(texts) > _TEXTS or not all(isinstance(one, str) for one in texts):
+            raise RequestInvalidity(f"texts is a list of at most {_TEXTS} texts.", parameter="texts")
+        return {"html": await self._renderer.render(texts)}
 
 
 class _Models:

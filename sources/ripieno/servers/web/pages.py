@@ -29,6 +29,7 @@ _TYPES: Mapping[str, str] = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".png": "image/png",
+    ".svg": "image/svg+xml",
 }
 _INLINE = re.compile(rb"<script(?![^>]*\bsrc\b)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
 
@@ -60,7 +61,7 @@ class Page:
         if content is None:
             return None
         kind = _TYPES.get(pathlib.PurePosixPath(name).suffix, "text/plain; charset=utf-8")
-        return Response(content, headers={"content-security-policy": "default-src 'none'"}, media_type=kind)
+        return Response(content, headers={"content-security-policy": "default-src 'none'; sandbox"}, media_type=kind)
 
 
 def content_policy(document: bytes) -> str:
