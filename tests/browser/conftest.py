@@ -1,5 +1,6 @@
 """One browser for all tests of a worker; visitors with an own storage for each test, which are watched."""
 
+import contextlib
 import pathlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
@@ -8,11 +9,16 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
+from ripieno.ensembles import Definition
+from ripieno.models import Model
 from tests.support.browsers import Visitor, find_chromium, launch
+from tests.support.web_pages import ServedPage, serving_page
 
 HERE = pathlib.Path(__file__).parent
 #: Makes a visitor; keyword arguments are those of a browser's context, such as ``color_scheme="dark"``.
 Visit = Callable[..., Awaitable[Visitor]]
+#: Serves the page over a model and tools; keyword arguments are those of ``serving_page``.
+ServePage = Callable[..., Awaitable[ServedPage]]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,7 +39,18 @@ async def browser() -> AsyncGenerator[Browser, None]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def visit(browser: Browser) -> AsyncGenerator[Visit, None]:
+async def serve_page(tmp_path: pathlib.Path) -> AsyncGenerator[ServePage, None]:
+    """Serves pages, which end after the visitors: a page without its server reports errors."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def serve(model: Model, *definitions: Definition, **settings: Any) -> ServedPage:
+            return await stack.enter_async_context(serving_page(tmp_path, model, *definitions, **settings))
+
+        yield serve
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visit(browser: Browser, serve_page: ServePage) -> AsyncGenerator[Visit, None]:
     """Makes visitors. At the end, none of their pages may have reported an error or asked another host."""
     visitors: list[Visitor] = []
 

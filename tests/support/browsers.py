@@ -33,7 +33,7 @@ async def launch(playwright: Playwright) -> Browser:
     return await playwright.chromium.launch(executable_path=find_chromium(), args=arguments)
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass  # Playwright adds attributes to the owner of a handler.
 class Visitor:
     """A person with a browser of their own: each has its own storage. All of its pages are watched.
 
