@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ripieno.assembly.availability import absence
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.cli.common.assembly import absence
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.names import matches

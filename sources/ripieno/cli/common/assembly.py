@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import fnmatch
-import json
 import os
 import pathlib
 import sys
@@ -15,6 +14,7 @@ import click
 from ripieno.approvals import Confirmer
 from ripieno.approvals.grants import Grants
 from ripieno.assembly import Assembly
+from ripieno.assembly.availability import absence
 from ripieno.assembly.builtins import DEFAULT_PROTOCOL, ripieno_protocols
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
 from ripieno.assembly.failures import find_failures
@@ -139,27 +139,6 @@ def find_origins(names: Iterable[str], registry: Registry) -> Iterator[Origin]:
     for name in names:
         with contextlib.suppress(RipienoError):
             yield registry.resolve("origins", name)
-
-
-def absence(loaded: LoadedConfiguration, name: str) -> str:
-    """The reason why an ensemble is not enabled, and how to enable it. Empty for an unknown one."""
-    if name in loaded.known:
-        if not loaded.known.outlines[name].enabled:
-            return f"Disabled: enabled = false in {loaded.known.outlines[name].file}."
-        return f"Available, not enabled. {how_to_include(name)}"
-    reasons = [one.reason for one in loaded.left_out if one.name == name]
-    return f"Not loaded: {reasons[0]}." if reasons else ""
-
-
-def is_available(loaded: LoadedConfiguration, name: str) -> bool:
-    """Whether an ensemble is not enabled only because nothing selects it."""
-    return name in loaded.known and loaded.known.outlines[name].enabled
-
-
-def how_to_include(*names: str) -> str:
-    """The setting that adds ensembles, with its file."""
-    them, listed = "it" if len(names) == 1 else "them", json.dumps(names, ensure_ascii=False)
-    return f"To add {them}: include = {listed} under [ensembles], in {Places.of_user().file}."
 
 
 def owner_of(loaded: LoadedConfiguration, name: str) -> str | None:

@@ -10,6 +10,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
 from ripieno.assembly import Assembly
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import is_list
 from ripieno.models.protocol import Refusal
@@ -19,9 +20,11 @@ from ripieno.servers.chat.requests import Answered, Endpoint, RequestChecks, req
 from ripieno.servers.http.hosts import Hosts
 from ripieno.servers.http.limits import Refused
 from ripieno.servers.web.guard import Guard
+from ripieno.servers.web.journal import JournalPages
 from ripieno.servers.web.markdown import MarkdownRenderer
 from ripieno.servers.web.pages import Page
 from ripieno.servers.web.sessions import Sessions
+from ripieno.servers.web.tools import describe_tools
 
 #: Bytes of a request to the API beside the chat's: texts to render are the largest.
 _BODY_BYTES = 2 * 1024 * 1024
@@ -50,8 +53,17 @@ def create_application(
     anyone = RequestChecks(lambda _: "", (), body_bytes=_BODY_BYTES)
     signing = _SignIn(sessions, anyone, refused)
     files = _Files(page or Page())
+    about = _About(assembly)
+    recorded = JournalPages(chat.journal, checks)
+    one = "/journal/{identifier}"
     routes: Sequence[tuple[str, str, Endpoint]] = [
-        ("GET", "/models", _Models(assembly).index),
+        ("GET", "/models", about.models),
+        ("GET", "/tools", about.tools),
+        ("GET", "/journal", recorded.index),
+        ("GET", one, recorded.transcript),
+        ("GET", f"{one}/calls", recorded.calls),
+        ("POST", f"{one}/verify", recorded.verify),
+        ("POST", f"{one}/fork", recorded.fork),
         ("POST", "/markdown", _Markdown(checks).render),
     ]
     application = Starlette(
@@ -113,13 +125,17 @@ class _Markdown:
         return {"html": await self._renderer.render(texts)}
 
 
-class _Models:
-    """The models and agents that a person can choose."""
+class _About:
+    """What an assembly has: models and agents that a person can choose, and tools."""
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
 
-    async def index(self, _: Request, __: str) -> Answered:
+    async def tools(self, _: Request, __: str) -> Answered:
+        # In a thread: files of ensembles that are not enabled may be read for the first time.
+        return await run_in_thread(describe_tools, self._assembly, name="tools", patient=False)
+
+    async def models(self, _: Request, __: str) -> Answered:
         known = self._assembly.configuration
         agents = known.agents
         names = [known.model, *known.fallback, *(one.model for one in agents.values())]

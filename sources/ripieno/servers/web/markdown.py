@@ -28,7 +28,7 @@ MOST_CODE = 16 * 1024
 #: Characters of the kept HTML of all texts together.
 _KEPT = 16 * 1024 * 1024
 #: Languages that are coloured. Others stay plain: a lexer is code that reads what a stranger may have written.
-_LANGUAGES = (
+LANGUAGES = (
     "bash c c++ console cpp css diff docker dockerfile go html ini java javascript js json jsx kotlin lua make "
     "makefile php py python rb rs ruby rust sh shell sql swift toml ts tsx typescript xml yaml yml zsh"
 )
@@ -84,6 +84,8 @@ def _parser() -> MarkdownIt:
     parser = _Parser("js-default", {"html": False, "highlight": _coloured}).disable("image")
     parser.add_render_rule("link_open", _open_link)
     parser.add_render_rule("link_close", _close_link)
+    for cell in ("th_open", "td_open"):
+        parser.add_render_rule(cell, _open_cell)
     return parser
 
 
@@ -99,6 +101,14 @@ def _open_link(renderer: Any, tokens: Sequence[Token], place: int, options: Any,
     token.attrs.pop("title", None)
     token.attrSet("target", "_blank")
     token.attrSet("rel", "noreferrer noopener")
+    return str(renderer.renderToken(tokens, place, options, env))
+
+
+def _open_cell(renderer: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
+    """A cell whose alignment is a class: the page allows no styles in attributes."""
+    style = tokens[place].attrs.pop("style", None)
+    if style is not None:
+        tokens[place].attrSet("class", str(style).rpartition(":")[2])
     return str(renderer.renderToken(tokens, place, options, env))
 
 
@@ -123,7 +133,7 @@ def _place(address: str) -> str:
 def _coloured(code: str, language: str, _: str) -> str:
     """The code as HTML with the classes of Pygments; "" to show it as it is."""
     name = language.strip().lower()
-    if name not in _LANGUAGES.split() or len(code) > MOST_CODE:
+    if name not in LANGUAGES.split() or len(code) > MOST_CODE:
         return ""
     coloured: str = highlight(code, find_lexer_class_by_name(name)(), HtmlFormatter(nowrap=True))
     return coloured
