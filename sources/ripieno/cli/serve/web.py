@@ -125,6 +125,7 @@ def web(
 
 
 async def _serve(served: _Served) -> None:
+    from ripieno.cli.serve.cassettes import WorkspaceCassettes
     from ripieno.servers.chat.chat import Chat
     from ripieno.servers.http.hosts import Hosts
     from ripieno.servers.http.keys import Keys, digest_of
@@ -151,18 +152,23 @@ async def _serve(served: _Served) -> None:
 
     async with assembly, Chat(assembly) as chat:
         application = create_application(
-            assembly, chat, sessions, hosts=Hosts(served.names, host=served.host), refused=offer_link
+            assembly,
+            chat,
+            sessions,
+            hosts=Hosts(served.names, host=served.host),
+            refused=offer_link,
+            cassettes=WorkspaceCassettes(served.loaded.workspace),
         )
         async with serve(application, host=served.host, port=served.port) as url:
             links.append(url)
             link = f"{url}/#code={sessions.make_code()}"
             say(f"The page is at this link, which signs in one browser, until Ctrl-C:\n\n  {link}\n")
-            with _opened(link) if served.opens else contextlib.nullcontext():
+            with opened(link) if served.opens else contextlib.nullcontext():
                 await asyncio.Event().wait()
 
 
 @contextlib.contextmanager
-def _opened(link: str) -> Generator[None, None, None]:
+def opened(link: str) -> Generator[None, None, None]:
     """Opens a link in a browser, through a file of mode 0600: arguments of processes can be read by other users."""
     number, name = tempfile.mkstemp(prefix="ripieno-", suffix=".html")
     with open(number, "w", encoding="utf-8") as file:

@@ -19,6 +19,7 @@ from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.requests import Answered, Endpoint, RequestChecks, required
 from ripieno.servers.http.hosts import Hosts
 from ripieno.servers.http.limits import Refused
+from ripieno.servers.web.cassettes import CassettePages, Cassettes
 from ripieno.servers.web.guard import Guard
 from ripieno.servers.web.journal import JournalPages
 from ripieno.servers.web.markdown import MarkdownRenderer
@@ -40,6 +41,7 @@ def create_application(
     hosts: Hosts | None = None,
     page: Page | None = None,
     refused: Callable[[], None] | None = None,
+    cassettes: Cassettes | None = None,
 ) -> ASGIApp:
     """The application over an entered assembly and chat.
 
@@ -55,6 +57,7 @@ def create_application(
     files = _Files(page or Page())
     about = _About(assembly)
     recorded = JournalPages(chat.journal, checks)
+    replayed = CassettePages(cassettes)
     one = "/journal/{identifier}"
     routes: Sequence[tuple[str, str, Endpoint]] = [
         ("GET", "/models", about.models),
@@ -64,6 +67,8 @@ def create_application(
         ("GET", f"{one}/calls", recorded.calls),
         ("POST", f"{one}/verify", recorded.verify),
         ("POST", f"{one}/fork", recorded.fork),
+        ("GET", "/cassettes", replayed.index),
+        ("GET", "/cassettes/{name:path}", replayed.steps),
         ("POST", "/markdown", _Markdown(checks).render),
     ]
     application = Starlette(
