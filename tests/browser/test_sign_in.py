@@ -1,7 +1,9 @@
 """A browser signs in with a link, once; and says a first message."""
 
+import pytest
 from playwright.async_api import expect
 
+from ripieno.cli.serve.web import opened
 from tests.browser.conftest import ServePage, Visit
 from tests.support.browsers import Visitor
 from tests.support.scripted_models import says, scripted
@@ -44,6 +46,18 @@ async def test_a_new_tab_of_the_same_browser_needs_no_link(serve_page: ServePage
     await expect(first.get_by_role("textbox", name="Message")).to_be_visible()
     second = await visitor.open(served.url)
     await expect(second.get_by_role("textbox", name="Message")).to_be_visible()
+
+
+async def test_the_file_that_opens_the_browser_signs_in(
+    serve_page: ServePage, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = await serve_page(scripted(says("Hello.")))
+    files: list[str] = []
+    monkeypatch.setattr("ripieno.cli.serve.web.open_page", files.append)
+    with opened(served.link()):
+        visitor.origins.add(served.url.rstrip("/"))
+        page = await visitor.open(files[0])
+        await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
 
 
 async def test_a_message_and_its_answer(serve_page: ServePage, visitor: Visitor) -> None:

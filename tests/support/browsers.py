@@ -15,6 +15,8 @@ from tests.skips import lacking
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 #: Milliseconds for what a page should do; a loaded machine may need much more than the usual 20.
 PATIENCE = 30_000
+#: A name that the browser finds at this machine, as if an attacker's server had changed its address.
+REBOUND = "rebound.example"
 
 expect.set_options(timeout=PATIENCE)
 
@@ -29,7 +31,7 @@ def find_chromium() -> str:
 async def launch(playwright: Playwright) -> Browser:
     """Starts the browser, without a window."""
     # The browser's own sandbox refuses to run for root.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    arguments = [f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     return await playwright.chromium.launch(executable_path=find_chromium(), args=arguments)
 
 
