@@ -14,7 +14,7 @@ from tests.skips import lacking
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 #: Milliseconds for what a page should do; a loaded machine may need much more than the usual 20.
-PATIENCE = 30_000
+PATIENCE = 6_000
 
 expect.set_options(timeout=PATIENCE)
 
