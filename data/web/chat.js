@@ -48,7 +48,7 @@ function Opened({ conversation, models, name, fresh }) {
       trouble(failure);
     }
   };
-  if (connection === "gone") return html`<main class="main"><${Header} title="Not found" /><div class="page"><p>There is no such conversation. It may have been deleted.</p>
+  if (connection === "gone") return html`<main id="main" class="main"><${Header} title="Not found" /><div class="page"><p>There is no such conversation. It may have been deleted.</p>
     <p><a class="button" href="#/">New conversation</a></p></div></main>`;
   const say = async (text, attachments, model, agent) => {
     if (conversation) return conversation.say(text, attachments, model, agent);
@@ -58,7 +58,7 @@ function Opened({ conversation, models, name, fresh }) {
     await handed.say(text, attachments, model, agent);
     location.hash = `#/chat/${identifier}`;
   };
-  return html`<main class="main chat">
+  return html`<main id="main" class="main chat">
     <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)}>
       ${connection === "reconnecting" && html`<span class="badge warn" role="status">Reconnecting …</span>`}
       ${state.tokens?.input || state.tokens?.output ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,7 @@ async def begin(visitor: Visitor, served: ServedPage, text: str = "Begin.", owne
     """Signs in, and begins a conversation with a message."""
     page = await visitor.open(served.link(owner))
     await say(page, text)
-    await expect(page.locator(".said")).to_have_count(1)
+    await expect(page).to_have_url(re.compile("#/chat/"))
     return page
 
 
