@@ -49,6 +49,7 @@ export async function signIn() {
     return;
   }
   history.replaceState(null, "", `${location.pathname}${location.search}#/`);
+  dispatchEvent(new HashChangeEvent("hashchange"));
   try {
     const answer = await fetch("api/session", {
       method: "POST",

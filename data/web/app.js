@@ -16,11 +16,7 @@ function useRoute() {
   const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decode);
   const [route, set] = useState(read);
   useEffect(() => {
-    const changed = () => {
-      // A new link in this tab: only its fragment differs.
-      if (location.hash.startsWith("#code=")) signIn();
-      set(read());
-    };
+    const changed = () => set(read());
     addEventListener("hashchange", changed);
     return () => removeEventListener("hashchange", changed);
   }, []);
@@ -90,7 +86,7 @@ function Inside() {
   const views = { approvals: Approvals, journal: Journal, tools: Tools, replay: Replay };
   const View = views[view];
   return html`<div class=${`frame ${drawer ? "drawn" : ""}`} onClick=${clicked}>
-    <a class="skip" href="#message" onClick=${(event) => (event.preventDefault(), document.querySelector("#message, main")?.focus())}>Skip to the message</a>
+    <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), document.querySelector("#message, main")?.focus())}>Skip to the content</a>
     <nav class="side" ref=${side} aria-label="Conversations and views">
       <div class="brand"><span class="logo" aria-hidden="true"></span>ripieno</div>
       <a class="button primary new" href="#/" onClick=${close}>New conversation</a>
@@ -108,4 +104,6 @@ function Inside() {
 }
 
 signIn();
+// A new link in this tab: only its fragment differs.
+addEventListener("hashchange", () => location.hash.startsWith("#code=") && signIn());
 render(html`<${App} />`, document.getElementById("page"));

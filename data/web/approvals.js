@@ -18,7 +18,7 @@ export function Approvals() {
   }, []);
   const titles = new Map((list || []).map((one) => [one.identifier, one.title]));
   const waiting = waitingIn(asked);
-  return html`<main class="main" tabindex="-1"><${Header} title="Approvals" />
+  return html`<main id="main" class="main" tabindex="-1"><${Header} title="Approvals" />
     <div class="page"><div class="column stack">
       <p class="dim">${waiting ? `${plural(waiting, "question")} in ${plural(Object.keys(asked).length, "conversation")}.` : "Nothing waits for you."}</p>
       ${Object.entries(asked).map(([identifier, members]) => html`<section class="group" key=${identifier} data-step tabindex="-1" aria-label=${titled(titles.get(identifier))}>

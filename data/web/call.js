@@ -70,16 +70,16 @@ function Inside({ call, report }) {
     discarded ? "discarded: the model did not read it" : "",
   ].filter(Boolean);
   return html`<div class="inside">
-    <h4>Arguments</h4>
+    <p class="label">Arguments</p>
     <div class="output"><pre dir="ltr">${visible(values)}</pre></div>
     ${call.fault ? html`<p class="notice bad">${visible(call.fault.message)}</p>` : null}
-    ${call.result && html`<h4>${error ? "Error" : "Result"}</h4>
+    ${call.result && html`<p class="label">${error ? "Error" : "Result"}</p>
       ${error ? html`<p class="notice bad">${visible(error.message)}${error.suggestion ? ` ${visible(error.suggestion)}` : ""}</p>` : null}
       ${content.length ? html`<div class="output" tabindex="0" role="region" aria-label="Result">
         ${output ? html`<${Copy} text=${output} label="Copy this result" />` : null}
         ${content.map((one) => html`<${Content} content=${one} plain />`)}
       </div>` : error ? null : html`<p class="dim">It returned nothing.</p>`}`}
-    ${report.changes?.length ? html`<h4>Changes</h4><ul class="facts">
+    ${report.changes?.length ? html`<p class="label">Changes</p><ul class="facts">
       ${report.changes.map((one) => html`<li>${visible(one.kind.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase())}
         ${" "}<code>${visible(one.data.path ?? one.data.command ?? one.data.key ?? one.data.pid ?? "")}</code></li>`)}</ul>` : null}
     ${facts.length ? html`<p class="dim">${visible(facts.join(" · "))}</p>` : null}

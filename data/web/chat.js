@@ -8,21 +8,24 @@ import { html, plural, store, titled, Trouble, useEffect, useLayoutEffect, useRe
 
 /** Items that are shown at first, and that each press of a button adds. */
 const SHOWN = 100;
+/** A conversation that was begun a moment ago, and is opened next. */
+let handed = null;
 const NONE = store({ items: [], questions: [], connection: "none" });
 
 export function Chat({ identifier, models }) {
   const [conversation, set] = useState(null);
   useEffect(() => {
     if (!identifier) return set(null);
-    const opened = new Conversation(identifier);
+    const opened = handed?.identifier === identifier ? handed : new Conversation(identifier);
+    handed = null;
     set(opened);
     return () => opened.close();
   }, [identifier]);
   const current = conversation?.identifier === identifier ? conversation : null;
-  return html`<${Opened} key=${identifier || "new"} conversation=${current} models=${models} fresh=${!identifier} />`;
+  return html`<${Opened} key=${identifier || "new"} conversation=${current} models=${models} name=${identifier || ""} fresh=${!identifier} />`;
 }
 
-function Opened({ conversation, models, fresh }) {
+function Opened({ conversation, models, name, fresh }) {
   const state = useStore(conversation?.state || NONE);
   const [dialog, ask] = useState("");
   const [problem, trouble] = useState(null);
@@ -45,17 +48,17 @@ function Opened({ conversation, models, fresh }) {
       trouble(failure);
     }
   };
-  if (connection === "gone") return html`<main class="main"><${Header} title="Not found" /><div class="page"><p>There is no such conversation. It may have been deleted.</p>
+  if (connection === "gone") return html`<main id="main" class="main"><${Header} title="Not found" /><div class="page"><p>There is no such conversation. It may have been deleted.</p>
     <p><a class="button" href="#/">New conversation</a></p></div></main>`;
   const say = async (text, attachments, model, agent) => {
     if (conversation) return conversation.say(text, attachments, model, agent);
     const identifier = await begin();
-    const begun = new Conversation(identifier);
-    begun.close();
-    await begun.say(text, attachments, model, agent);
+    handed = new Conversation(identifier);
+    await handed.ready;
+    await handed.say(text, attachments, model, agent);
     location.hash = `#/chat/${identifier}`;
   };
-  return html`<main class="main chat">
+  return html`<main id="main" class="main chat">
     <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)}>
       ${connection === "reconnecting" && html`<span class="badge warn" role="status">Reconnecting …</span>`}
       ${state.tokens?.input || state.tokens?.output ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>
@@ -70,7 +73,7 @@ function Opened({ conversation, models, fresh }) {
       ${questions.map((question) => html`<${Question} key=${question.invocation} identifier=${conversation.identifier} question=${question} changed=${() => conversation.reload()} />`)}
       ${problem && html`<${Trouble} problem=${problem} />`}
     </${Log}>
-    <${Composer} key="composer" conversation=${conversation} state=${state} models=${models} say=${say} stop=${() => attempt(() => conversation.stop())} />
+    <${Composer} name=${name} state=${state} models=${models} say=${say} stop=${() => attempt(() => conversation.stop())} />
     ${dialog === "rename" && html`<${Rename} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
     ${dialog === "delete" && html`<${Delete} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
   </main>`;

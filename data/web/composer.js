@@ -5,8 +5,7 @@ import { bytes, html, useEffect, useLayoutEffect, useRef, useState, visible } fr
 const drafts = new Map();
 const LARGEST = 10 * 1024 * 1024;
 
-export function Composer({ conversation, state, models, say, stop }) {
-  const name = conversation?.identifier || "";
+export function Composer({ name, state, models, say, stop }) {
   const [text, write] = useState(drafts.get(name) || "");
   const [files, attach] = useState([]);
   const [model, choose] = useState("");

@@ -10,6 +10,8 @@ const pause = (milliseconds, signal) =>
     signal.addEventListener("abort", () => (clearTimeout(timer), go()));
   });
 
+const textOf = (message) => message.content.map((one) => one.text || "").join("\n").slice(0, 200);
+
 export class Conversation {
   constructor(identifier) {
     this.identifier = identifier;
@@ -19,6 +21,8 @@ export class Conversation {
     this.state = store({ connection: "loading", items: [], questions: [], tokens: { input: 0, output: 0 }, running: false });
     this.position = "";
     this.drawing = 0;
+    // When the first snapshot is here, or failed: nothing that happens afterwards is missed.
+    this.ready = new Promise((go) => (this.begun = go));
     this.seeing = () => this.follow();
     document.addEventListener("visibilitychange", this.seeing);
     this.follow();
@@ -43,6 +47,7 @@ export class Conversation {
     while (!signal.aborted) {
       try {
         if (!this.position) await this.load();
+        this.begun();
         for await (const batch of events(this.identifier, this.position, signal)) {
           if (signal.aborted) return;
           wait = 250;
@@ -51,6 +56,7 @@ export class Conversation {
         }
         if (!this.position) continue;
       } catch (problem) {
+        this.begun();
         if (signal.aborted || problem.status === 401) return;
         if (problem.status === 404) return this.set({ connection: "gone", problem });
         if (!this.state.value.title) this.set({ problem });
@@ -99,7 +105,7 @@ export class Conversation {
         items.turn = items.list.length;
         items.message(event.message);
         items.turn = items.list.length;
-        this.later({ running: true, resumable: false, problem: null });
+        this.later({ running: true, resumable: false, problem: null, title: state.value.title || textOf(event.message) });
         break;
       case "QuestionsAsked":
         this.later({ questions: event.questions });
@@ -146,8 +152,6 @@ export class Conversation {
 
   /** Changes the state; it is drawn with the next frame, together with all that comes before it. */
   later(fields) {
-    this.pending = { ...this.pending, ...fields };
-    // The state is read again before it is drawn.
     Object.assign(this.state.value, fields);
     if (this.drawing) return;
     this.drawing = requestAnimationFrame(() => this.set({}));

@@ -34,7 +34,7 @@ function Index() {
       trouble(failure);
     }
   };
-  return html`<main class="main" tabindex="-1"><${Header} title="Journal" />
+  return html`<main id="main" class="main" tabindex="-1"><${Header} title="Journal" />
     <div class="page">
       <div class="bar"><input type="search" class="search" data-search placeholder="Search what was said" aria-label="Search the journal" value=${search}
         onInput=${(event) => look(event.currentTarget.value)} /></div>
@@ -94,7 +94,7 @@ function Recorded({ identifier }) {
     choose(TABS[at][0]);
     event.currentTarget.children[at].focus();
   };
-  return html`<main class="main" tabindex="-1"><${Header} title=${found ? titled(found.title) : "Journal"}>
+  return html`<main id="main" class="main" tabindex="-1"><${Header} title=${found ? titled(found.title) : "Journal"}>
       <a class="button quiet" href="#/journal">All</a>
       ${found?.chat !== false && html`<a class="button quiet" href=${`#/chat/${identifier}`}>Open</a>`}
       <button type="button" class="quiet" onClick=${verify}>Verify</button></${Header}>

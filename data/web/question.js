@@ -43,14 +43,14 @@ export function Question({ identifier, question, changed }) {
 
 /** A heading that takes the focus when a question appears. */
 export function Asked({ question, children }) {
-  return html`<h3 id=${`asked-${question.invocation}`} tabindex="-1" class="asked">${children}</h3>`;
+  return html`<h2 id=${`asked-${question.invocation}`} tabindex="-1" class="asked">${children}</h2>`;
 }
 
 const textOf = ({ tool, effect, reason, shown = {} }) =>
   [tool, effect, reason, shown.claim?.description, shown.change, pretty(shown.arguments || "")].filter(Boolean).join("\n");
 
 function Changed({ before, now }) {
-  return html`<div class="changed"><h4>What has changed</h4><${Difference} lines=${difference(textOf(before), textOf(now))} /></div>`;
+  return html`<div class="changed"><p class="label">What has changed</p><${Difference} lines=${difference(textOf(before), textOf(now))} /></div>`;
 }
 
 function Approval({ question, give, busy }) {
@@ -77,12 +77,12 @@ function Approval({ question, give, busy }) {
     <${Asked} question=${question}><code>${visible(tool)}</code> wants to run</${Asked}>
     <p class="effect"><span class=${`badge ${effect}`}>${effect}</span> It ${EFFECTS[effect] || effect}. Asked because ${visible(reason)}.</p>
     ${shown.notes.map((note) => html`<p class="note">${note}</p>`)}
-    ${shown.claim && html`<h4>The server <code>${shown.claim.server}</code> claims, and this is not verified:</h4>
+    ${shown.claim && html`<p class="label">The server <code>${shown.claim.server}</code> claims, and this is not verified:</p>
       <${Whole} ...${part("claim")} label="Claim of the server">
         <blockquote class="plain" dir="auto">${[shown.claim.title, shown.claim.description].filter(Boolean).join("\n")}</blockquote></${Whole}>`}
-    ${shown.change !== null && html`<h4>${shown.change ? "It would change" : "It would change nothing."}</h4>`}
+    ${shown.change !== null && html`<p class="label">${shown.change ? "It would change" : "It would change nothing."}</p>`}
     ${shown.change && html`<${Whole} ...${part("change")} label="Changes"><${Difference} lines=${unified(shown.change)} /></${Whole}>`}
-    <h4>Arguments</h4>
+    <p class="label">Arguments</p>
     <${Whole} ...${part("arguments")} label="Arguments"><pre dir="ltr">${broken(pretty(shown.arguments))}</pre></${Whole}>
     ${mode === "" && html`<div class="answers">
       <button type="button" class="primary" disabled=${!usable} onClick=${() => give({ answer: "approve" })}>Approve</button>

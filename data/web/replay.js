@@ -13,7 +13,7 @@ function Cassettes() {
   useEffect(() => {
     document.title = "Replay · ripieno";
   }, []);
-  return html`<main class="main" tabindex="-1"><${Header} title="Replay" /><div class="page">
+  return html`<main id="main" class="main" tabindex="-1"><${Header} title="Replay" /><div class="page">
     ${problem && html`<${Trouble} problem=${problem} again=${again} />`}
     ${found && !found.cassettes.length && html`<p class="dim">No cassette is here. To record one: <code>ripieno ask --record</code></p>`}
     ${found?.cassettes.length ? html`<ul class="rows">${found.cassettes.map((one) => html`<li key=${one.name}>
@@ -30,7 +30,7 @@ function Steps({ name }) {
   useEffect(() => {
     document.title = `Replay of ${name} · ripieno`;
   }, [name]);
-  return html`<main class="main" tabindex="-1"><${Header} title=${visible(name)}><span class="badge warn">Not live</span>
+  return html`<main id="main" class="main" tabindex="-1"><${Header} title=${visible(name)}><span class="badge warn">Not live</span>
     <a class="button quiet" href="#/replay">All</a></${Header}>
     <div class="page"><div class="column stack">
       ${problem && html`<${Trouble} problem=${problem} again=${again} />`}

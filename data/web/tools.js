@@ -4,7 +4,7 @@ import { Header } from "./chat.js";
 import { pretty } from "./pretty.js";
 import { html, Lines, plural, Trouble, useEffect, useLoaded, useState, visible } from "./ui.js";
 
-const GOOD = new Set(["enabled", "available", "ready", "offered"]);
+const LOOKS = { enabled: "good", missing: "bad", "left out": "warn" };
 
 export function Tools() {
   const [found, problem, again] = useLoaded(() => get("tools"), "tools");
@@ -17,7 +17,7 @@ export function Tools() {
   const shown = (found?.ensembles || [])
     .map((one) => (fits(one.name) ? one : { ...one, tools: (one.tools || []).filter((tool) => fits(tool.name) || fits(tool.description)), some: true }))
     .filter((one) => !one.some || one.tools.length);
-  return html`<main class="main" tabindex="-1"><${Header} title="Tools" />
+  return html`<main id="main" class="main" tabindex="-1"><${Header} title="Tools" />
     <div class="page"><div class="stack">
       <div class="bar"><input type="search" class="search" data-search placeholder="Search tools" aria-label="Search tools" value=${search}
         onInput=${(event) => look(event.currentTarget.value)} />
@@ -36,7 +36,7 @@ export function Tools() {
 function Ensemble({ one, open }) {
   const tools = one.tools || [];
   return html`<details class="ensemble" data-step tabindex="-1" open=${open}>
-    <summary><h2>${visible(one.name)}</h2><span class=${`badge ${GOOD.has(one.state) ? "good" : "warn"}`}>${visible(one.state)}</span>
+    <summary><h2>${visible(one.name)}</h2><span class=${`badge ${LOOKS[one.state] || ""}`}>${visible(one.state)}</span>
       <span class="dim">${visible(one.reason || one.description || "")}</span>
       <span class="count-of dim">${tools.length ? plural(tools.length, "tool") : ""}${one.origin ? ` · ${visible(one.origin)}` : ""}</span></summary>
     <div class="inside">${tools.length ? tools.map((tool) => html`<${Tool} key=${tool.name} tool=${tool} />`) : html`<p class="dim">${visible(one.reason || "It has no tools here.")}</p>`}</div>

@@ -169,10 +169,14 @@ export function Dialog({ title, close, children }) {
   const place = useRef(null);
   useLayoutEffect(() => {
     const before = document.activeElement;
-    place.current.showModal();
-    return () => before?.focus?.();
+    const dialog = place.current;
+    dialog.showModal();
+    return () => {
+      dialog.close();
+      before?.focus?.();
+    };
   }, []);
-  return html`<dialog ref=${place} aria-labelledby="dialog-title" onClose=${close} onCancel=${close}>
+  return html`<dialog ref=${place} aria-labelledby="dialog-title" onClose=${close}>
     <h2 id="dialog-title">${title}</h2>
     ${children}
   </dialog>`;

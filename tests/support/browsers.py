@@ -14,7 +14,7 @@ from tests.skips import lacking
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 #: Milliseconds for what a page should do; a loaded machine may need much more than the usual 20.
-PATIENCE = 30_000
+PATIENCE = 20_000
 #: A name that the browser finds at this machine, as if an attacker's server had changed its address.
 REBOUND = "rebound.example"
 
