@@ -50,7 +50,7 @@ async def test_a_hostile_answer_stays_text(serve_page: ServePage, visitor: Visit
     served = await serve_page(scripted(says(HOSTILE)))
     page = await visitor.open(served.link())
     await say(page, HOSTILE)
-    await expect(page.locator("a", has_text="bank.example")).to_be_visible()
+    await expect(page.locator("main a", has_text="bank.example")).to_be_visible()
     await expect(page.get_by_text("(evil.example)").first).to_be_visible()
     await expect(page.get_by_text("\\u202e").first).to_be_visible()
     assert await page.evaluate("window.broken") is None
@@ -68,7 +68,7 @@ async def test_a_hostile_result_stays_text(serve_page: ServePage, visitor: Visit
     served = await serve_page(scripted(invokes(invoke("look", "one")), says("Done.")), tool("look", hostile))
     page = await visitor.open(served.link())
     await say(page, "Look.")
-    await expect(page.get_by_text("Done.")).to_be_visible()
+    await expect(page.locator("main p", has_text="Done.").first).to_be_visible()
     for details in await page.locator("main details").all():
         await details.evaluate("one => { one.open = true }")
     assert await page.evaluate("window.broken") is None
@@ -191,13 +191,12 @@ async def test_a_page_on_another_port_reaches_nothing(serve_page: ServePage, vis
 
 async def test_a_rebound_name_reaches_nothing(serve_page: ServePage, visitor: Visitor) -> None:
     """A page of another name, whose address becomes this machine's: its requests have the origin of the page."""
-    served = await serve_page(scripted(says("Hello.")))
+    async with other_site("") as (url, _):
+        port = int(url.rpartition(":")[2])
+        page = await visitor.open(f"http://{REBOUND}:{port}/")
+    served = await serve_page(scripted(says("Hello.")), port=port)
     code = served.sessions.make_code()
-    visitor.allowed.append("status of 421")
-    # The attacker's server has answered before the name changed.
-    before = f"http://{REBOUND}:{served.port}/attack"
-    await visitor.context.route(before, lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
-    page = await visitor.open(before)
+    visitor.allowed += ["status of 421", "favicon.ico"]
     found = """async (code) => {
         const asked = [
             fetch("/"),
