@@ -296,7 +296,8 @@ def test_the_readme(starting: User, call: Call) -> None:
     assert call(*typed(ask)).out == "one two three four\n"
     assert printed(starting, program).count("one two three four") == 1
     commands = shell(terminal)
-    assert [words[0] for words in commands] == ["tools", "check", "invoke", "new", "ask", "import", "serve"]
+    assert [words[0] for words in commands] == ["tools", "check", "invoke", "new", "ask", "import", "serve", "serve"]
+    assert commands.pop() == ["serve", "web"]  # It runs in test_web_page.py.
     assert starting.run(*commands.pop()).returncode == 0
     for words in (*commands, *shell(chosen)):
         done = call(*(word.replace("~", str(starting.configuration.parent)) for word in words))
