@@ -80,8 +80,9 @@ docs: $(VENV)/.stamp-docs ## the documentation; a warning is an error
 pages: $(VENV)/.stamp-demo ## the keys of all files, in the pages of the reference
 	@$(BIN)/python documentation/extensions/keys.py
 
-pictures: $(VENV)/.stamp-demo ## the picture of the demo, in README and documentation
+pictures: $(VENV)/.stamp-test ## the pictures of the demo and of the page, in README and documentation (needs Chromium)
 	@$(BIN)/python documentation/pictures/record.py
+	@$(BIN)/python documentation/pictures/page.py
 
 clean: ## remove all that these commands made, .venv too
 	rm -rf $(VENV) $(BUILD) dist .pytest_cache

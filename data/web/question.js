@@ -6,12 +6,6 @@ import { html, useEffect, useLayoutEffect, useRef, useState, visible } from "./u
 
 /** Milliseconds for which the buttons do nothing, so that no click meant for something else approves. */
 const INERT = 500;
-const EFFECTS = {
-  none: "changes nothing",
-  read: "reads",
-  write: "writes",
-  destructive: "may destroy",
-};
 
 /** The open question of a call. `changed` loads the questions again. */
 export function Question({ identifier, question, changed }) {
@@ -75,7 +69,7 @@ function Approval({ question, give, busy }) {
   const part = (name) => ({ seen: seen[name], see: () => see((before) => ({ ...before, [name]: true })) });
   return html`
     <${Asked} question=${question}><code>${visible(tool)}</code> wants to run</${Asked}>
-    <p class="effect"><span class=${`badge ${effect}`}>${effect}</span> It ${EFFECTS[effect] || effect}. Asked because ${visible(reason)}.</p>
+    <p class="effect"><span class=${`badge ${effect}`}>effect: ${effect}</span> Asked because ${visible(reason)}.</p>
     ${shown.notes.map((note) => html`<p class="note">${note}</p>`)}
     ${shown.claim && html`<p class="label">The server <code>${shown.claim.server}</code> claims, and this is not verified:</p>
       <${Whole} ...${part("claim")} label="Claim of the server">

@@ -45,7 +45,7 @@ function Table({ calls, first }) {
   return html`<div class="wide" tabindex="0" role="region" aria-label="Calls"><table>
     <thead><tr><th scope="col">Tool</th><th scope="col">State</th><th scope="col">Began</th><th scope="col">Took</th><th scope="col">Attempts</th><th scope="col">Turn</th><th scope="col">Sandbox</th></tr></thead>
     <tbody>${calls.map((one, at) => html`<tr key=${at} data-step tabindex="-1"><td><code>${visible(one.name)}</code></td><td>${visible(one.state)}</td>
-      <td>${Number.isFinite(one.from) ? `+ ${duration(one.from - first)}` : "never"}</td><td>${one.seconds == null ? "" : duration(one.seconds * 1000)}</td>
+      <td>${Number.isFinite(one.from) ? duration(one.from - first) : "never"}</td><td>${one.seconds == null ? "" : duration(one.seconds * 1000)}</td>
       <td>${one.attempts ?? ""}</td><td>${one.turn ?? ""}</td><td>${visible(one.sandbox ?? "")}</td></tr>`)}</tbody></table></div>`;
 }
 

@@ -37,9 +37,10 @@ function Ensemble({ one, open }) {
   const tools = one.tools || [];
   return html`<details class="ensemble" data-step tabindex="-1" open=${open}>
     <summary><h2>${visible(one.name)}</h2><span class=${`badge ${LOOKS[one.state] || ""}`}>${visible(one.state)}</span>
-      <span class="dim">${visible(one.reason || one.description || "")}</span>
-      <span class="count-of dim">${tools.length ? plural(tools.length, "tool") : ""}${one.origin ? ` · ${visible(one.origin)}` : ""}</span></summary>
-    <div class="inside">${tools.length ? tools.map((tool) => html`<${Tool} key=${tool.name} tool=${tool} />`) : html`<p class="dim">${visible(one.reason || "It has no tools here.")}</p>`}</div>
+      <span class="space"></span>
+      <span class="dim">${[tools.length && plural(tools.length, "tool"), one.origin && visible(one.origin)].filter(Boolean).join(" · ")}</span>
+      ${one.reason && html`<span class="dim why">${visible(one.reason)}</span>`}</summary>
+    <div class="inside">${tools.length ? tools.map((tool) => html`<${Tool} key=${tool.name} tool=${tool} />`) : html`<p class="dim">Its tools are known when it is connected.</p>`}</div>
   </details>`;
 }
 

@@ -120,7 +120,7 @@ export function Lines({ text }) {
 
 /** A duration in words, of milliseconds. */
 export function duration(milliseconds) {
-  if (milliseconds < 1) return "<1 ms";
+  if (milliseconds > 0 && milliseconds < 1) return "<1 ms";
   if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
   if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(1)} s`;
   return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;

@@ -44,12 +44,12 @@ async def test_a_reload_in_mid_stream_loses_and_doubles_nothing(serve_page: Serv
 async def test_two_tabs_show_the_same(serve_page: ServePage, visitor: Visitor) -> None:
     served = await serve_page(scripted(says("First answer."), says("Second answer.")))
     one = await begin(visitor, served)
-    await expect(one.get_by_text("First answer.")).to_be_visible()
+    await expect(one.locator(".text", has_text="First answer.")).to_be_visible()
     two = await visitor.open(one.url)
-    await expect(two.get_by_text("First answer.")).to_be_visible()
+    await expect(two.locator(".text", has_text="First answer.")).to_be_visible()
     await say(two, "And now?")
     for page in (one, two):
-        await expect(page.get_by_text("Second answer.")).to_be_visible()
+        await expect(page.locator(".text", has_text="Second answer.")).to_be_visible()
         await expect(page.locator(".said").nth(1)).to_contain_text("And now?")
 
 
@@ -58,10 +58,10 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     page = await begin(visitor, await serve_page(scripted(steps, says("Again."))))
     await expect(button(page, "Send")).to_be_disabled()
     await button(page, "Stop").click()
-    await expect(page.get_by_text("Stopped.").first).to_be_visible()
+    await expect(page.locator(".notice", has_text="Stopped.")).to_be_visible()
     await expect(button(page, "Stop")).to_have_count(0)
     await say(page, "Once more.")
-    await expect(page.get_by_text("Again.")).to_be_visible()
+    await expect(page.locator(".text", has_text="Again.")).to_be_visible()
 
 
 async def test_a_failed_run_is_continued(serve_page: ServePage, visitor: Visitor) -> None:
@@ -69,7 +69,7 @@ async def test_a_failed_run_is_continued(serve_page: ServePage, visitor: Visitor
     page = await begin(visitor, await serve_page(scripted([TurnBegan(), failure], says("Here I am."))))
     await expect(page.locator(".notice.bad")).to_be_visible()
     await button(page, "Continue").click()
-    await expect(page.get_by_text("Here I am.")).to_be_visible()
+    await expect(page.locator(".text", has_text="Here I am.")).to_be_visible()
 
 
 async def test_reasoning_is_collapsed(serve_page: ServePage, visitor: Visitor) -> None:
@@ -239,7 +239,7 @@ async def test_a_picture_is_sent(serve_page: ServePage, visitor: Visitor) -> Non
     await expect(page.get_by_text("dot.png")).to_be_visible()
     await say(page, "What is it?")
     await expect(page.locator(".said img")).to_be_visible()
-    await expect(page.get_by_text("A picture.")).to_be_visible()
+    await expect(page.locator(".text", has_text="A picture.")).to_be_visible()
     (canisters, _, _) = model.asked[0]
     assert isinstance(canisters[0], UserCanister)
     assert canisters[0].content[1] == ImageContent(data=PNG, mime_type="image/png")

@@ -15,7 +15,10 @@ from tests.support.browsers import Visitor
 from tests.support.chats import Written
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
-MARKUP = '<img src=x onerror="window.hit=1"><script>window.hit=1</script><svg onload="window.hit=1"><style>*{color:red}</style>'
+MARKUP = (
+    '<img src=x onerror="window.hit=1"><script>window.hit=1</script>'
+    '<svg onload="window.hit=1"><style>*{color:red}</style>'
+)
 REVERSED, HIDDEN, ANSI = "safe\u202egnp.exe", "a\u200bb\u2066c", "\x1b[31mred\x1b[0m\x07"
 
 

@@ -29,7 +29,7 @@ async def test_an_approved_call_runs_once(serve_page: ServePage, visitor: Visito
     await expect(question(page)).to_contain_text("Asked because its effect is write.")
     await expect(question(page).get_by_role("region", name="Arguments")).to_have_text('{\n  "text": "one"\n}')
     await approve(page)
-    await expect(page.get_by_text("Done.", exact=True).last).to_be_visible()
+    await expect(page.locator(".text", has_text="Done.")).to_be_visible()
     await expect(question(page)).to_have_count(0)
     await expect(page.locator(".waiting")).to_have_count(0)
     assert written.texts == ["one"]
@@ -81,7 +81,7 @@ async def test_a_denial_has_a_reason(serve_page: ServePage, visitor: Visitor) ->
     await expect(page.get_by_role("textbox", name="Reason")).to_be_focused()
     await page.keyboard.type("Write elsewhere.")
     await page.keyboard.press("Enter")
-    await expect(page.get_by_text("As you wish.")).to_be_visible()
+    await expect(page.locator(".text", has_text="As you wish.")).to_be_visible()
     await expect(page.locator(".call .state")).to_have_text("denied")
     (result,) = results_of(model.asked[1][0])
     assert "Write elsewhere." in result.text
@@ -116,7 +116,7 @@ async def test_always_asks_no_more(serve_page: ServePage, visitor: Visitor) -> N
     page = await asked(visitor, await serve_page(scripted(*turns, says("Both.")), written.definition))
     await expect(button(page, "Always approve")).to_be_enabled()
     await button(page, "Always approve").click()
-    await expect(page.get_by_text("Both.")).to_be_visible()
+    await expect(page.locator(".text", has_text="Both.")).to_be_visible()
     assert written.texts == ["one", "two"]
 
 
@@ -166,7 +166,7 @@ async def test_writing_instead_denies_and_the_page_says_so_before(serve_page: Se
         "If you write instead of answering, the open call is denied with your text as the reason."
     )
     await say(page, "Rather not.")
-    await expect(page.get_by_text("I see.")).to_be_visible()
+    await expect(page.locator(".text", has_text="I see.")).to_be_visible()
     await expect(page.locator(".call .state")).to_have_text("denied")
     await expect(question(page)).to_have_count(0)
     assert "Rather not." in results_of(model.asked[1][0])[0].text
@@ -242,7 +242,7 @@ async def test_each_of_two_questions_is_answered(serve_page: ServePage, visitor:
     await expect(question(page)).to_have_count(1)
     await button(page, "Deny").click()
     await button(page, "Deny this call").click()
-    await expect(page.get_by_text("Both.")).to_be_visible()
+    await expect(page.locator(".text", has_text="Both.")).to_be_visible()
     assert written.texts == ["one"]
 
 

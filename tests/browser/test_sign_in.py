@@ -78,4 +78,4 @@ async def test_beneath_a_path(serve_page: ServePage, visitor: Visitor) -> None:
     box = page.get_by_role("textbox", name="Message")
     await box.fill("Hello there.")
     await box.press("Enter")
-    await expect(page.get_by_text("Hello.", exact=True)).to_be_visible()
+    await expect(page.locator(".text", has_text="Hello.")).to_be_visible()

@@ -29,7 +29,7 @@ def looking() -> Any:
 async def recorded(serve_page: ServePage, visitor: Visitor) -> Any:
     """The journal's view of a conversation that has ended."""
     page = await begin(visitor, await serve_page(looking(), tool("look"), tool("fail", fails)), "Where are they?")
-    await expect(page.get_by_text("Found the violets.")).to_be_visible()
+    await expect(page.locator(".text", has_text="Found the violets.")).to_be_visible()
     await page.get_by_role("link", name="Journal").click()
     await page.locator(".rows a").click()
     await expect(page.locator(".said")).to_contain_text("Where are they?")
@@ -38,7 +38,7 @@ async def recorded(serve_page: ServePage, visitor: Visitor) -> Any:
 
 async def test_the_journal_is_listed_and_searched(serve_page: ServePage, visitor: Visitor) -> None:
     page = await begin(visitor, await serve_page(looking(), tool("look"), tool("fail", fails)), "Where are they?")
-    await expect(page.get_by_text("Found the violets.")).to_be_visible()
+    await expect(page.locator(".text", has_text="Found the violets.")).to_be_visible()
     await page.get_by_role("link", name="Journal").click()
     row = page.locator(".rows a")
     await expect(row).to_have_count(1)
@@ -89,7 +89,7 @@ async def test_a_recorded_conversation_is_opened_as_a_chat(serve_page: ServePage
     page = await recorded(serve_page, visitor)
     await page.get_by_role("link", name="Open", exact=True).click()
     await expect(message(page)).to_be_visible()
-    await expect(page.get_by_text("Found the violets.")).to_be_visible()
+    await expect(page.locator(".text", has_text="Found the violets.")).to_be_visible()
 
 
 async def test_tools_and_the_reasons_why_some_are_missing(serve_page: ServePage, visitor: Visitor) -> None:
@@ -106,3 +106,29 @@ async def test_tools_and_the_reasons_why_some_are_missing(serve_page: ServePage,
     )
     await page.get_by_role("searchbox", name="Search tools").fill("no such tool")
     await expect(page.get_by_text("No tool has these words.")).to_be_visible()
+
+
+class Recorded:
+    """Cassettes of which there is one, with two steps."""
+
+    async def names(self) -> list[str]:
+        return ["violets"]
+
+    async def steps(self, name: str) -> list[dict[str, str]]:
+        return [
+            {"kind": "request", "title": "The model is asked", "text": "Where are they?"},
+            {"kind": "answer", "title": "The model answers", "text": "<b>Here.</b>"},
+        ]
+
+
+async def test_a_cassette_is_replayed_step_by_step(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await visitor.open((await serve_page(scripted(says()), cassettes=Recorded())).link())
+    await page.get_by_role("link", name="Replay").click()
+    await page.get_by_role("link", name="violets").click()
+    await expect(page.get_by_text("Not live", exact=True)).to_be_visible()
+    await expect(page.get_by_text("Where are they?")).to_be_visible()
+    await expect(button(page, "Previous")).to_be_disabled()
+    await button(page, "Next").click()
+    await expect(page.get_by_role("heading", name="The model answers")).to_be_visible()
+    await expect(page.get_by_text("<b>Here.</b>")).to_be_visible()
+    await expect(button(page, "Next")).to_be_disabled()
