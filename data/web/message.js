@@ -1,5 +1,5 @@
 // One item of a log: what the user said, text, reasoning, an image, a notice.
-import { markdown } from "./api.js";
+import { ask, markdown } from "./api.js";
 import { Call } from "./call.js";
 import { bytes, html, Lines, Rendered, useEffect, useMemo, useState, visible, when } from "./ui.js";
 
@@ -53,24 +53,39 @@ function Reasoning({ one }) {
 
 /** A content of a message or a result. Only images of four kinds are shown; everything else can be saved. */
 export function Content({ content, plain = false }) {
-  const { type, text, mime_type: kind, data } = content;
+  const { type, text, mime_type: kind, data, bytes: size, reference } = content;
+  const [blob, set] = useState(null);
+  const [whole, write] = useState(null);
+  const [wrong, say] = useState("");
+  // A long content is fetched with the token when a person asks for it.
+  const load = async () => {
+    try {
+      const found = await (await ask(`chat/conversations/${location.hash.split("/")[2]}/contents/${reference}`)).blob();
+      if (type === "text") write(await found.text());
+      else set(found);
+    } catch (problem) {
+      say(problem.message);
+    }
+  };
+  const more = reference && html`<button type="button" onClick=${load}>Load all of it</button><span class="wrong" role="alert">${wrong}</span>`;
   if (type === "text") {
-    const note = content.bytes ? html`<p class="dim">Only the beginning of ${bytes(content.bytes)} is shown.</p>` : null;
-    return html`${plain ? html`<${Lines} text=${text} />` : html`<p class="plain">${visible(text)}</p>`}${note}`;
+    const shown = whole ?? text;
+    return html`${plain ? html`<${Lines} text=${shown} />` : html`<p class="plain">${visible(shown)}</p>`}
+      ${size && whole === null ? html`<p class="dim">Only the beginning of ${bytes(size)} is shown. ${more}</p>` : null}`;
   }
   if (content.url) return html`<p class="dim">A document at <code>${visible(content.url)}</code>, which is not loaded.</p>`;
-  if (!data) return html`<p class="dim">${visible(kind)}, ${bytes(content.bytes || 0)}: too large to show.</p>`;
-  return html`<${Media} kind=${kind} data=${data} shown=${type === "image" && IMAGES.has(kind)} />`;
+  if (!data && !blob) return html`<p class="dim">${visible(kind)}, ${bytes(size || 0)}. ${more}</p>`;
+  return html`<${Media} kind=${kind} data=${data} blob=${blob} shown=${type === "image" && IMAGES.has(kind)} />`;
 }
 
-function Media({ kind, data, shown }) {
+function Media({ kind, data, blob, shown }) {
   const url = useMemo(() => {
-    const raw = Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
+    const raw = blob || Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
     // What is not shown is saved as bytes, never opened.
     return URL.createObjectURL(new Blob([raw], { type: shown ? kind : "application/octet-stream" }));
-  }, [data]);
+  }, [data, blob]);
   useEffect(() => () => URL.revokeObjectURL(url), [url]);
   return shown
     ? html`<img class="picture" src=${url} alt="An image without a description" />`
-    : html`<a class="button" href=${url} download="content">Save ${visible(kind)}, ${bytes(data.length * 0.75)}</a>`;
+    : html`<a class="button" href=${url} download="content">Save ${visible(kind)}, ${bytes(blob ? blob.size : Math.floor(data.length * 0.75))}</a>`;
 }

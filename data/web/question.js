@@ -70,6 +70,7 @@ function Approval({ question, give, busy }) {
   return html`
     <${Asked} question=${question}><code>${visible(tool)}</code> wants to run</${Asked}>
     <p class="effect"><span class=${`badge ${effect}`}>effect: ${effect}</span> Asked because ${visible(reason)}.</p>
+    ${shown.description && html`<p dir="auto">${shown.description}</p>`}
     ${shown.notes.map((note) => html`<p class="note">${note}</p>`)}
     ${shown.claim && html`<p class="label">The server <code>${shown.claim.server}</code> claims, and this is not verified:</p>
       <${Whole} ...${part("claim")} label="Claim of the server">

@@ -38,7 +38,11 @@ export function useStore(source) {
 
 /** What the polite live region says. There is only one such region. */
 export const announcement = store("");
-export const announce = (text) => announcement.set(text.length > 2000 ? `${text.slice(0, 2000)} …` : text);
+export function announce(text) {
+  const said = text.length > 2000 ? `${text.slice(0, 2000)} …` : text;
+  // The same words once more are read only if the text is another one.
+  announcement.set(said === announcement.value ? `${said}\u00a0` : said);
+}
 
 // Characters without a shape, that reverse the direction of a text, or that control a terminal.
 const HIDDEN =

@@ -17,6 +17,10 @@ from playwright.async_api import Page, ViewportSize, async_playwright, expect
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
+from tests.support.browsers import launch  # noqa: E402
+from tests.support.chats import assembled  # noqa: E402
+from tests.support.scripted_models import invoke, invokes, says, scripted, tool  # noqa: E402
+
 from ripieno.approvals.presentation import show_change  # noqa: E402
 from ripieno.canisters.conversation import Usage  # noqa: E402
 from ripieno.ensembles import Definition, Ensemble  # noqa: E402
@@ -24,9 +28,6 @@ from ripieno.servers.chat.chat import Chat  # noqa: E402
 from ripieno.servers.http.server import serve  # noqa: E402
 from ripieno.servers.web.application import create_application  # noqa: E402
 from ripieno.servers.web.sessions import Sessions  # noqa: E402
-from tests.support.browsers import launch  # noqa: E402
-from tests.support.chats import assembled  # noqa: E402
-from tests.support.scripted_models import invoke, invokes, says, scripted, tool  # noqa: E402
 
 WIDE: ViewportSize = {"width": 1280, "height": 1200}
 PHONE: ViewportSize = {"width": 390, "height": 844}
@@ -52,17 +53,17 @@ I correct this line."""
 TITLES = ("Why does the nightly build fail?", "Summary of the release notes", "Words in the glossary")
 
 
-async def _search(context: Any, arguments: Any) -> str:
+async def _search(_: Any, __: Any) -> str:
     return "docs/install.rst:4:    ripieno check --old"
 
 
-async def _read(context: Any, arguments: Any) -> str:
+async def _read(_: Any, __: Any) -> str:
     return BEFORE
 
 
 def _tools() -> tuple[Definition, ...]:
     change = show_change("docs/install.rst", BEFORE, AFTER)
-    write = dataclasses.replace(tool("replace_text", effect="write"), preview=lambda context, arguments: change)
+    write = dataclasses.replace(tool("replace_text", effect="write"), preview=lambda *_: change)
     return (tool("search_text", _search), tool("read_file", _read), write)
 
 

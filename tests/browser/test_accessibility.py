@@ -15,7 +15,19 @@ from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 AXE = (importlib.resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-RICH = "# Title\n\nSome **words**, `code`, [a link](https://example.com/).\n\n```python\nx = 1  # a comment\n```\n\n|a|b|\n|-|-:|\n|1|2|\n\n> said"
+RICH = """# Title
+
+Some **words**, `code`, [a link](https://example.com/).
+
+```python
+x = 1  # a comment
+```
+
+|a|b|
+|-|-:|
+|1|2|
+
+> said"""
 
 
 async def violations(page: Page) -> list[Any]:

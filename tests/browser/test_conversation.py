@@ -4,7 +4,7 @@ import asyncio
 import base64
 from typing import Any
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from ripieno.canisters import ImageContent, TextualContent, UserCanister
 from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded
@@ -12,7 +12,7 @@ from ripieno.exceptions import ProviderFailure, ToolFault
 from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import begin, button, held, message, say
 from tests.support.browsers import Visitor
-from tests.support.scripted_models import Blocking, invoke, invokes, says, scripted, tool
+from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -261,3 +261,36 @@ async def test_a_model_is_chosen(serve_page: ServePage, visitor: Visitor) -> Non
     async with page.expect_request("**/messages") as sent:
         await say(page, "Hello.")
     assert (await sent.value).post_data_json == {"text": "Hello.", "model": "b/two", "agent": "reviewer"}
+
+
+async def test_long_contents_are_fetched_on_demand(serve_page: ServePage, visitor: Visitor) -> None:
+    async def look(context: Any, arguments: Any) -> Any:
+        return [TextualContent(text="The beginning"), ImageContent(data=PNG, mime_type="image/png")]
+
+    page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", look)))
+    call = page.locator(".call")
+    await expect(call.locator(".state")).to_have_text("done")
+
+    async def refer(route: Route) -> None:
+        answer = await route.fetch()
+        snapshot = await answer.json()
+        for one in snapshot["messages"]:
+            if one["type"] == "result":
+                text, image = one["content"]
+                text |= {"bytes": 100_000, "reference": "part-0"}
+                image |= {"bytes": 200_000, "reference": "part-1"}
+                del image["data"]
+        await route.fulfill(response=answer, json=snapshot)
+
+    await page.route(f"**/conversations/{page.url.rpartition('/')[2]}", refer)
+    await page.route("**/contents/part-0", lambda route: route.fulfill(body="All of it, to the end"))
+    await page.route("**/contents/part-1", lambda route: route.fulfill(body=PNG, content_type="image/png"))
+    await page.reload()
+    await call.locator("summary").click()
+    await expect(call.get_by_text("Only the beginning of 97.7 KB is shown.")).to_be_visible()
+    async with page.expect_request("**/contents/part-0") as asked:
+        await button(call, "Load all of it").first.click()
+    assert (await (await asked.value).all_headers())["authorization"].startswith("Bearer ")
+    await expect(call.locator(".output").last).to_contain_text("the end")
+    await button(call, "Load all of it").click()
+    assert str(await call.locator("img").get_attribute("src")).startswith("blob:")

@@ -6,6 +6,7 @@ from typing import Any
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import (
     ArgumentsDelta,
+    ConductEnded,
     ContentSealed,
     Event,
     ExecutionBegan,
@@ -63,7 +64,7 @@ class _Call:
 
 
 class LiveTurn:
-    """Folds the events of a turn. It begins anew with each ``TurnBegan``."""
+    """Folds the events of a turn. It begins anew with each ``TurnBegan``, and ends with the run."""
 
     def __init__(self) -> None:
         self._items: list[_Text | _Call] = []
@@ -75,7 +76,8 @@ class LiveTurn:
     def take(self, event: Event) -> None:
         """Adds the next event."""
         match event:
-            case TurnBegan():
+            case TurnBegan() | ConductEnded():
+                # The conversation has the turn before.
                 self._items.clear()
             case TextDelta():
                 self._text("text").parts.append(event.text)
