@@ -116,6 +116,8 @@ function Log({ items, fresh, loading, running, children }) {
     return () => watch.disconnect();
   }, []);
   const scrolled = () => {
+    // An event may come after the element has gone.
+    if (!place.current) return;
     const { scrollTop, clientHeight, scrollHeight } = place.current;
     pinned.current = scrollHeight - scrollTop - clientHeight < 80;
     leave(!pinned.current);

@@ -97,6 +97,8 @@ function Whole({ seen, see, label, children }) {
   const [open, set] = useState(false);
   const [long, measure] = useState(false);
   const look = () => {
+    // An event may come after the element has gone.
+    if (!place.current) return;
     const { scrollTop, clientHeight, scrollHeight } = place.current;
     if (!clientHeight) return;
     measure(scrollHeight > clientHeight + 2);

@@ -281,8 +281,8 @@ def printed(user: User, program: str) -> str:
 
 
 def test_the_readme(starting: User, call: Call) -> None:
-    tool, calls, install, first, chosen, program, terminal, page, _ = texts(
-        "../README", "toml", "", "", "", "", "python", "", "", ""
+    tool, calls, install, first, chosen, program, terminal, _ = texts(
+        "../README", "toml", "", "", "", "", "python", "", ""
     )
     program = program.replace("assemble(SETTINGS)", 'assemble(SETTINGS, layers="user")')  # The provider is there.
     assert shell(first) == shell(install) == []
@@ -297,7 +297,6 @@ def test_the_readme(starting: User, call: Call) -> None:
     assert printed(starting, program).count("one two three four") == 1
     commands = shell(terminal)
     assert [words[0] for words in commands] == ["tools", "check", "invoke", "new", "ask", "import", "serve"]
-    assert shell(page) == [["serve", "web"]]  # It runs in test_web_page.py.
     assert starting.run(*commands.pop()).returncode == 0
     for words in (*commands, *shell(chosen)):
         done = call(*(word.replace("~", str(starting.configuration.parent)) for word in words))
