@@ -11,10 +11,13 @@ BUILD := .build
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test coverage check attack conformance real bench docs pages pictures clean
+.PHONY: help demo test browser coverage check attack conformance real bench docs pages pictures clean
 
 # Tests start processes and wait for them: two more than there are cores keep these busy (measured: 10 % faster than one more).
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+
+# The browser of the tests: the first of these that is installed.
+CHROMIUM = $(or $(RIPIENO_CHROMIUM),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
 
 # Without compiled modules, every process would compile the house again (measured: 12 s in collecting the tests alone).
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
@@ -31,6 +34,16 @@ demo: $(VENV)/.stamp-demo ## a scripted model calls real tools over a real wire;
 
 test: $(VENV)/.stamp-test ## all tests
 	$(BIN)/python -m pytest $(or $(ARGS),--numprocesses $(PROCESSES) --dist loadfile)
+
+# Playwright's own browsers come from elsewhere; a system's package is updated with the system.
+browser: ## install Chromium, in which the page of `ripieno serve web` is tested (Debian and Ubuntu, as root)
+	@if [ -n "$(CHROMIUM)" ]; then \
+	    echo "The tests use $(CHROMIUM)."; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
+	else \
+	    echo "There is no Chromium. Install one, such as: sudo apt install chromium. Or name one: RIPIENO_CHROMIUM=/path" >&2; exit 1; \
+	fi
 
 # Being watched makes a program more than twice as slow (measured): not at every change.
 coverage: $(VENV)/.stamp-test ## all tests, with branch coverage, of which 95 % must be there
@@ -67,8 +80,9 @@ docs: $(VENV)/.stamp-docs ## the documentation; a warning is an error
 pages: $(VENV)/.stamp-demo ## the keys of all files, in the pages of the reference
 	@$(BIN)/python documentation/extensions/keys.py
 
-pictures: $(VENV)/.stamp-demo ## the picture of the demo, in README and documentation
+pictures: $(VENV)/.stamp-test ## the pictures of the demo and of the page, in README and documentation (needs Chromium)
 	@$(BIN)/python documentation/pictures/record.py
+	@$(BIN)/python documentation/pictures/page.py
 
 clean: ## remove all that these commands made, .venv too
 	rm -rf $(VENV) $(BUILD) dist .pytest_cache

@@ -15,13 +15,14 @@ DATA = ROOT / "sources" / "ripieno" / "data"
 READ = (
     "import importlib.resources, pathlib, ripieno\n"
     "data = pathlib.Path(str(importlib.resources.files('ripieno'))) / 'data'\n"
-    "print(*sorted(str(path.relative_to(data)) for path in data.rglob('*.toml')), sep='\\n')\n"
+    "print(*sorted(str(path.relative_to(data)) for path in data.rglob('*') if path.is_file()), sep='\\n')\n"
 )
 
 
 def files(folder: pathlib.Path) -> dict[str, bytes]:
-    """Every TOML file beneath ``folder``: path from there, and content."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.toml")}
+    """Every file beneath ``folder``: path from there, and content."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 
 
 def run(*command: str, cwd: pathlib.Path = ROOT, **environment: str) -> str:
@@ -40,9 +41,9 @@ def build(source: pathlib.Path, folder: pathlib.Path, *targets: str) -> None:
 
 
 def packed(wheel: pathlib.Path) -> dict[str, bytes]:
-    """Every TOML file that a wheel puts into ``ripieno/data``."""
+    """Every file that a wheel puts into ``ripieno/data``."""
     with zipfile.ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if name.endswith(".toml")]
+        names = [name for name in archive.namelist() if name.startswith("ripieno/data/")]
         return {name.removeprefix("ripieno/data/"): archive.read(name) for name in names}
 
 
@@ -64,7 +65,7 @@ def test_checkout_finds_data() -> None:
     found = pathlib.Path(str(importlib.resources.files("ripieno"))) / "data"
     assert found.resolve() == ROOT / "data"
     assert (DATA.is_symlink(), os.readlink(DATA)) == (True, os.path.join("..", "..", "data"))
-    assert "ensembles/io.toml" in files(found)
+    assert {"ensembles/io.toml", "web/index.html", "web/vendor/NOTICES"} <= set(files(found))
 
 
 def test_wheel_has_all_data(wheel: pathlib.Path) -> None:

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from ripieno.assembly import assemble
+from ripieno.assembly import Assembly, assemble
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.models import Model
 from ripieno.servers.chat.chat import Chat
@@ -17,10 +17,8 @@ from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 
 @contextlib.asynccontextmanager
-async def chatting(
-    folder: pathlib.Path, model: Model, *definitions: Definition, **settings: Any
-) -> AsyncGenerator[Chat, None]:
-    """A chat whose runs have this model and these tools. Its journal is in the folder ``state``."""
+async def assembled(folder: pathlib.Path, model: Model, *definitions: Definition) -> AsyncGenerator[Assembly, None]:
+    """An assembly whose runs have this model and these tools. Its journal is in the folder ``state``."""
     state, workspace = folder / "state", folder / "workspace"
     workspace.mkdir(exist_ok=True)
     tools = (Ensemble.of("mine", definitions),)
@@ -29,8 +27,16 @@ async def chatting(
             # Descriptors have neither scripted models nor tools that a test controls.
             assembly.ensembles = tools
             setattr(assembly, "access_model", lambda _=None: model)  # noqa: B010
-            async with Chat(assembly, **settings) as chat:
-                yield chat
+            yield assembly
+
+
+@contextlib.asynccontextmanager
+async def chatting(
+    folder: pathlib.Path, model: Model, *definitions: Definition, **settings: Any
+) -> AsyncGenerator[Chat, None]:
+    """A chat over such an assembly."""
+    async with assembled(folder, model, *definitions) as assembly, Chat(assembly, **settings) as chat:
+        yield chat
 
 
 class Written:

@@ -37,6 +37,8 @@ async def serving(answer: Answerer) -> AsyncGenerator[tuple[str, list[Asked]], N
 
     # With IPPROTO_TCP, asyncio sets TCP_NODELAY on accepted sockets.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # So that another server may follow at the same port.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", 0))
     application = Starlette(routes=[Route("/{path:path}", endpoint, methods=["GET", "POST"])])
     config = uvicorn.Config(application, log_config=None, access_log=False, lifespan="off", ws="none")

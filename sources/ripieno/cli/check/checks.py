@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Iterator
 
+from ripieno.assembly.availability import absence
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.failures import check_origins, find_unmatched
 from ripieno.assembly.selection import applied_profile
@@ -10,7 +11,6 @@ from ripieno.cli.check.descriptors import check_arguments, check_descriptors
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_keys, check_models, check_schemas
 from ripieno.cli.check.needs import check_programs, check_variables
-from ripieno.cli.common.assembly import absence
 from ripieno.cli.common.findings import Check, Subject, check_names, check_replaced, check_rules, finding
 from ripieno.descriptors.loading.unknown_names import file_of
 from ripieno.descriptors.names import split

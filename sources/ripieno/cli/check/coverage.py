@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from ripieno.assembly.availability import how_to_include
 from ripieno.assembly.coverage.validation import read_manifest, validate_loaded
 from ripieno.assembly.coverage.values import Coverage, EnsembleStatus, TaskStatus, ToolStatus
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import how_to_include, load_layers
+from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.options import Format, Settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import fnmatch
-import json
 import os
 import pathlib
 import sys
@@ -13,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import click
 
 from ripieno.approvals import Confirmer
+from ripieno.approvals.grants import Grants
 from ripieno.assembly import Assembly
+from ripieno.assembly.availability import absence, reason_of
 from ripieno.assembly.builtins import DEFAULT_PROTOCOL, ripieno_protocols
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
 from ripieno.assembly.failures import find_failures
 from ripieno.assembly.plugins import Registry
-from ripieno.assembly.trust import Project, TrustStore, find_project, trust_command
+from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.events import Alert
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Command, Settings
@@ -74,7 +75,7 @@ def left_out_lines(loaded: LoadedConfiguration) -> list[str]:
     """One line for each reason, with all that was read but is not used. It ends with the command that helps, if any."""
     groups: dict[str, list[LeftOut]] = {}
     for one in loaded.left_out:
-        groups.setdefault(_reason(loaded, one), []).append(one)
+        groups.setdefault(reason_of(loaded, one), []).append(one)
     lines: list[str] = []
     for reason, several in groups.items():
         names = ", ".join(dict.fromkeys(one.name for one in several))
@@ -83,12 +84,6 @@ def left_out_lines(loaded: LoadedConfiguration) -> list[str]:
         # A command is not followed by a period.
         lines.append(f"Left out: {names}{place}: {reason}{'' if 'run: ripieno trust' in reason else '.'}")
     return lines
-
-
-def _reason(loaded: LoadedConfiguration, one: LeftOut) -> str:
-    """Why it is left out. The command is the one for its project's folder."""
-    folder = next((layer.root for layer in loaded.layers if layer.root is not None), None)
-    return one.reason if folder is None else one.reason.replace("ripieno trust", trust_command(folder))
 
 
 def left_out_mappings(loaded: LoadedConfiguration) -> list[dict[str, str | None]]:
@@ -144,27 +139,6 @@ def find_origins(names: Iterable[str], registry: Registry) -> Iterator[Origin]:
     for name in names:
         with contextlib.suppress(RipienoError):
             yield registry.resolve("origins", name)
-
-
-def absence(loaded: LoadedConfiguration, name: str) -> str:
-    """The reason why an ensemble is not enabled, and how to enable it. Empty for an unknown one."""
-    if name in loaded.known:
-        if not loaded.known.outlines[name].enabled:
-            return f"Disabled: enabled = false in {loaded.known.outlines[name].file}."
-        return f"Available, not enabled. {how_to_include(name)}"
-    reasons = [_reason(loaded, one) for one in loaded.left_out if one.name == name]
-    return f"Not loaded: {reasons[0]}." if reasons else ""
-
-
-def is_available(loaded: LoadedConfiguration, name: str) -> bool:
-    """Whether an ensemble is not enabled only because nothing selects it."""
-    return name in loaded.known and loaded.known.outlines[name].enabled
-
-
-def how_to_include(*names: str) -> str:
-    """The setting that adds ensembles, with its file."""
-    them, listed = "it" if len(names) == 1 else "them", json.dumps(names, ensure_ascii=False)
-    return f"To add {them}: include = {listed} under [ensembles], in {Places.of_user().file}."
 
 
 def owner_of(loaded: LoadedConfiguration, name: str) -> str | None:
@@ -231,11 +205,12 @@ def make_assembly(
     *,
     confirmer: Confirmer | None = None,
     alert: Callable[[Alert], None] | None = None,
+    grants: Grants | None = None,
     watchers: Sequence[Watcher] = (),
 ) -> Assembly:
     """The assembly, not entered yet. By default its alerts go to standard error."""
     return ReportingAssembly(
-        loaded, confirmer=confirmer, alert=say_alert if alert is None else alert, watchers=watchers
+        loaded, confirmer=confirmer, alert=say_alert if alert is None else alert, grants=grants, watchers=watchers
     )
 
 

@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "approvals": ("ripieno.cli.conversations.approvals:approvals", "Approve or deny calls that wait for a person."),
     "rehearse": ("ripieno.cli.demo.rehearse:rehearse", "Serve a score as a model, over real wire formats."),
-    "serve": ("ripieno.cli.serve.command:serve", "Serve tools and models to other programs."),
+    "serve": ("ripieno.cli.serve.command:serve", "Serve tools and models to other programs, and a web page."),
 }
 
 

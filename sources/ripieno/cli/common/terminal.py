@@ -6,6 +6,7 @@ import os
 import select
 import sys
 import termios
+import threading
 from collections.abc import Callable
 from typing import Self
 
@@ -75,6 +76,19 @@ def is_attended() -> bool:
     except OSError:
         return False
     return True
+
+
+def has_browser() -> bool:
+    """Whether a graphical browser can be opened; one in the terminal would hide the output."""
+    return sys.platform == "darwin" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))
+
+
+def open_page(url: str) -> None:
+    """Opens a page in the browser."""
+    import webbrowser  # It imports much.
+
+    # In a thread, because for some browsers the call lasts until they end.
+    threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
 
 
 class YesConfirmer:

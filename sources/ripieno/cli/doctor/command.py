@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from ripieno.assembly.availability import how_to_include
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import how_to_include, load_layers, project_of, require_valid
+from ripieno.cli.common.assembly import load_layers, project_of, require_valid
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import count, print_json, print_table

@@ -10,13 +10,14 @@ from importlib import metadata
 from typing import Any
 
 from ripieno.approvals.rules import expect
+from ripieno.assembly.availability import absence, is_available
 from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.failures import find_failures
 from ripieno.assembly.plugins import PluginStatus
 from ripieno.assembly.trust import Project, TrustStore
 from ripieno.cli.check.checks import OF_DOCTOR
 from ripieno.cli.check.needs import absent_variables
-from ripieno.cli.common.assembly import absence, is_available, left_out_mappings
+from ripieno.cli.common.assembly import left_out_mappings
 from ripieno.cli.common.findings import Subject, find_problems
 from ripieno.cli.common.group import version
 from ripieno.cli.common.models import has_cloud_credentials, show_address, variables_of

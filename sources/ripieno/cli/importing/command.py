@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
+from ripieno.assembly.availability import how_to_include
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import how_to_include, owner_of
+from ripieno.cli.common.assembly import owner_of
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FOLDER, Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table

@@ -23,6 +23,7 @@ from ripieno.cli.serve.common import (
     report_starting,
 )
 from ripieno.cli.serve.responses import key, responses
+from ripieno.cli.serve.web import web
 
 HOST = "127.0.0.1"
 PORT = 8765
@@ -32,10 +33,11 @@ _COMMAND = "ripieno serve mcp"
 @click.group()
 @common
 def serve() -> None:
-    """Serve tools and models to other programs.
+    """Serve tools and models to other programs, and a web page.
 
     \b
     Example:
+      ripieno serve web
       ripieno serve mcp --ensemble io
       ripieno serve responses --model house/small-1
     """
@@ -43,6 +45,7 @@ def serve() -> None:
 
 serve.add_command(responses)
 serve.add_command(key)
+serve.add_command(web)
 
 
 @serve.command()

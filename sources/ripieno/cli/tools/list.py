@@ -9,12 +9,10 @@ from frozendict import frozendict
 
 from ripieno.approvals.rules import Outlook, expect
 from ripieno.assembly import Assembly
+from ripieno.assembly.availability import absence, how_to_include, is_available
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters.controls import Rules
 from ripieno.cli.common.assembly import (
-    absence,
-    how_to_include,
-    is_available,
     left_out_mappings,
     load_layers,
     load_valid_layers,

@@ -1,11 +1,7 @@
 """``ripieno login`` and ``ripieno logout``: sign-ins at MCP servers. Also the state of sign-ins for ``doctor``."""
 
 import datetime
-import os
-import sys
-import threading
 import time
-import webbrowser
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +13,7 @@ from ripieno.cli.common.assembly import load_layers, make_assembly, require_vali
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_table
-from ripieno.cli.common.terminal import is_attended
+from ripieno.cli.common.terminal import has_browser, is_attended, open_page
 from ripieno.cli.common.trials import Trial
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor
@@ -112,13 +108,12 @@ def login(settings: Settings, ensemble: str, no_browser: bool, timeout: float) -
       ripieno login github --no-browser --timeout 60
     """
     descriptor, surroundings = _find(settings, ensemble)
-    opens = not no_browser and is_attended() and _has_browser()
+    opens = not no_browser and is_attended() and has_browser()
 
     async def show(url: str) -> None:
         say(f"Sign in to {ensemble} on this page:\n\n  {url}\n")
         if opens:
-            # In a thread, because for some browsers the call lasts until they end.
-            threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
+            open_page(url)
 
     try:
         done = run_async(sign_in(descriptor, surroundings, show, patience=timeout))
@@ -169,8 +164,3 @@ def _find(settings: Settings, name: str) -> tuple[EnsembleDescriptor, Surroundin
         require_valid(loaded)
         raise NameAbsence("ensemble", name, loaded.known)
     return loaded.known[name], make_assembly(loaded, alert=say_alert).surroundings
-
-
-def _has_browser() -> bool:
-    """Whether a graphical browser can be opened; one in the terminal would hide the output."""
-    return sys.platform == "darwin" or any(map(os.environ.get, ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")))

@@ -58,7 +58,7 @@ class Chat:
                 "A chat keeps its conversations in a journal, and this assembly has none. "
                 "Set enabled = true under [journal], or assemble it with recorder=Journal(path)."
             )
-        self._journal = journal
+        self.journal = journal
         self._store = ConversationStore(journal)
         return self
 
@@ -238,7 +238,7 @@ class Chat:
 
     def usage(self, owner: str, since: str = "") -> dict[str, Any]:
         """The owner's tokens and calls since a time (ISO 8601, UTC), in total and by day and model."""
-        found = self._journal.statistics(since=since, owner=owner).mapping()
+        found = self.journal.statistics(since=since, owner=owner).mapping()
         return {name: found[name] for name in ("total", "days", "models")}
 
     def _free(self, owner: str, identifier: str) -> HeldConversation:

@@ -8,6 +8,7 @@ from ripieno.canisters import InvocationCanister, OpaqueContent, ResultCanister
 from ripieno.canisters.contents import Content
 from ripieno.canisters.events import (
     ArgumentsDelta,
+    ConductEnded,
     ContentSealed,
     Event,
     ExecutionBegan,
@@ -67,7 +68,7 @@ class _Call:
 
 
 class LiveTurn:
-    """Folds the events of a turn. It begins anew with each ``TurnBegan``."""
+    """Folds the events of a turn. It begins anew with each ``TurnBegan``, and ends with the run."""
 
     def __init__(self) -> None:
         self._items: list[_Text | _Call] = []
@@ -87,7 +88,8 @@ class LiveTurn:
     def take(self, event: Event) -> None:
         """Adds the next event."""
         match event:
-            case TurnBegan():
+            case TurnBegan() | ConductEnded():
+                # The conversation has the turn before.
                 self._items.clear()
             case TextDelta():
                 self._text("text").parts.append(event.text)

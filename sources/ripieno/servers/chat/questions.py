@@ -86,6 +86,8 @@ def _approval(waiting: Waiting) -> Question:
     presentation: dict[str, Any] = request["presentation"]
     claim = presentation["claim"]
     shown = {
+        # Of the tool's local definition; conversations that waited before it was kept have none.
+        "description": visible(presentation.get("description", "")),
         "arguments": visible(presentation["arguments"]),
         "change": None if presentation["change"] is None else _lines(presentation["change"]),
         "notes": [visible(one) for one in presentation["notes"]],

@@ -52,7 +52,9 @@ class ConversationStore:
 
     def summaries(self, owner: str, *, limit: int) -> Sequence[Summary]:
         """The conversations in short, those first that were written last."""
-        found = (one for one in self._journal.conversations(owner=owner) if not one.deleted)
+        # Calls of other programs, which no model requested, are no conversations.
+        every = (one for one in self._journal.conversations(owner=owner) if one.conducted or not one.words)
+        found = (one for one in every if not one.deleted)
         return [one for one, _ in zip(found, range(limit), strict=False)]
 
     def load(self, owner: str, identifier: str) -> tuple[Resumable, Paused | None]:

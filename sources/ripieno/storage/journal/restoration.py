@@ -270,7 +270,7 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
     everything = tuple(replayed.canisters)
     canisters, turns = everything[:until], replayed.turns[:until]
     if until is not None:
-        _check_cut(canisters, until, everything)
+        check_cut(canisters, until, everything)
     cut, last = len(canisters) < len(everything), max(turns, default=0)
     calls, results = last_calls(canisters)
     states = {(state.turn, state.identifier): state for state in fold(kept)}
@@ -290,8 +290,8 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
     )
 
 
-def _check_cut(canisters: Sequence[Canister], until: int, everything: Sequence[Canister]) -> None:
-    """Errors: ``InputError``, which names a valid place."""
+def check_cut(canisters: Sequence[Canister], until: int, everything: Sequence[Canister]) -> None:
+    """Checks that a conversation can be cut there. Errors: ``InputError``, which names a valid place."""
     if until < 1 or len(canisters) < until:
         raise InputError(f"There is no message {until}; the conversation has {len(everything)}. Count from 1.")
     following = everything[until] if until < len(everything) else None

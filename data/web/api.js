@@ -1,0 +1,133 @@
+// Requests to the server with the token of this tab, and how a tab gets its token.
+import { store } from "./ui.js";
+
+// Pages beneath other paths of the same origin have other tokens.
+const KEY = `ripieno ${new URL(".", document.baseURI).pathname}`;
+const channel = new BroadcastChannel(KEY);
+let token = sessionStorage.getItem(KEY);
+
+/** `state` is "starting", "in" or "out"; `reason` says why it is out. */
+export const session = store({ state: "starting", reason: "" });
+
+/** An error of a request. `status` is 0 if no answer came. */
+export class Problem extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+channel.addEventListener("message", ({ data }) => {
+  if (data.want && token && data.want !== token) channel.postMessage({ token });
+  else if (data.token && !token) enter(data.token);
+});
+
+function enter(given) {
+  token = given;
+  sessionStorage.setItem(KEY, token);
+  session.set({ state: "in", reason: "" });
+}
+
+function leave(reason) {
+  const refused = token;
+  token = null;
+  sessionStorage.removeItem(KEY);
+  session.set({ state: "out", reason });
+  channel.postMessage({ want: refused || "any" });
+}
+
+/** Takes the code of the address, or the token of another tab. */
+export async function signIn() {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (code === null) {
+    if (token) session.set({ state: "in", reason: "" });
+    else {
+      channel.postMessage({ want: "any" });
+      setTimeout(() => token || leave(""), 300);
+    }
+    return;
+  }
+  history.replaceState(null, "", `${location.pathname}${location.search}#/`);
+  dispatchEvent(new HashChangeEvent("hashchange"));
+  try {
+    const answer = await fetch("api/session", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ code }),
+      credentials: "omit",
+    });
+    const { token: given, error } = await answer.json();
+    if (given) {
+      enter(given);
+      channel.postMessage({ token: given });
+    } else if (token) session.set({ state: "in", reason: "" });
+    else leave(error?.message || "This link was used already.");
+  } catch {
+    leave("The server does not answer.");
+  }
+}
+
+/** The answer of a request, with the token. Errors: `Problem`. */
+export async function ask(path, { method = "GET", body, signal, headers = {} } = {}) {
+  const used = token;
+  let answer;
+  try {
+    answer = await fetch(`api/${path}`, {
+      method,
+      signal,
+      headers: {
+        authorization: `Bearer ${used}`,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      body,
+      cache: "no-store",
+      credentials: "omit",
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem(0, "unreachable", "The server does not answer. Is “ripieno serve web” still running?");
+  }
+  if (answer.ok) return answer;
+  const said = await answer.json().catch(() => ({}));
+  if (answer.status === 401 && used === token) leave("The server does not know this page any more.");
+  throw new Problem(answer.status, said.error?.code, said.error?.message || `The server answered ${answer.status}.`);
+}
+
+export const get = async (path) => (await ask(path)).json();
+
+/** Sends JSON: a value, or a text that is JSON already, in which no number loses digits. */
+export const send = async (method, path, body = {}) =>
+  (await ask(path, { method, body: typeof body === "string" ? body : JSON.stringify(body) })).json();
+export const post = (path, body) => send("POST", path, body);
+
+const rendered = new Map();
+let asked = new Map();
+
+/** The HTML of a Markdown text, or null while the server has not rendered it; `ready` is called then. */
+export function markdown(text, ready) {
+  const found = rendered.get(text);
+  if (found !== undefined) return found;
+  if (!asked.size) setTimeout(renderAll);
+  asked.set(text, [...(asked.get(text) || []), ready]);
+  return null;
+}
+
+async function renderAll() {
+  const wanted = [...asked];
+  asked = new Map();
+  for (let at = 0; at < wanted.length; at += 50) {
+    const part = wanted.slice(at, at + 50);
+    try {
+      const { html } = await post("markdown", { texts: part.map(([text]) => text) });
+      if (rendered.size > 2000) rendered.clear();
+      part.forEach(([text, waiting], place) => {
+        rendered.set(text, html[place]);
+        for (const ready of waiting) ready();
+      });
+    } catch {
+      // The text stays as it is, without a format.
+    }
+  }
+}

@@ -1,0 +1,109 @@
+// The whole page: sign-in, the list and the views beside it, the keys, and the one live region.
+import { get, session, signIn } from "./api.js";
+import { Approvals } from "./approvals.js";
+import { Chat } from "./chat.js";
+import { List, questions, refresh, refreshQuestions, waitingIn } from "./chats.js";
+import { Journal } from "./journal.js";
+import { Help, listen } from "./keys.js";
+import { Replay } from "./replay.js";
+import { Tools } from "./tools.js";
+import { announcement, html, render, useEffect, useRef, useState, useStore } from "./ui.js";
+
+const POLL = 10_000;
+const VIEWS = [["approvals", "Approvals"], ["journal", "Journal"], ["tools", "Tools"], ["replay", "Replay"]];
+
+function useRoute() {
+  const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decode);
+  const [route, set] = useState(read);
+  useEffect(() => {
+    const changed = () => set(read());
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return route;
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function App() {
+  const { state, reason } = useStore(session);
+  if (state === "starting") return html`<p class="splash dim">Signing in …</p>`;
+  return html`${state === "out" ? html`<${SignIn} reason=${reason} />` : html`<${Inside} />`}<${Live} />`;
+}
+
+function Live() {
+  return html`<div class="hidden" role="status" aria-live="polite" data-live>${useStore(announcement)}</div>`;
+}
+
+function SignIn({ reason }) {
+  const [key, set] = useState("");
+  return html`<main class="splash"><div class="card">
+    <h1>ripieno</h1>
+    ${reason && html`<p>${reason}</p>`}
+    <p>This page needs a new link. Run:</p>
+    <pre class="output">ripieno serve web</pre>
+    <form onSubmit=${(event) => (event.preventDefault(), (location.hash = `#code=${encodeURIComponent(key.trim())}`))}>
+      <label>Or a code or key, if you have one
+        <input type="password" autocomplete="off" required value=${key} onInput=${(event) => set(event.currentTarget.value)} /></label>
+      <button>Sign in</button>
+    </form></div></main>`;
+}
+
+function Inside() {
+  const [view = "", name = ""] = useRoute();
+  const asked = useStore(questions);
+  const [models, set] = useState({});
+  const [drawer, open] = useState(false);
+  const [help, explain] = useState(false);
+  const close = () => open(false);
+  useEffect(() => {
+    get("models").then(set, () => {});
+    refresh();
+    refreshQuestions();
+    // Also while hidden, without a stream: the title says what waits.
+    const timer = setInterval(refreshQuestions, POLL);
+    const seen = () => document.hidden || (refresh(), refreshQuestions());
+    document.addEventListener("visibilitychange", seen);
+    const stop = listen({ help: () => explain(true), escape: close });
+    return () => (clearInterval(timer), stop(), document.removeEventListener("visibilitychange", seen));
+  }, []);
+  const waiting = waitingIn(asked);
+  useEffect(() => {
+    if (document.hidden) document.title = document.title.replace(/^(\(\d+\) )?/, waiting ? `(${waiting}) ` : "");
+  }, [waiting]);
+  useEffect(close, [view, name]);
+  const side = useRef(null);
+  useEffect(() => {
+    if (drawer) side.current.querySelector("a, button")?.focus();
+  }, [drawer]);
+  const clicked = (event) => event.target.closest("[data-drawer]") && open(!drawer);
+  const views = { approvals: Approvals, journal: Journal, tools: Tools, replay: Replay };
+  const View = views[view];
+  return html`<div class=${`frame ${drawer ? "drawn" : ""}`} onClick=${clicked}>
+    <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), document.querySelector("#message, main")?.focus())}>Skip to the content</a>
+    <nav class="side" ref=${side} aria-label="Conversations and views">
+      <div class="brand"><span class="logo" aria-hidden="true"></span>ripieno</div>
+      <a class="button primary new" href="#/" onClick=${close}>New conversation</a>
+      <${List} chosen=${view === "chat" ? name : ""} close=${close} />
+      <div class="views">
+        ${VIEWS.map(([path, title]) => html`<a key=${path} href=${`#/${path}`} aria-current=${view === path ? "page" : null} onClick=${close}>${title}
+          ${path === "approvals" && waiting ? html`<span class="count">${waiting}<span class="hidden"> waiting</span></span>` : null}</a>`)}
+        <button type="button" class="quiet" onClick=${() => explain(true)}>Keys</button>
+      </div>
+    </nav>
+    ${drawer && html`<button type="button" class="shade" aria-label="Close the list" onClick=${close}></button>`}
+    ${View ? html`<${View} key=${view} name=${name} />` : html`<${Chat} identifier=${view === "chat" ? name : ""} models=${models} />`}
+    ${help && html`<${Help} close=${() => explain(false)} />`}
+  </div>`;
+}
+
+signIn();
+// A new link in this tab: only its fragment differs.
+addEventListener("hashchange", () => location.hash.startsWith("#code=") && signIn());
+render(html`<${App} />`, document.getElementById("page"));

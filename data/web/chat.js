@@ -1,0 +1,137 @@
+// The view of one conversation: its log, the questions in it, and the composer beneath.
+import { begin, Delete, refresh, refreshQuestions, Rename } from "./chats.js";
+import { Composer } from "./composer.js";
+import { Conversation } from "./conversation.js";
+import { item } from "./message.js";
+import { Question } from "./question.js";
+import { html, plural, store, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
+
+/** Items that are shown at first, and that each press of a button adds. */
+const SHOWN = 100;
+/** A conversation that was begun a moment ago, and is opened next. */
+let handed = null;
+const NONE = store({ items: [], questions: [], connection: "none" });
+
+export function Chat({ identifier, models }) {
+  const [conversation, set] = useState(null);
+  useEffect(() => {
+    if (!identifier) return set(null);
+    const opened = handed?.identifier === identifier ? handed : new Conversation(identifier);
+    handed = null;
+    set(opened);
+    return () => opened.close();
+  }, [identifier]);
+  const current = conversation?.identifier === identifier ? conversation : null;
+  return html`<${Opened} key=${identifier || "new"} conversation=${current} models=${models} name=${identifier || ""} fresh=${!identifier} />`;
+}
+
+function Opened({ conversation, models, name, fresh }) {
+  const state = useStore(conversation?.state || NONE);
+  const [dialog, ask] = useState("");
+  const [problem, trouble] = useState(null);
+  const { items, questions, connection, running, title } = state;
+  // The lists beside follow what happens here.
+  useEffect(() => {
+    if (!fresh) refreshQuestions();
+  }, [questions.length]);
+  useEffect(() => {
+    if (!fresh) refresh();
+  }, [running, title]);
+  useEffect(() => {
+    document.title = `${questions.length ? `(${questions.length}) ` : ""}${fresh ? "New conversation" : titled(title)} · ripieno`;
+  }, [title, questions.length]);
+  const attempt = async (work) => {
+    trouble(null);
+    try {
+      await work();
+    } catch (failure) {
+      trouble(failure);
+    }
+  };
+  if (connection === "gone") return html`<main id="main" class="main"><${Header} title="Not found" /><div class="page"><p>There is no such conversation. It may have been deleted.</p>
+    <p><a class="button" href="#/">New conversation</a></p></div></main>`;
+  const say = async (text, attachments, model, agent) => {
+    if (conversation) return conversation.say(text, attachments, model, agent);
+    const identifier = await begin();
+    handed = new Conversation(identifier);
+    await handed.ready;
+    await handed.say(text, attachments, model, agent);
+    location.hash = `#/chat/${identifier}`;
+  };
+  return html`<main id="main" class="main chat">
+    <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)}>
+      ${connection === "reconnecting" && html`<span class="badge warn" role="status">Reconnecting …</span>`}
+      ${state.tokens?.input || state.tokens?.output ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>
+        ${plural(state.tokens.input + state.tokens.output, "token")}</span>` : null}
+      ${conversation && html`<button type="button" class="quiet" onClick=${() => ask("rename")}>Rename</button>
+        <button type="button" class="quiet" onClick=${() => ask("delete")}>Delete</button>`}
+    </${Header}>
+    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running}>
+      ${state.problem && html`<${Trouble} problem=${state.problem} />`}
+      ${!running && state.resumable && !questions.length && html`<div class="notice"><p>${state.status === "interrupted" ? "The run was interrupted." : "The model has not answered."}</p>
+        <button type="button" onClick=${() => attempt(() => conversation.resume())}>Continue</button></div>`}
+      ${questions.map((question) => html`<${Question} key=${question.invocation} identifier=${conversation.identifier} question=${question} changed=${() => conversation.reload()} />`)}
+      ${problem && html`<${Trouble} problem=${problem} />`}
+    </${Log}>
+    <${Composer} name=${name} state=${state} models=${models} say=${say} stop=${() => attempt(() => conversation.stop())} />
+    ${dialog === "rename" && html`<${Rename} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
+    ${dialog === "delete" && html`<${Delete} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
+  </main>`;
+}
+
+/** The line above a view. */
+export function Header({ title, children }) {
+  return html`<header class="header">
+    <button type="button" class="quiet drawer-button" data-drawer aria-label="Conversations and views">
+      <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d="M2 4h12M2 8h12M2 12h12" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" /></svg></button>
+    <h1 dir="auto">${title}</h1>${children}</header>`;
+}
+
+function Log({ items, fresh, loading, running, children }) {
+  const place = useRef(null);
+  const pinned = useRef(true);
+  const [count, show] = useState(SHOWN);
+  const [away, leave] = useState(false);
+  const shown = items.slice(-count);
+  const anchor = useRef(0);
+  // What the user opens stays where it is; a new run is followed again.
+  const hold = () => (pinned.current = false);
+  useLayoutEffect(() => {
+    if (running) pinned.current = true;
+  }, [running]);
+  useLayoutEffect(() => {
+    const box = place.current;
+    if (anchor.current) {
+      box.scrollTop += box.scrollHeight - anchor.current;
+      anchor.current = 0;
+    } else if (pinned.current) box.scrollTop = box.scrollHeight;
+  });
+  useEffect(() => {
+    const box = place.current;
+    const watch = new ResizeObserver(() => {
+      if (pinned.current) box.scrollTop = box.scrollHeight;
+    });
+    watch.observe(box);
+    watch.observe(box.firstElementChild);
+    return () => watch.disconnect();
+  }, []);
+  const scrolled = () => {
+    // An event may come after the element has gone.
+    if (!place.current) return;
+    const { scrollTop, clientHeight, scrollHeight } = place.current;
+    pinned.current = scrollHeight - scrollTop - clientHeight < 80;
+    leave(!pinned.current);
+  };
+  return html`<div class="scroll"><div class="log" ref=${place} onScroll=${scrolled} tabindex="0" role="region" aria-label="Conversation">
+      <div class="column" onClick=${hold}>
+      ${fresh && html`<div class="welcome"><h2>What shall we do?</h2><p class="dim">The model can use your tools. It asks before it changes something.</p></div>`}
+      ${loading && html`<p class="dim">Loading …</p>`}
+      ${items.length > count && html`<button type="button" class="earlier" onClick=${() => ((anchor.current = place.current.scrollHeight), show(count + SHOWN))}>
+        Show ${Math.min(SHOWN, items.length - count)} earlier (of ${items.length - count})</button>`}
+      ${shown.map(item)}
+      ${running && html`<p class="working"><span class="pulse" aria-hidden="true"></span>Working</p>`}
+      ${children}
+      </div></div>
+    ${away && html`<button type="button" class="newest" onClick=${() => (place.current.scrollTop = place.current.scrollHeight)}>Newest</button>`}
+  </div>`;
+}

@@ -1,0 +1,112 @@
+// The list of conversations, with what waits in each, and how one is begun, renamed and deleted.
+import { get, post, send } from "./api.js";
+import { Dialog, html, store, titled, useMemo, useState, useStore, when } from "./ui.js";
+
+/** All conversations, newest first, and the open questions of each by its identifier. */
+export const conversations = store({ list: null, problem: null });
+export const questions = store({});
+
+export async function refresh() {
+  try {
+    const { conversations: list } = await get("chat/conversations");
+    conversations.set({ list, problem: null });
+  } catch (problem) {
+    conversations.set({ ...conversations.value, problem });
+  }
+}
+
+export async function refreshQuestions() {
+  try {
+    questions.set((await get("chat/questions")).conversations);
+  } catch {
+    // The list keeps what it knew; the stream of the open conversation says what is wrong.
+  }
+}
+
+export const waitingIn = (found) => Object.values(found).reduce((sum, asked) => sum + asked.length, 0);
+
+const DAY = 86_400_000;
+
+function sectionOf(changed) {
+  const now = new Date();
+  const today = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
+  const time = new Date(changed).getTime();
+  if (time >= today) return "Today";
+  if (time >= today - DAY) return "Yesterday";
+  return time >= today - 7 * DAY ? "This week" : "Earlier";
+}
+
+/** The list at the left. `chosen` is the open conversation. */
+export function List({ chosen, close }) {
+  const { list, problem } = useStore(conversations);
+  const asked = useStore(questions);
+  const [search, look] = useState("");
+  const sections = useMemo(() => {
+    const wanted = search.trim().toLowerCase();
+    const found = new Map();
+    for (const one of list || []) {
+      if (wanted && !titled(one.title).toLowerCase().includes(wanted)) continue;
+      const name = sectionOf(one.changed);
+      found.set(name, [...(found.get(name) || []), one]);
+    }
+    return [...found];
+  }, [list, search]);
+  return html`<div class="list">
+    <input type="search" class="search" placeholder="Search titles" aria-label="Search conversations" data-search
+      value=${search} onInput=${(event) => look(event.currentTarget.value)} />
+    ${problem && !list && html`<p class="dim">${problem.message}</p>`}
+    ${list && !sections.length && html`<p class="dim empty">${search ? "No title has these words." : "No conversations yet."}</p>`}
+    ${sections.map(([name, members]) => html`<h2 key=${name}>${name}</h2><ul>
+      ${members.map((one) => html`<li key=${one.identifier}>
+        <a href=${`#/chat/${one.identifier}`} aria-current=${one.identifier === chosen ? "page" : null} onClick=${close} title=${titled(one.title)}>
+          <span class="title" dir="auto">${titled(one.title)}</span>
+          ${asked[one.identifier]?.length
+            ? html`<span class="count" title="Questions that wait">${asked[one.identifier].length}<span class="hidden"> waiting</span></span>`
+            : html`<time datetime=${one.changed}>${when(one.changed)}</time>`}
+        </a></li>`)}</ul>`)}
+  </div>`;
+}
+
+/** Begins a conversation, and returns its identifier. */
+export const begin = async (title = "") => (await post("chat/conversations", { title })).identifier;
+
+export function Rename({ identifier, title, close }) {
+  const [value, set] = useState(title || "");
+  const [wrong, say] = useState("");
+  const submit = async (event) => {
+    event.preventDefault();
+    try {
+      await send("PATCH", `chat/conversations/${encodeURIComponent(identifier)}`, { title: value.trim() });
+      refresh();
+      close();
+    } catch (problem) {
+      say(problem.message);
+    }
+  };
+  return html`<${Dialog} title="Rename the conversation" close=${close}>
+    <form onSubmit=${submit}>
+      <label>Title<input autofocus maxlength="200" value=${value} onInput=${(event) => set(event.currentTarget.value)} /></label>
+      <p class="wrong" role="alert">${wrong}</p>
+      <div class="answers"><button class="primary">Rename</button><button type="button" onClick=${close}>Cancel</button></div>
+    </form></${Dialog}>`;
+}
+
+export function Delete({ identifier, title, close }) {
+  const [wrong, say] = useState("");
+  const remove = async () => {
+    try {
+      await send("DELETE", `chat/conversations/${encodeURIComponent(identifier)}`, undefined);
+      location.hash = "#/";
+      refresh();
+      refreshQuestions();
+      close();
+    } catch (problem) {
+      say(problem.message);
+    }
+  };
+  return html`<${Dialog} title="Delete the conversation?" close=${close}>
+    <p>“${titled(title)}” and its content are deleted. The journal still proves that it existed.</p>
+    <p class="wrong" role="alert">${wrong}</p>
+    <div class="answers"><button type="button" class="danger" onClick=${remove}>Delete</button>
+      <button type="button" autofocus onClick=${close}>Cancel</button></div></${Dialog}>`;
+}

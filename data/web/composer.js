@@ -1,0 +1,119 @@
+// The composer: what the user writes, to which model and agent, with images; and the bar of what waits.
+import { bytes, html, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
+
+/** What was written and not yet sent, by conversation. */
+const drafts = new Map();
+const LARGEST = 10 * 1024 * 1024;
+
+export function Composer({ name, state, models, say, stop }) {
+  const [text, write] = useState(drafts.get(name) || "");
+  const [files, attach] = useState([]);
+  const [model, choose] = useState("");
+  const [agent, take] = useState("");
+  const [wrong, tell] = useState("");
+  const [busy, work] = useState(false);
+  const place = useRef(null);
+  const { questions, running } = state;
+  const asked = questions.filter((one) => one.kind !== "input").length;
+  useEffect(() => {
+    drafts.set(name, text);
+  }, [name, text]);
+  useEffect(() => {
+    if (!questions.length) place.current?.focus({ preventScroll: true });
+  }, [name]);
+  // The focus goes to a question that appears, but never away from what is being written.
+  const seen = useRef(new Set());
+  useLayoutEffect(() => {
+    const fresh = questions.find((one) => !seen.current.has(one.invocation));
+    seen.current = new Set(questions.map((one) => one.invocation));
+    const focused = document.activeElement;
+    if (fresh && !text && !focused?.closest?.("dialog, .question")) goTo(fresh.invocation);
+  }, [questions]);
+  const send = async () => {
+    if ((!text.trim() && !files.length) || busy || running) return;
+    work(true);
+    tell("");
+    try {
+      await say(text, files.map(({ mime_type, data }) => ({ mime_type, data })), model, agent);
+      drafts.delete(name);
+      write("");
+      attach([]);
+    } catch (problem) {
+      tell(problem.message);
+    }
+    work(false);
+    place.current?.focus();
+  };
+  const keyed = (event) => {
+    // While a word is composed, Enter only ends the composition.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    event.preventDefault();
+    send();
+  };
+  const add = async (list) => {
+    for (const file of list) {
+      if (file.size > LARGEST) tell(`${file.name} is larger than ${bytes(LARGEST)}.`);
+      else {
+        const read = await encode(file);
+        attach((before) => [...before, read].slice(0, 10));
+      }
+    }
+  };
+  const pasted = (event) => {
+    const found = [...event.clipboardData.files];
+    if (found.length) {
+      event.preventDefault();
+      add(found);
+    }
+  };
+  return html`<div class="composer">
+    ${questions.length > 0 && html`<div class="waiting">
+      <span>${questions.length} waiting</span>
+      <button type="button" class="quiet" onClick=${() => goTo(questions[0].invocation)}>Show the question</button></div>`}
+    <form class="box" onSubmit=${(event) => (event.preventDefault(), send())}>
+      ${asked > 0 && html`<p class="warning" id="denies">If you write instead of answering, ${asked === 1 ? "the open call is" : `the ${asked} open calls are`} denied with your text as the reason.</p>`}
+      ${files.length > 0 && html`<ul class="files">${files.map((one, at) => html`<li key=${one.name + at}>${visible(one.name)}
+        <button type="button" class="quiet" aria-label=${`Remove ${visible(one.name)}`} onClick=${() => attach(files.filter((_, place) => place !== at))}>×</button></li>`)}</ul>`}
+      <label class="hidden" for="message">Message</label>
+      <textarea id="message" ref=${place} rows="1" placeholder=${running ? "You can write; send when the model is done" : "Write a message"} value=${text}
+        aria-describedby=${asked ? "denies" : null} dir="auto"
+        onInput=${(event) => write(event.currentTarget.value)} onKeyDown=${keyed} onPaste=${pasted}></textarea>
+      <div class="tools">
+        <label class="button quiet attach">Attach<input type="file" multiple class="hidden" onChange=${({ currentTarget }) => (add([...currentTarget.files]), (currentTarget.value = ""))} /></label>
+        ${models.models?.length ? html`<select aria-label="Model" value=${model || state.model || ""} onChange=${(event) => choose(event.currentTarget.value)}>
+          ${names(models.models, state.model).map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
+        ${models.agents?.length ? html`<select aria-label="Agent" value=${agent || state.agent || ""} onChange=${(event) => take(event.currentTarget.value)}>
+          <option value="">No agent</option>${models.agents.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
+        <span class="space"></span>
+        ${running && html`<button type="button" class="stop" onClick=${stop}>Stop</button>`}
+        <button class="primary send" disabled=${busy || running || (!text.trim() && !files.length)}>Send</button>
+      </div>
+    </form>
+    <p class="wrong" role="alert">${wrong && visible(wrong)}</p>
+  </div>`;
+}
+
+/** Moves the focus to a question, in whole view. */
+function goTo(invocation) {
+  requestAnimationFrame(() => {
+    const heading = document.getElementById(`asked-${invocation}`);
+    heading?.focus({ preventScroll: true });
+    heading?.closest(".question")?.scrollIntoView({ block: "nearest" });
+    heading?.scrollIntoView({ block: "nearest" });
+  });
+}
+
+function names(models, used) {
+  const found = models.toSorted((one, other) => Number(other.default) - Number(one.default)).map((one) => one.name);
+  return used && !found.includes(used) ? [used, ...found] : found;
+}
+
+async function encode(file) {
+  const url = await new Promise((done, fail) => {
+    const reader = new FileReader();
+    reader.onload = () => done(reader.result);
+    reader.onerror = () => fail(reader.error);
+    reader.readAsDataURL(file);
+  });
+  return { name: file.name, mime_type: file.type || "application/octet-stream", data: url.slice(url.indexOf(",") + 1) };
+}

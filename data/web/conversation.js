@@ -1,0 +1,203 @@
+// One open conversation: its snapshot, its events, and what a person does to it.
+import { get, post, send } from "./api.js";
+import { Items } from "./items.js";
+import { events } from "./stream.js";
+import { announce, store, visible } from "./ui.js";
+
+const pause = (milliseconds, signal) =>
+  new Promise((go) => {
+    const timer = setTimeout(go, milliseconds);
+    signal.addEventListener("abort", () => (clearTimeout(timer), go()));
+  });
+
+const textOf = (message) => message.content.map((one) => one.text || "").join("\n").slice(0, 200);
+
+export class Conversation {
+  constructor(identifier) {
+    this.identifier = identifier;
+    this.path = `chat/conversations/${encodeURIComponent(identifier)}`;
+    this.items = new Items();
+    // connection: "loading", "live", "reconnecting", "gone" (there is none), or "lost" (with a problem).
+    this.state = store({ connection: "loading", items: [], questions: [], tokens: { input: 0, output: 0 }, running: false });
+    this.position = "";
+    this.drawing = 0;
+    // When the first snapshot is here, or failed: nothing that happens afterwards is missed.
+    this.ready = new Promise((go) => (this.begun = go));
+    this.seeing = () => this.follow();
+    document.addEventListener("visibilitychange", this.seeing);
+    this.follow();
+  }
+
+  close() {
+    document.removeEventListener("visibilitychange", this.seeing);
+    this.stopped?.abort();
+    this.closed = true;
+  }
+
+  /** Follows the events while the tab is visible: browsers allow few streams, and hidden tabs need none. */
+  follow() {
+    this.stopped?.abort();
+    if (document.hidden || this.closed) return;
+    this.stopped = new AbortController();
+    this.run(this.stopped.signal);
+  }
+
+  async run(signal) {
+    let wait = 250;
+    while (!signal.aborted) {
+      try {
+        if (!this.position) await this.load();
+        this.begun();
+        for await (const batch of events(this.identifier, this.position, signal)) {
+          if (signal.aborted) return;
+          wait = 250;
+          if (this.state.value.connection !== "live") this.set({ connection: "live", problem: null });
+          if (!batch.every(([position, event]) => this.take(position, event))) break;
+        }
+        if (!this.position) continue;
+      } catch (problem) {
+        this.begun();
+        if (signal.aborted || problem.status === 401) return;
+        if (problem.status === 404) return this.set({ connection: "gone", problem });
+        if (!this.state.value.title) this.set({ problem });
+      }
+      if (signal.aborted) return;
+      this.set({ connection: "reconnecting" });
+      await pause(wait, signal);
+      wait = Math.min(wait * 2, 8000);
+    }
+  }
+
+  async load() {
+    const found = await get(this.path);
+    this.items = Items.of(found.messages);
+    this.items.live(found.turn);
+    this.position = found.position;
+    const running = found.state === "running";
+    const last = found.messages.at(-1)?.type;
+    this.set({
+      title: found.title,
+      model: found.model,
+      agent: found.agent,
+      tokens: found.tokens,
+      questions: found.questions,
+      running,
+      status: found.state,
+      resumable: found.state === "interrupted" || (found.state === "idle" && (last === "user" || last === "result")),
+      problem: null,
+    });
+  }
+
+  /** Takes an event. False if a new snapshot is needed. */
+  take(position, event) {
+    if (position) this.position = position;
+    const { state, items } = this;
+    switch (event.type) {
+      case "Resync":
+        this.position = "";
+        return false;
+      case "Said":
+        // The open calls were denied with this text: the snapshot says what became of them.
+        if (state.value.questions.length) {
+          this.position = "";
+          return false;
+        }
+        items.turn = items.list.length;
+        items.message(event.message);
+        items.turn = items.list.length;
+        this.later({ running: true, resumable: false, problem: null, title: state.value.title || textOf(event.message) });
+        break;
+      case "QuestionsAsked":
+        this.later({ questions: event.questions });
+        announce(event.questions.map((one) => `Asked: may ${visible(one.tool || one.name)} run?`).join(" "));
+        break;
+      case "QuestionAnswered":
+        this.later({ questions: state.value.questions.filter((one) => one.invocation !== event.invocation) });
+        break;
+      case "RunFailed":
+        items.add({ kind: "notice", tone: "bad", text: event.message });
+        this.later({ running: false, resumable: true });
+        announce(`Failed: ${visible(event.message)}`);
+        break;
+      case "ConductEnded": {
+        this.later({ running: false, status: "idle", ...(event.finish === "cancelled" ? { resumable: true } : {}) });
+        if (event.finish === "cancelled") items.add({ kind: "notice", text: "Stopped." });
+        else if (event.finish === "limit") items.add({ kind: "notice", text: "A limit ended this run." });
+        if (!state.value.questions.length) announce(event.finish === "cancelled" ? "Stopped." : "Done.");
+        break;
+      }
+      case "Titled":
+        this.later({ title: event.title });
+        break;
+      case "Alert":
+        items.add({ kind: "notice", text: event.message });
+        break;
+      default:
+        items.take(event);
+        this.folded(event);
+    }
+    this.later({});
+    return true;
+  }
+
+  folded(event) {
+    const { tokens, running } = this.state.value;
+    if (event.type === "TurnEnded" && event.usage) {
+      const { input_tokens: input = 0, output_tokens: output = 0 } = event.usage;
+      this.later({ tokens: { input: tokens.input + input, output: tokens.output + output } });
+    }
+    if (event.type === "ContentSealed" && event.content.type === "text") announce(visible(event.content.text));
+    if ((event.type === "TurnBegan" || event.type === "ExecutionBegan") && !running) this.later({ running: true, resumable: false });
+  }
+
+  /** Changes the state; it is drawn with the next frame, together with all that comes before it. */
+  later(fields) {
+    Object.assign(this.state.value, fields);
+    if (this.drawing) return;
+    this.drawing = requestAnimationFrame(() => this.set({}));
+  }
+
+  set(fields) {
+    cancelAnimationFrame(this.drawing);
+    this.drawing = 0;
+    this.state.set({ ...this.state.value, ...fields, items: this.items.list.slice() });
+  }
+
+  say(text, attachments, model, agent) {
+    return post(`${this.path}/messages`, {
+      text,
+      ...(attachments.length ? { attachments } : {}),
+      ...(model ? { model } : {}),
+      ...(agent ? { agent } : {}),
+    });
+  }
+
+  stop() {
+    return post(`${this.path}/stop`);
+  }
+
+  /** Takes a new snapshot, with what other tabs have done meanwhile. */
+  async reload() {
+    this.position = "";
+    this.follow();
+  }
+
+  resume() {
+    return post(`${this.path}/resume`);
+  }
+
+  rename(title) {
+    return send("PATCH", this.path, { title });
+  }
+}
+
+/** Sends the answer to a question. `values` is a text of JSON, in which no number loses digits. */
+export function answer(identifier, question, fields, values) {
+  const body = JSON.stringify({ invocation: question.invocation, digest: question.digest, ...fields });
+  const path = `chat/conversations/${encodeURIComponent(identifier)}/answers`;
+  return post(path, values === undefined ? body : `${body.slice(0, -1)},"arguments":${values}}`);
+}
+
+/** Sends the result of a call that its client runs. */
+export const deliver = (identifier, invocation, text) =>
+  post(`chat/conversations/${encodeURIComponent(identifier)}/results`, { invocation, text });

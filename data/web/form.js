@@ -1,0 +1,41 @@
+// The question of a tool for values: a form of its schema, with its defaults.
+import { Asked } from "./question.js";
+import { html, useState, visible } from "./ui.js";
+
+export function InputForm({ question, give, busy }) {
+  const properties = question.schema?.properties || {};
+  const [values, set] = useState(() => ({ ...question.defaults }));
+  const change = (name, value) => set((before) => ({ ...before, [name]: value }));
+  const submit = (event) => {
+    event.preventDefault();
+    const filled = Object.entries(values).filter(([, value]) => value !== "" && value !== undefined);
+    give({ answer: "edit" }, JSON.stringify(Object.fromEntries(filled)));
+  };
+  return html`<${Asked} question=${question}><code>${visible(question.tool)}</code> asks you</${Asked}>
+    <p class="dim">These words come from the tool or its server, and are not verified.</p>
+    <blockquote class="plain" dir="auto">${question.text}</blockquote>
+    <form class="edit" onSubmit=${submit}>
+      ${Object.entries(properties).map(([name, schema]) => html`<${Field} key=${name} name=${name} schema=${schema}
+        needed=${question.schema.required?.includes(name)} value=${values[name]} change=${change} />`)}
+      <div class="answers">
+        <button class="primary" disabled=${busy}>Send</button>
+        <button type="button" disabled=${busy} onClick=${() => give({ answer: "deny" })}>Decline</button>
+      </div>
+    </form>`;
+}
+
+function Field({ name, schema, needed, value, change }) {
+  const label = visible(schema.title || name);
+  const hint = schema.description ? html`<span class="dim">${visible(schema.description)}</span>` : null;
+  if (schema.type === "boolean")
+    return html`<label class="check"><input type="checkbox" checked=${Boolean(value)}
+      onChange=${(event) => change(name, event.currentTarget.checked)} /> ${label} ${hint}</label>`;
+  if (schema.enum)
+    return html`<label>${label} ${hint}<select value=${value ?? ""} required=${needed} onChange=${(event) => change(name, event.currentTarget.value)}>
+      ${needed ? null : html`<option value=""></option>`}
+      ${schema.enum.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select></label>`;
+  const number = schema.type === "number" || schema.type === "integer";
+  return html`<label>${label} ${hint}<input type=${number ? "number" : "text"} step=${schema.type === "integer" ? 1 : "any"}
+    required=${needed} value=${value ?? ""}
+    onInput=${({ currentTarget }) => change(name, number && currentTarget.value !== "" ? Number(currentTarget.value) : currentTarget.value)} /></label>`;
+}

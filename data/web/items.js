@@ -1,0 +1,162 @@
+// What a log shows, made from the messages of a conversation and the events of a run. An item is replaced, never
+// changed, so that only what is new is drawn. Kinds: user, text, reasoning, content, call, aside, notice.
+
+/** The items of one conversation. */
+export class Items {
+  constructor() {
+    this.list = [];
+    // The first item of the turn under way.
+    this.turn = 0;
+    this.count = 0;
+  }
+
+  /** The items of whole messages. */
+  static of(messages) {
+    const items = new Items();
+    for (const message of messages) items.message(message);
+    items.turn = items.list.length;
+    return items;
+  }
+
+  add(item) {
+    this.list.push({ ...item, key: this.count++ });
+  }
+
+  change(at, fields) {
+    this.list[at] = { ...this.list[at], ...fields };
+  }
+
+  /** The place of the last item that passes a test, -1 without one. */
+  last(test, from = 0) {
+    for (let at = this.list.length - 1; at >= from; at--) if (test(this.list[at])) return at;
+    return -1;
+  }
+
+  message(message) {
+    switch (message.type) {
+      case "user":
+        this.add({ kind: "user", content: message.content, at: message.timestamp });
+        break;
+      case "assistant":
+        for (const content of message.content || []) this.content(content);
+        break;
+      case "invocation":
+        this.add({ kind: "call", ...callOf(message), phase: "open" });
+        break;
+      case "result":
+        this.result(message.invocation_id, message);
+        break;
+      default:
+        this.add({ kind: "aside", title: message.title || message.type, content: message.content });
+    }
+  }
+
+  content(content) {
+    if (content.type === "text") this.add({ kind: "text", text: content.text, bytes: content.bytes, sealed: true });
+    else this.add({ kind: "content", content });
+  }
+
+  result(identifier, result, tool) {
+    const at = this.last((one) => one.kind === "call" && one.identifier === identifier && !one.result);
+    if (at >= 0) this.change(at, { result, phase: "done", ...(tool ? { tool } : {}) });
+  }
+
+  /** The turn under way, as a snapshot has it. */
+  live(turn) {
+    for (const item of turn) {
+      if (item.type === "call") this.liveCall(item);
+      else if (item.type === "text" || item.type === "reasoning")
+        this.add({ kind: item.type, text: item.text, sealed: item.sealed });
+      else this.add({ kind: "content", content: item });
+    }
+  }
+
+  liveCall(item) {
+    const fields = {
+      ...(item.invocation ? callOf(item.invocation) : { identifier: item.identifier, name: item.name, raw: item.arguments }),
+      index: item.index,
+      tool: item.tool,
+      progress: item.progress,
+      phase: item.result ? "done" : item.began ? "running" : item.invocation ? "open" : "writing",
+      ...(item.result ? { result: item.result } : {}),
+    };
+    const known = this.last((one) => one.kind === "call" && one.identifier === item.identifier && !one.result);
+    if (known >= 0) this.change(known, fields);
+    else this.add({ kind: "call", ...fields });
+  }
+
+  /** Adds an event of a run. */
+  take(event) {
+    switch (event.type) {
+      case "TurnBegan":
+        // A model that begins anew has left its unfinished answer.
+        this.list = this.list.filter((one, at) => at < this.turn || one.sealed || one.kind === "notice" || settled(one));
+        this.turn = this.list.length;
+        break;
+      case "TextDelta":
+        this.grow("text", event.text);
+        break;
+      case "ReasoningDelta":
+        this.grow("reasoning", event.text);
+        break;
+      case "ContentSealed":
+        this.seal(event.content);
+        break;
+      case "InvocationBegan":
+        this.add({ kind: "call", identifier: event.identifier, name: event.name, index: event.index, raw: "", phase: "writing" });
+        break;
+      case "ArgumentsDelta": {
+        const at = this.last((one) => one.phase === "writing" && one.index === event.index, this.turn);
+        if (at >= 0) this.change(at, { raw: this.list[at].raw + event.text });
+        break;
+      }
+      case "InvocationSealed":
+        this.call(event.invocation, { phase: "open" }, event.index);
+        break;
+      case "ExecutionBegan":
+        this.call(event.invocation, { phase: "running", tool: event.tool, began: Date.now() });
+        break;
+      case "ExecutionProgress": {
+        const at = this.last((one) => one.identifier === event.invocation_id && !one.result);
+        if (at >= 0) this.change(at, { progress: event });
+        break;
+      }
+      case "ResultReady":
+        this.result(event.result.invocation_id, { ...event.result, discarded: event.discarded }, event.tool);
+        break;
+      case "TurnEnded":
+        this.list.forEach((one, at) => {
+          if (at >= this.turn && (one.kind === "text" || one.kind === "reasoning") && !one.sealed) this.change(at, { sealed: true });
+        });
+        break;
+    }
+  }
+
+  grow(kind, text) {
+    const at = this.list.length - 1;
+    const last = this.list[at];
+    if (last && last.kind === kind && !last.sealed && at >= this.turn) this.change(at, { text: last.text + text });
+    else this.add({ kind, text, sealed: false });
+  }
+
+  seal(content) {
+    const at = this.last((one) => one.kind === "text" && !one.sealed, this.turn);
+    if (content.type === "text" && at >= 0) this.change(at, { text: content.text, bytes: content.bytes, sealed: true });
+    else this.content(content);
+  }
+
+  call(invocation, fields, index) {
+    const same = (one) =>
+      one.kind === "call" && !one.result &&
+      (one.identifier === invocation.identifier || (one.phase === "writing" && index !== undefined && one.index === index));
+    const at = this.last(same);
+    if (at >= 0) this.change(at, { ...callOf(invocation), ...fields });
+    else this.add({ kind: "call", ...callOf(invocation), ...fields });
+  }
+}
+
+const settled = (one) => one.kind === "call" && one.phase !== "writing";
+
+function callOf({ identifier, name, arguments: values, raw, fault, timestamp }) {
+  return { identifier, name, arguments: values || {}, raw, fault, at: timestamp };
+}

@@ -1,0 +1,91 @@
+// One item of a log: what the user said, text, reasoning, an image, a notice.
+import { ask, markdown } from "./api.js";
+import { Call } from "./call.js";
+import { bytes, html, Lines, Rendered, useEffect, useMemo, useState, visible, when } from "./ui.js";
+
+const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+const drawn = new WeakMap();
+
+/** The node of an item. The same item has the same node, so that it is not drawn again. */
+export function item(one) {
+  if (!drawn.has(one)) drawn.set(one, html`<${Item} key=${one.key} one=${one} />`);
+  return drawn.get(one);
+}
+
+function Item({ one }) {
+  switch (one.kind) {
+    case "user":
+      return html`<article class="said" data-step tabindex="-1" aria-label="You">
+        <div class="bubble" dir="auto">${one.content.map((content) => html`<${Content} content=${content} />`)}</div>
+        <time datetime=${one.at}>${when(one.at)}</time>
+      </article>`;
+    case "text":
+      return html`<article class="text" data-step tabindex="-1" aria-label="Answer"><${Text} one=${one} /></article>`;
+    case "reasoning":
+      return html`<${Reasoning} one=${one} />`;
+    case "call":
+      return html`<${Call} call=${one} />`;
+    case "content":
+      return html`<div class="text"><${Content} content=${one.content} /></div>`;
+    case "aside":
+      return html`<details class="reasoning"><summary>${visible(one.title)}</summary>
+        ${(one.content || []).map((content) => html`<${Content} content=${content} />`)}</details>`;
+    default:
+      return html`<p class=${`notice ${one.tone || ""}`}>${visible(one.text)}</p>`;
+  }
+}
+
+function Text({ one }) {
+  const [, draw] = useState(0);
+  const text = one.sealed ? markdown(one.text, () => draw((count) => count + 1)) : null;
+  return html`${text === null
+    ? html`<div class="prose plain" dir="auto">${visible(one.text)}</div>`
+    : html`<${Rendered} text=${text} />`}
+  ${one.bytes ? html`<p class="dim">Only the beginning of ${bytes(one.bytes)} is shown.</p>` : null}`;
+}
+
+function Reasoning({ one }) {
+  return html`<details class="reasoning">
+    <summary>${one.sealed ? "Reasoning" : "Reasoning …"}</summary>
+    <div class="prose plain" dir="auto">${visible(one.text)}</div>
+  </details>`;
+}
+
+/** A content of a message or a result. Only images of four kinds are shown; everything else can be saved. */
+export function Content({ content, plain = false }) {
+  const { type, text, mime_type: kind, data, bytes: size, reference } = content;
+  const [blob, set] = useState(null);
+  const [whole, write] = useState(null);
+  const [wrong, say] = useState("");
+  // A long content is fetched with the token when a person asks for it.
+  const load = async () => {
+    try {
+      const found = await (await ask(`chat/conversations/${location.hash.split("/")[2]}/contents/${reference}`)).blob();
+      if (type === "text") write(await found.text());
+      else set(found);
+    } catch (problem) {
+      say(problem.message);
+    }
+  };
+  const more = reference && html`<button type="button" onClick=${load}>Load all of it</button><span class="wrong" role="alert">${wrong}</span>`;
+  if (type === "text") {
+    const shown = whole ?? text;
+    return html`${plain ? html`<${Lines} text=${shown} />` : html`<p class="plain">${visible(shown)}</p>`}
+      ${size && whole === null ? html`<p class="dim">Only the beginning of ${bytes(size)} is shown. ${more}</p>` : null}`;
+  }
+  if (content.url) return html`<p class="dim">A document at <code>${visible(content.url)}</code>, which is not loaded.</p>`;
+  if (!data && !blob) return html`<p class="dim">${visible(kind)}, ${bytes(size || 0)}. ${more}</p>`;
+  return html`<${Media} kind=${kind} data=${data} blob=${blob} shown=${type === "image" && IMAGES.has(kind)} />`;
+}
+
+function Media({ kind, data, blob, shown }) {
+  const url = useMemo(() => {
+    const raw = blob || Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
+    // What is not shown is saved as bytes, never opened.
+    return URL.createObjectURL(new Blob([raw], { type: shown ? kind : "application/octet-stream" }));
+  }, [data, blob]);
+  useEffect(() => () => URL.revokeObjectURL(url), [url]);
+  return shown
+    ? html`<img class="picture" src=${url} alt="An image without a description" />`
+    : html`<a class="button" href=${url} download="content">Save ${visible(kind)}, ${bytes(blob ? blob.size : Math.floor(data.length * 0.75))}</a>`;
+}

@@ -1,0 +1,200 @@
+// A question: may this call run? All of it is shown before it can be approved, and an answer names what was shown.
+import { answer, deliver } from "./conversation.js";
+import { InputForm } from "./form.js";
+import { broken, difference, pretty } from "./pretty.js";
+import { html, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
+
+/** Milliseconds for which the buttons do nothing, so that no click meant for something else approves. */
+const INERT = 500;
+
+/** The open question of a call. `changed` loads the questions again. */
+export function Question({ identifier, question, changed }) {
+  const [before, remember] = useState(null);
+  const [problem, set] = useState(null);
+  const [busy, work] = useState(false);
+  const give = async (fields, values) => {
+    work(true);
+    set(null);
+    try {
+      await (fields.text === undefined
+        ? answer(identifier, question, fields, values)
+        : deliver(identifier, question.invocation, fields.text));
+    } catch (failure) {
+      set(failure);
+      if (failure.status === 409) remember(question);
+    }
+    work(false);
+    await changed();
+  };
+  const earlier = before && before.digest !== question.digest ? before : null;
+  const Body = { approval: Approval, input: InputForm, client: ForClient }[question.kind] || Approval;
+  return html`<section class="question" aria-labelledby=${`asked-${question.invocation}`} data-question=${question.invocation}>
+    ${problem && html`<div class="notice bad" role="alert"><p>${earlier ? "This call has changed since you saw it. Nothing was approved." : visible(problem.message)}</p></div>`}
+    ${earlier && html`<${Changed} before=${earlier} now=${question} />`}
+    <${Body} key=${question.digest} question=${question} give=${give} busy=${busy} />
+  </section>`;
+}
+
+/** A heading that takes the focus when a question appears. */
+export function Asked({ question, children }) {
+  return html`<h2 id=${`asked-${question.invocation}`} tabindex="-1" class="asked">${children}</h2>`;
+}
+
+const textOf = ({ tool, effect, reason, shown = {} }) =>
+  [tool, effect, reason, shown.claim?.description, shown.change, pretty(shown.arguments || "")].filter(Boolean).join("\n");
+
+function Changed({ before, now }) {
+  return html`<div class="changed"><p class="label">What has changed</p><${Difference} lines=${difference(textOf(before), textOf(now))} /></div>`;
+}
+
+function Approval({ question, give, busy }) {
+  const { shown, effect, reason, choices, tool } = question;
+  const parts = [["claim", shown.claim], ["change", shown.change], ["arguments", shown.arguments]].filter(([, part]) => part);
+  const [seen, see] = useState({});
+  const [ready, set] = useState(false);
+  const [mode, turn] = useState("");
+  useEffect(() => {
+    let timer;
+    const wait = () => {
+      set(false);
+      clearTimeout(timer);
+      if (!document.hidden) timer = setTimeout(() => set(true), INERT);
+    };
+    wait();
+    document.addEventListener("visibilitychange", wait);
+    return () => (clearTimeout(timer), document.removeEventListener("visibilitychange", wait));
+  }, []);
+  const all = parts.every(([name]) => seen[name]);
+  const usable = ready && all && !busy;
+  const part = (name) => ({ seen: seen[name], see: () => see((before) => ({ ...before, [name]: true })) });
+  return html`
+    <${Asked} question=${question}><code>${visible(tool)}</code> wants to run</${Asked}>
+    <p class="effect"><span class=${`badge ${effect}`}>effect: ${effect}</span> Asked because ${visible(reason)}.</p>
+    ${shown.description && html`<p dir="auto">${shown.description}</p>`}
+    ${shown.notes.map((note) => html`<p class="note">${note}</p>`)}
+    ${shown.claim && html`<p class="label">The server <code>${shown.claim.server}</code> claims, and this is not verified:</p>
+      <${Whole} ...${part("claim")} label="Claim of the server">
+        <blockquote class="plain" dir="auto">${[shown.claim.title, shown.claim.description].filter(Boolean).join("\n")}</blockquote></${Whole}>`}
+    ${shown.change !== null && html`<p class="label">${shown.change ? "It would change" : "It would change nothing."}</p>`}
+    ${shown.change && html`<${Whole} ...${part("change")} label="Changes"><${Difference} lines=${unified(shown.change)} /></${Whole}>`}
+    <p class="label">Arguments</p>
+    <${Whole} ...${part("arguments")} label="Arguments"><pre dir="ltr">${broken(pretty(shown.arguments))}</pre></${Whole}>
+    ${mode === "" && html`<div class="answers">
+      <button type="button" class="primary" disabled=${!usable} onClick=${() => give({ answer: "approve" })}>Approve</button>
+      <button type="button" disabled=${busy} onClick=${() => turn("deny")}>Deny</button>
+      ${choices.includes("edit") && html`<button type="button" disabled=${busy} onClick=${() => turn("edit")}>Edit arguments</button>`}
+      ${choices.includes("always") && html`<button type="button" disabled=${!usable} onClick=${() => give({ answer: "approve", always: true })}
+        title="Later calls of this tool run without a question, until the server ends.">Always approve</button>`}
+      ${!all && html`<span class="dim" role="note">Scroll to the end of each part, or expand it, to approve.</span>`}
+    </div>`}
+    ${mode === "deny" && html`<${Deny} busy=${busy} give=${give} back=${() => turn("")} />`}
+    ${mode === "edit" && html`<${Edit} busy=${busy} text=${pretty(shown.arguments)} give=${give} back=${() => turn("")} />`}`;
+}
+
+/** A part that must be seen whole: it says when its end was in view, or that it was expanded. */
+function Whole({ seen, see, label, children }) {
+  const place = useRef(null);
+  const [open, set] = useState(false);
+  const [long, measure] = useState(false);
+  const look = () => {
+    // An event may come after the element has gone.
+    if (!place.current) return;
+    const { scrollTop, clientHeight, scrollHeight } = place.current;
+    if (!clientHeight) return;
+    measure(scrollHeight > clientHeight + 2);
+    if (scrollTop + clientHeight >= scrollHeight - 2) see();
+  };
+  useLayoutEffect(() => {
+    look();
+    const watch = new ResizeObserver(look);
+    watch.observe(place.current);
+    return () => watch.disconnect();
+  }, []);
+  return html`<div class="whole">
+    <div class=${`output ${open ? "open" : ""}`} ref=${place} tabindex="0" role="region" aria-label=${label} onScroll=${look}>${children}</div>
+    ${long && !open && html`<div class="more">${!seen && html`<span class="dim">There is more.</span>`}
+      <button type="button" class="quiet" onClick=${() => (set(true), see())}>Show all of it</button></div>`}
+  </div>`;
+}
+
+function Deny({ give, back, busy }) {
+  const [reason, set] = useState("");
+  const place = useRef(null);
+  useLayoutEffect(() => place.current.focus(), []);
+  return html`<form class="answers" onSubmit=${(event) => (event.preventDefault(), give({ answer: "deny", reason }))} onKeyDown=${(event) => event.key === "Escape" && back()}>
+    <label class="grow">Reason, which the model reads (optional)
+      <input ref=${place} value=${reason} onInput=${(event) => set(event.currentTarget.value)} /></label>
+    <button class="primary" disabled=${busy}>Deny this call</button>
+    <button type="button" onClick=${back}>Back</button>
+  </form>`;
+}
+
+function Edit({ text, give, back, busy }) {
+  const [value, set] = useState(text);
+  const [wrong, say] = useState("");
+  const place = useRef(null);
+  useLayoutEffect(() => place.current.focus(), []);
+  const submit = (event) => {
+    event.preventDefault();
+    try {
+      const values = JSON.parse(value);
+      if (typeof values !== "object" || values === null || Array.isArray(values)) throw new Error("Arguments are an object.");
+      give({ answer: "edit" }, value);
+    } catch (error) {
+      say(`These are no arguments: ${error.message}`);
+    }
+  };
+  return html`<form class="edit" onSubmit=${submit} onKeyDown=${(event) => event.key === "Escape" && back()}>
+    <label>Other arguments, as JSON
+      <textarea ref=${place} spellcheck="false" rows="8" value=${value} onInput=${(event) => set(event.currentTarget.value)}
+        aria-invalid=${wrong ? "true" : "false"} aria-describedby="edit-wrong"></textarea></label>
+    <p id="edit-wrong" class="wrong" role="alert">${wrong}</p>
+    <div class="answers"><button class="primary" disabled=${busy}>Run with these arguments</button>
+      <button type="button" onClick=${back}>Back</button></div>
+  </form>`;
+}
+
+function ForClient({ question, give, busy }) {
+  const [text, set] = useState("");
+  return html`<${Asked} question=${question}><code>${visible(question.name)}</code> is run by its client</${Asked}>
+    <p>The model waits for its result. You can write it here.</p>
+    <div class="output"><pre dir="ltr">${visible(pretty(JSON.stringify(question.arguments)))}</pre></div>
+    <form class="edit" onSubmit=${(event) => (event.preventDefault(), give({ text }))}>
+      <label>Result<textarea rows="3" value=${text} onInput=${(event) => set(event.currentTarget.value)}></textarea></label>
+      <div class="answers"><button class="primary" disabled=${busy}>Send the result</button></div>
+    </form>`;
+}
+
+/** The lines of a unified diff, with their signs and numbers. */
+function unified(text) {
+  let left = 0;
+  let right = 0;
+  const found = [];
+  for (const line of text.replace(/\n$/, "").split("\n")) {
+    const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
+    if (hunk) {
+      [left, right] = [Number(hunk[1]), Number(hunk[2])];
+      found.push(["@", line]);
+    } else if (!left && !right) found.push(["@", line]);
+    else if (line[0] === "-") found.push(["-", line.slice(1), left++]);
+    else if (line[0] === "+") found.push(["+", line.slice(1), right++]);
+    else if (line[0] === "\\") found.push(["@", line]);
+    else {
+      found.push([" ", line.slice(1), right++]);
+      left++;
+    }
+  }
+  return found;
+}
+
+const SIGNS = { "-": "removed", "+": "added" };
+
+/** A table of lines: the sign says what was removed and added, and the colour only repeats it. */
+export function Difference({ lines }) {
+  return html`<table class="difference"><thead class="hidden"><tr><th>Line</th><th>Change</th><th>Text</th></tr></thead><tbody>
+    ${lines.map(([sign, text, number]) => html`<tr class=${SIGNS[sign] || (sign === "@" ? "head" : "")}>
+      <td class="number">${number ?? ""}</td>
+      <td class="sign">${SIGNS[sign] ? html`<span aria-hidden="true">${sign}</span><span class="hidden">${SIGNS[sign]}</span>` : ""}</td>
+      <td class="line">${visible(text) || " "}</td></tr>`)}
+  </tbody></table>`;
+}

@@ -1,0 +1,187 @@
+// What all views share: templates, hooks, stores, visible text, times, and the one place that inserts HTML.
+import { Fragment, h, render } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import htm from "htm";
+
+export { Fragment, h, render, useEffect, useLayoutEffect, useMemo, useRef, useState };
+export const html = htm.bind(h);
+
+/** A value that components follow. */
+export function store(value) {
+  const listeners = new Set();
+  return {
+    get value() {
+      return value;
+    },
+    set(next) {
+      value = next;
+      for (const listener of [...listeners]) listener();
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+/** The value of a store; the component is drawn again when it changes. */
+export function useStore(source) {
+  const [, draw] = useState(0);
+  const seen = source.value;
+  useLayoutEffect(() => {
+    const update = () => draw((count) => count + 1);
+    if (source.value !== seen) update();
+    return source.subscribe(update);
+  }, [source]);
+  return source.value;
+}
+
+/** What the polite live region says. There is only one such region. */
+export const announcement = store("");
+export function announce(text) {
+  const said = text.length > 2000 ? `${text.slice(0, 2000)} …` : text;
+  // The same words once more are read only if the text is another one.
+  announcement.set(said === announcement.value ? `${said}\u00a0` : said);
+}
+
+// Characters without a shape, that reverse the direction of a text, or that control a terminal.
+const HIDDEN =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff]|[\u{e0000}-\u{e0fff}]/gu;
+
+/** A text of a tool, a server or a model in which every character is visible. */
+export const visible = (text) =>
+  String(text).replace(HIDDEN, (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`);
+
+/** A title in one line; one that is empty has a name, too. */
+export const titled = (text) => visible((text || "").replace(/\s+/g, " ").trim()) || "New conversation";
+
+// The one policy: only the Markdown that our server rendered passes it.
+const policy = globalThis.trustedTypes?.createPolicy("ripieno", { createHTML: (text) => text }) ?? {
+  createHTML: (text) => text,
+};
+
+/** The server's HTML of a Markdown text. Its code gets copy buttons. */
+export function Rendered({ text }) {
+  const place = useRef(null);
+  useLayoutEffect(() => {
+    place.current.innerHTML = policy.createHTML(text);
+    for (const code of place.current.querySelectorAll("pre")) {
+      const box = document.createElement("div");
+      box.className = "code";
+      code.replaceWith(box);
+      code.tabIndex = 0;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "copy quiet";
+      button.textContent = "Copy";
+      button.setAttribute("aria-label", "Copy this code");
+      button.addEventListener("click", () => copy(code.textContent, (said) => (button.textContent = said)));
+      box.append(button, code);
+    }
+    for (const table of place.current.querySelectorAll("table")) {
+      const box = document.createElement("div");
+      box.className = "wide";
+      box.tabIndex = 0;
+      box.setAttribute("role", "region");
+      box.setAttribute("aria-label", "Table");
+      table.replaceWith(box);
+      box.append(table);
+    }
+  }, [text]);
+  return html`<div class="prose" dir="auto" ref=${place}></div>`;
+}
+
+/** Copies a text, and says so for a moment. */
+export async function copy(text, say) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say("Copied");
+    announce("Copied.");
+  } catch {
+    say("Not allowed");
+  }
+  setTimeout(() => say("Copy"), 1500);
+}
+
+/** A button that copies a text. */
+export function Copy({ text, label }) {
+  const [said, say] = useState("Copy");
+  return html`<button type="button" class="copy quiet" aria-label=${label} onClick=${() => copy(text, say)}>${said}</button>`;
+}
+
+const BLOCK = 200;
+
+/** A long plain text in blocks of lines, so that only those in view are laid out. */
+export function Lines({ text }) {
+  const blocks = useMemo(() => {
+    const lines = visible(text).split("\n");
+    const found = [];
+    for (let at = 0; at < lines.length; at += BLOCK) found.push(lines.slice(at, at + BLOCK).join("\n"));
+    return found;
+  }, [text]);
+  return blocks.map((block, at) => html`<pre key=${at} class=${blocks.length > 1 ? "block" : ""}>${block}</pre>`);
+}
+
+/** A duration in words, of milliseconds. */
+export function duration(milliseconds) {
+  if (milliseconds > 0 && milliseconds < 1) return "<1 ms";
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
+  if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(1)} s`;
+  return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
+}
+
+export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+export const bytes = (count) =>
+  count < 1024 ? plural(count, "byte") : count < 1048576 ? `${(count / 1024).toFixed(1)} KB` : `${(count / 1048576).toFixed(1)} MB`;
+
+/** A time of day if it is of today, otherwise its date. */
+export function when(text) {
+  const time = new Date(text);
+  if (Number.isNaN(time.getTime())) return "";
+  return time.toDateString() === new Date().toDateString()
+    ? time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })
+    : time.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" });
+}
+
+/** What went wrong, with a way to try again. */
+export function Trouble({ problem, again }) {
+  return html`<div class="notice bad" role="alert">
+    <p>${visible(problem.message)}</p>
+    ${again && html`<button type="button" onClick=${again}>Try again</button>`}
+  </div>`;
+}
+
+/** Loads once for each key. Returns the value, the problem, and a function that loads again. */
+export function useLoaded(load, key) {
+  const [found, set] = useState({});
+  const [round, again] = useState(0);
+  useEffect(() => {
+    let current = true;
+    load().then(
+      (value) => current && set({ key, value }),
+      (problem) => current && set({ key, problem }),
+    );
+    return () => (current = false);
+  }, [key, round]);
+  const same = found.key === key ? found : {};
+  return [same.value, same.problem, () => again((count) => count + 1)];
+}
+
+/** A modal dialog. Esc closes it, and the focus goes back. */
+export function Dialog({ title, close, children }) {
+  const place = useRef(null);
+  useLayoutEffect(() => {
+    const before = document.activeElement;
+    const dialog = place.current;
+    dialog.showModal();
+    return () => {
+      dialog.close();
+      before?.focus?.();
+    };
+  }, []);
+  return html`<dialog ref=${place} aria-labelledby="dialog-title" onClose=${close}>
+    <h2 id="dialog-title">${title}</h2>
+    ${children}
+  </dialog>`;
+}

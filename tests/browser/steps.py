@@ -1,0 +1,72 @@
+"""What a person does on the page, and the models and tools of scenarios."""
+
+import asyncio
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+from playwright.async_api import Locator, Page, expect
+
+from ripieno.canisters import TextualContent
+from ripieno.canisters.events import ContentSealed, TextDelta, TurnBegan, TurnEnded
+from ripieno.ensembles import Definition
+from ripieno.models import Model
+from tests.support.browsers import Visitor
+from tests.support.chats import Written
+from tests.support.scripted_models import Step, invoke, invokes, says, scripted
+from tests.support.web_pages import ServedPage
+
+
+def message(page: Page) -> Locator:
+    """The field for a message."""
+    return page.get_by_role("textbox", name="Message")
+
+
+async def say(page: Page, text: str) -> None:
+    """Sends a message."""
+    await message(page).fill(text)
+    await message(page).press("Enter")
+
+
+async def begin(visitor: Visitor, served: ServedPage, text: str = "Begin.", owner: str = "") -> Page:
+    """Signs in, and begins a conversation with a message."""
+    page = await visitor.open(served.link(owner))
+    await say(page, text)
+    await expect(page).to_have_url(re.compile("#/chat/"))
+    return page
+
+
+def question(page: Page) -> Locator:
+    """The open questions."""
+    return page.locator(".question")
+
+
+def button(place: Page | Locator, name: str) -> Locator:
+    """A button with exactly this name."""
+    return place.get_by_role("button", name=name, exact=True)
+
+
+async def asked(visitor: Visitor, served: ServedPage, owner: str = "") -> Page:
+    """Signs in, and begins a conversation in which a call waits."""
+    page = await begin(visitor, served, owner=owner)
+    await expect(question(page)).to_have_count(1)
+    return page
+
+
+def writing(text: str = "one", answer: str = "Done.") -> Model:
+    """A model that wants to write, and then says that it is done."""
+    return scripted(invokes(invoke("write", "first", text=text)), says(answer))
+
+
+def held(*parts: str) -> tuple[list[Step], asyncio.Event]:
+    """A turn that says the first part, waits for the event, and says the rest."""
+    go = asyncio.Event()
+    text = "".join(parts)
+    steps: list[Step] = [TurnBegan(), TextDelta(parts[0]), go.wait, *(TextDelta(part) for part in parts[1:])]
+    return [*steps, ContentSealed(TextualContent(text=text)), TurnEnded(finish="stop")], go
+
+
+def previewing(written: Written, change: Callable[[Any], str]) -> Definition:
+    """The tool that writes, with a preview of its changes."""
+    return dataclasses.replace(written.definition, preview=lambda context, arguments: change(arguments))

@@ -1,0 +1,126 @@
+"""What becomes of the page when its server ends, its tab is hidden, or another person uses it."""
+
+import contextlib
+import pathlib
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import ServePage, Visit
+from tests.browser.steps import asked, begin, button, held, message, question, say, writing
+from tests.support.browsers import Visitor
+from tests.support.chats import Written
+from tests.support.scripted_models import says, scripted
+from tests.support.web_pages import serving_page
+
+#: What a browser reports when its server is gone, or knows its token no more.
+GONE = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "ERR_CONNECTION_RESET", "ERR_EMPTY", "status of 401")
+
+
+async def hide(page: Page, hidden: bool) -> None:
+    """Makes the page believe that its tab is hidden or shown."""
+    await page.evaluate(
+        "(hidden) => { Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });"
+        " document.dispatchEvent(new Event('visibilitychange')); }",
+        hidden,
+    )
+
+
+async def test_a_server_is_restarted_during_an_open_question(visitor: Visitor, tmp_path: pathlib.Path) -> None:
+    written = Written()
+    visitor.allowed.extend(GONE)
+    async with contextlib.AsyncExitStack() as first:
+        served = await first.enter_async_context(serving_page(tmp_path, writing(), written.definition))
+        page = await asked(visitor, served)
+        await first.aclose()
+        await expect(page.get_by_text("Reconnecting …")).to_be_visible()
+        await expect(question(page)).to_have_count(1)
+    again = scripted(says("Done after all."))
+    async with serving_page(tmp_path, again, written.definition, port=served.port) as restarted:
+        await expect(page.get_by_text("This page needs a new link. Run:")).to_be_visible()
+        conversation = page.url.partition("#")[2]
+        await page.goto(restarted.link())
+        await expect(message(page)).to_be_visible()
+        await page.goto(f"{restarted.url}#{conversation}")
+        await expect(question(page)).to_have_count(1)
+        await expect(button(page, "Approve")).to_be_enabled()
+        await button(page, "Approve").click()
+        await expect(page.locator(".text", has_text="Done after all.")).to_be_visible()
+        assert written.texts == ["one"]
+        await page.close()
+
+
+async def test_a_stream_that_breaks_is_followed_again(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("One ", "two ", "three.")
+    served = await serve_page(scripted(steps))
+    page = await visitor.open(served.link())
+    visitor.allowed.append("ERR_FAILED")
+    await say(page, "Begin.")
+    await expect(page.locator(".text")).to_have_text("One")
+    await page.route("**/events", lambda route: route.abort())
+    await hide(page, True)
+    await hide(page, False)
+    await expect(page.get_by_text("Reconnecting …")).to_be_visible()
+    await page.unroute("**/events")
+    await expect(page.get_by_text("Reconnecting …")).to_have_count(0)
+    go.set()
+    await expect(page.locator(".text")).to_have_text("One two three.")
+
+
+async def test_a_hidden_tab_has_no_stream_and_catches_up(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("One ", "two.")
+    served = await serve_page(scripted(steps))
+    page = await begin(visitor, served)
+    await expect(page.locator(".text")).to_have_text("One")
+    async with page.expect_event("requestfailed", lambda request: request.url.endswith("/events")):
+        await hide(page, True)
+    go.set()
+    async with page.expect_request("**/events") as followed:
+        await hide(page, False)
+    assert "last-event-id" in await (await followed.value).all_headers()
+    await expect(page.locator(".text")).to_have_text("One two.")
+    await expect(page.locator(".said")).to_have_count(1)
+
+
+async def test_a_lost_place_is_found_again_with_a_snapshot(serve_page: ServePage, visitor: Visitor) -> None:
+    served = await serve_page(scripted(says("First."), says("Second.")))
+    page = await begin(visitor, served)
+    await expect(page.locator(".text", has_text="First.")).to_be_visible()
+
+    async def forget(route: Any) -> None:
+        await route.continue_(headers={**route.request.headers, "last-event-id": "0-0"})
+
+    await page.route("**/events", forget, times=1)
+    await hide(page, True)
+    await hide(page, False)
+    await say(page, "More.")
+    await expect(page.locator(".text", has_text="Second.")).to_be_visible()
+    await expect(page.locator(".text", has_text="First.")).to_have_count(1)
+
+
+async def test_two_owners_see_nothing_of_each_other(serve_page: ServePage, visit: Visit) -> None:
+    served = await serve_page(writing(), Written().definition)
+    ada, bob = await visit(), await visit()
+    hers = await asked(ada, served, owner="ada")
+    bob.allowed.append("status of 404")
+    his = await bob.open(served.link("bob"))
+    await expect(his.get_by_text("No conversations yet.")).to_be_visible()
+    await his.goto(hers.url)
+    await expect(his.get_by_text("There is no such conversation.")).to_be_visible()
+    await his.get_by_role("link", name="Approvals").click()
+    await expect(his.get_by_text("Nothing waits for you.")).to_be_visible()
+    await his.get_by_role("link", name="Journal").click()
+    await expect(his.get_by_text("The journal is empty.")).to_be_visible()
+    await expect(question(hers)).to_have_count(1)
+
+
+@pytest.mark.parametrize("path", ["/a/", "/deep/er/"])
+async def test_every_view_works_beneath_a_path(serve_page: ServePage, visitor: Visitor, path: str) -> None:
+    page = await begin(visitor, await serve_page(scripted(says("Hello.")), path=path))
+    await expect(page.locator(".text", has_text="Hello.")).to_be_visible()
+    for view in ("Approvals", "Journal", "Tools", "Replay"):
+        await page.get_by_role("link", name=view).click()
+        await expect(page.get_by_role("heading", name=view, level=1)).to_be_visible()
+        await expect(page.get_by_text("Loading …")).to_have_count(0)
+        await expect(page.locator(".notice.bad")).to_have_count(0)

@@ -1,0 +1,296 @@
+"""A conversation on the page: streams, reloads, tabs, calls, results, and the list beside it."""
+
+import asyncio
+import base64
+from typing import Any
+
+from playwright.async_api import Route, expect
+
+from ripieno.canisters import ImageContent, TextualContent, UserCanister
+from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded
+from ripieno.exceptions import ProviderFailure, ToolFault
+from tests.browser.conftest import ServePage, Visit
+from tests.browser.steps import begin, button, held, message, say
+from tests.support.browsers import Visitor
+from tests.support.scripted_models import invoke, invokes, says, scripted, tool
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
+
+
+async def test_deltas_are_text_and_the_sealed_text_is_rendered(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("Some **bo", "ld** words.")
+    page = await begin(visitor, await serve_page(scripted(steps)))
+    await expect(page.locator(".text")).to_have_text("Some **bo")
+    go.set()
+    await expect(page.locator(".text strong")).to_have_text("bold")
+    await expect(page.locator(".text")).to_have_text("Some bold words.")
+
+
+async def test_a_reload_in_mid_stream_loses_and_doubles_nothing(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("One ", "two ", "three.")
+    page = await begin(visitor, await serve_page(scripted(steps)))
+    await expect(page.locator(".text")).to_have_text("One")
+    await page.reload()
+    await expect(page.locator(".text")).to_have_text("One")
+    await expect(page.get_by_text("Working")).to_be_visible()
+    go.set()
+    await expect(page.locator(".text")).to_have_text("One two three.")
+    await expect(page.get_by_text("Working")).to_have_count(0)
+    await expect(page.locator(".said")).to_have_count(1)
+
+
+async def test_two_tabs_show_the_same(serve_page: ServePage, visitor: Visitor) -> None:
+    served = await serve_page(scripted(says("First answer."), says("Second answer.")))
+    one = await begin(visitor, served)
+    await expect(one.locator(".text", has_text="First answer.")).to_be_visible()
+    two = await visitor.open(one.url)
+    await expect(two.locator(".text", has_text="First answer.")).to_be_visible()
+    await say(two, "And now?")
+    for page in (one, two):
+        await expect(page.locator(".text", has_text="Second answer.")).to_be_visible()
+        await expect(page.locator(".said").nth(1)).to_contain_text("And now?")
+
+
+async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, _ = held("I begin, and ", "never end.")
+    page = await begin(visitor, await serve_page(scripted(steps, says("Again."))))
+    await expect(button(page, "Send")).to_be_disabled()
+    await button(page, "Stop").click()
+    await expect(page.locator(".notice", has_text="Stopped.")).to_be_visible()
+    await expect(button(page, "Stop")).to_have_count(0)
+    await say(page, "Once more.")
+    await expect(page.locator(".text", has_text="Again.")).to_be_visible()
+
+
+async def test_a_failed_run_is_continued(serve_page: ServePage, visitor: Visitor) -> None:
+    failure = ProviderFailure("scripted", "it is out of service")
+    page = await begin(visitor, await serve_page(scripted([TurnBegan(), failure], says("Here I am."))))
+    await expect(page.locator(".notice.bad")).to_be_visible()
+    await button(page, "Continue").click()
+    await expect(page.locator(".text", has_text="Here I am.")).to_be_visible()
+
+
+async def test_reasoning_is_collapsed(serve_page: ServePage, visitor: Visitor) -> None:
+    steps = [
+        TurnBegan(),
+        ReasoningDelta("First I think."),
+        TextDelta("Then"),
+        ContentSealed(TextualContent(text="Then")),
+    ]
+    page = await begin(visitor, await serve_page(scripted([*steps, TurnEnded(finish="stop")])))
+    await expect(page.locator(".text")).to_have_text("Then")
+    await expect(page.get_by_text("First I think.")).to_be_hidden()
+    await page.get_by_text("Reasoning", exact=True).click()
+    await expect(page.get_by_text("First I think.")).to_be_visible()
+
+
+async def test_code_is_copied(serve_page: ServePage, visit: Visit) -> None:
+    visitor = await visit(permissions=["clipboard-read", "clipboard-write"])
+    page = await begin(visitor, await serve_page(scripted(says("```python\nprint(1)\n```"))))
+    await button(page, "Copy this code").click()
+    await expect(page.get_by_text("Copied", exact=True)).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == "print(1)\n"
+
+
+async def test_a_call_opens_to_its_arguments_and_result(serve_page: ServePage, visitor: Visitor) -> None:
+    async def look(context: Any, arguments: Any) -> str:
+        return "found it"
+
+    model = scripted(invokes(invoke("look", where="here")), says())
+    page = await begin(visitor, await serve_page(model, tool("look", look)))
+    call = page.locator(".call")
+    await expect(call).to_contain_text("look")
+    await expect(call.locator(".state")).to_have_text("done")
+    await expect(call.locator(".took")).to_contain_text("ms")
+    await expect(page.get_by_text("found it")).to_have_count(0)
+    await call.locator("summary").click()
+    await expect(call.locator("pre").first).to_have_text('{\n  "where": "here"\n}')
+    await expect(page.get_by_text("found it")).to_be_visible()
+
+
+async def test_a_failed_call_says_why(serve_page: ServePage, visitor: Visitor) -> None:
+    async def fails(context: Any, arguments: Any) -> str:
+        raise ToolFault("There is no such place.", suggestion="List the places first.")
+
+    page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", fails)))
+    call = page.locator(".call")
+    await expect(call.locator(".state")).to_have_text("failed")
+    await call.locator("summary").click()
+    await expect(call.get_by_text("There is no such place. List the places first.")).to_be_visible()
+
+
+async def test_progress_is_shown(serve_page: ServePage, visitor: Visitor) -> None:
+    go = asyncio.Event()
+
+    async def look(context: Any, arguments: Any) -> str:
+        context.progress(3, 4, "the third part")
+        await go.wait()
+        return "found it"
+
+    page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", look)))
+    call = page.locator(".call")
+    await expect(call.get_by_role("progressbar")).to_have_attribute("value", "3")
+    await expect(call).to_contain_text("the third part")
+    await expect(call.locator(".state")).to_have_text("running")
+    go.set()
+    await expect(call.locator(".state")).to_have_text("done")
+    await expect(call.get_by_role("progressbar")).to_have_count(0)
+
+
+async def test_images_are_blobs_and_other_data_is_saved(serve_page: ServePage, visitor: Visitor) -> None:
+    svg = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'
+
+    async def look(context: Any, arguments: Any) -> Any:
+        return [ImageContent(data=PNG, mime_type="image/png"), ImageContent(data=svg, mime_type="image/svg+xml")]
+
+    page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", look)))
+    call = page.locator(".call")
+    await expect(call.locator(".state")).to_have_text("done")
+    await call.locator("summary").click()
+    picture = call.locator("img")
+    await expect(picture).to_have_count(1)
+    assert str(await picture.get_attribute("src")).startswith("blob:")
+    assert await picture.evaluate("async (one) => (await one.decode(), one.naturalWidth)") == 1
+    link = call.get_by_role("link", name="Save image/svg+xml")
+    async with page.expect_download() as saved:
+        await link.click()
+    assert (await saved.value).suggested_filename == "content"
+
+
+async def test_a_large_result_is_laid_out_in_blocks(serve_page: ServePage, visitor: Visitor) -> None:
+    async def look(context: Any, arguments: Any) -> str:
+        return "\n".join(f"line {number}" for number in range(1000))
+
+    page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", look)))
+    await page.locator(".call summary").click()
+    blocks = page.locator(".call pre.block")
+    await expect(blocks).to_have_count(5)
+    assert await blocks.first.evaluate("(one) => getComputedStyle(one).contentVisibility") == "auto"
+    assert str(await blocks.last.text_content()).endswith("line 999")
+
+
+async def test_the_newest_hundred_are_shown_and_earlier_ones_on_demand(serve_page: ServePage, visitor: Visitor) -> None:
+    texts = [ContentSealed(TextualContent(text=f"text {number}")) for number in range(250)]
+    page = await begin(visitor, await serve_page(scripted([TurnBegan(), *texts, TurnEnded(finish="stop")])))
+    await expect(page.get_by_text("text 249", exact=True)).to_be_visible()
+    await page.reload()
+    await expect(page.locator(".text")).to_have_count(100)
+    await button(page, "Show 100 earlier (of 151)").click()
+    await expect(page.locator(".text")).to_have_count(200)
+    await button(page, "Show 51 earlier (of 51)").click()
+    await expect(page.locator(".text")).to_have_count(250)
+    await expect(page.get_by_text("text 249", exact=True)).to_be_attached()
+
+
+async def test_a_title_is_changed_everywhere(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await begin(visitor, await serve_page(scripted(says())), "The first words")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("The first words")
+    other = await visitor.open(page.url)
+    await expect(other.get_by_role("heading", level=1)).to_have_text("The first words")
+    await button(page, "Rename").click()
+    await page.get_by_role("textbox", name="Title").fill("A better title")
+    await page.get_by_role("textbox", name="Title").press("Enter")
+    for one in (page, other):
+        await expect(one.get_by_role("heading", level=1)).to_have_text("A better title")
+        await expect(one.locator(".list a")).to_contain_text("A better title")
+
+
+async def test_a_conversation_is_deleted(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await begin(visitor, await serve_page(scripted(says())), "Forget me")
+    await expect(page.locator(".list a")).to_have_count(1)
+    address = page.url
+    await button(page, "Delete").click()
+    await button(page.get_by_role("dialog"), "Cancel").click()
+    await button(page, "Delete").click()
+    await button(page.get_by_role("dialog"), "Delete").click()
+    await expect(page.locator(".list a")).to_have_count(0)
+    visitor.allowed.append("status of 404")
+    again = await visitor.open(address)
+    await expect(again.get_by_text("There is no such conversation.")).to_be_visible()
+
+
+async def test_the_list_is_searched(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await begin(visitor, await serve_page(scripted(says())), "About apples")
+    await page.get_by_role("link", name="New conversation").click()
+    await expect(page.get_by_text("What shall we do?")).to_be_visible()
+    await say(page, "About pears")
+    await expect(page.locator(".list a")).to_have_count(2)
+    await page.get_by_role("searchbox", name="Search conversations").fill("apple")
+    await expect(page.locator(".list a")).to_have_count(1)
+    await page.locator(".list a").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("About apples")
+
+
+async def test_a_draft_stays_with_its_conversation(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await begin(visitor, await serve_page(scripted(says())), "About apples")
+    await message(page).fill("Half a thought")
+    await page.get_by_role("link", name="New conversation").click()
+    await expect(message(page)).to_have_value("")
+    await page.locator(".list a").click()
+    await expect(message(page)).to_have_value("Half a thought")
+
+
+async def test_a_picture_is_sent(serve_page: ServePage, visitor: Visitor) -> None:
+    model = scripted(says("A picture."))
+    page = await visitor.open((await serve_page(model)).link())
+    await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    await expect(page.get_by_text("dot.png")).to_be_visible()
+    await say(page, "What is it?")
+    await expect(page.locator(".said img")).to_be_visible()
+    await expect(page.locator(".text", has_text="A picture.")).to_be_visible()
+    (canisters, _, _) = model.asked[0]
+    assert isinstance(canisters[0], UserCanister)
+    assert canisters[0].content[1] == ImageContent(data=PNG, mime_type="image/png")
+
+
+async def test_a_model_is_chosen(serve_page: ServePage, visitor: Visitor) -> None:
+    served = await serve_page(scripted(says()))
+    page = await visitor.context.new_page()
+    models = {
+        "models": [{"name": "a/one", "default": True}, {"name": "b/two", "default": False}],
+        "agents": ["reviewer"],
+    }
+    await page.route("**/api/models", lambda route: route.fulfill(json=models))
+    visitor.origins.add(served.url.rstrip("/"))
+    await page.goto(served.link())
+    await page.get_by_role("combobox", name="Model").select_option("b/two")
+    await page.get_by_role("combobox", name="Agent").select_option("reviewer")
+    await page.route("**/messages", lambda route: route.fulfill(json={}))
+    async with page.expect_request("**/messages") as sent:
+        await say(page, "Hello.")
+    assert (await sent.value).post_data_json == {"text": "Hello.", "model": "b/two", "agent": "reviewer"}
+
+
+async def test_long_contents_are_fetched_on_demand(serve_page: ServePage, visitor: Visitor) -> None:
+    async def look(context: Any, arguments: Any) -> Any:
+        return [TextualContent(text="The beginning"), ImageContent(data=PNG, mime_type="image/png")]
+
+    page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", look)))
+    call = page.locator(".call")
+    await expect(call.locator(".state")).to_have_text("done")
+
+    async def refer(route: Route) -> None:
+        answer = await route.fetch()
+        snapshot = await answer.json()
+        for one in snapshot["messages"]:
+            if one["type"] == "result":
+                text, image = one["content"]
+                text |= {"bytes": 100_000, "reference": "part-0"}
+                image |= {"bytes": 200_000, "reference": "part-1"}
+                del image["data"]
+        await route.fulfill(response=answer, json=snapshot)
+
+    await page.route(f"**/conversations/{page.url.rpartition('/')[2]}", refer)
+    await page.route("**/contents/part-0", lambda route: route.fulfill(body="All of it, to the end"))
+    await page.route("**/contents/part-1", lambda route: route.fulfill(body=PNG, content_type="image/png"))
+    await page.reload()
+    await call.locator("summary").click()
+    await expect(call.get_by_text("Only the beginning of 97.7 KB is shown.")).to_be_visible()
+    async with page.expect_request("**/contents/part-0") as asked:
+        await button(call, "Load all of it").first.click()
+    assert (await (await asked.value).all_headers())["authorization"].startswith("Bearer ")
+    await expect(call.locator(".output").last).to_contain_text("the end")
+    await button(call, "Load all of it").click()
+    assert str(await call.locator("img").get_attribute("src")).startswith("blob:")

@@ -1,0 +1,282 @@
+"""Questions about calls: what is shown, when it can be approved, and what each answer does."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from playwright.async_api import Page, Route, expect
+
+from ripieno.ensembles import ServerClaim
+from tests.browser.conftest import ServePage, Visit
+from tests.browser.steps import asked, begin, button, held, message, previewing, question, say, writing
+from tests.support.browsers import Visitor, at_centre
+from tests.support.chats import Written
+from tests.support.scripted_models import invoke, invokes, results_of, says, scripted, tool
+
+LONG = "\n".join(f"line {number}" for number in range(200))
+
+
+async def approve(page: Page) -> None:
+    await expect(button(page, "Approve")).to_be_enabled()
+    await button(page, "Approve").click()
+
+
+async def test_an_approved_call_runs_once(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    page = await asked(visitor, await serve_page(writing(), written.definition))
+    await expect(page.locator(".waiting")).to_contain_text("1 waiting")
+    await expect(question(page)).to_contain_text("Asked because its effect is write.")
+    await expect(question(page).get_by_role("region", name="Arguments")).to_have_text('{\n  "text": "one"\n}')
+    await approve(page)
+    await expect(page.locator(".text", has_text="Done.")).to_be_visible()
+    await expect(question(page)).to_have_count(0)
+    await expect(page.locator(".waiting")).to_have_count(0)
+    assert written.texts == ["one"]
+
+
+async def test_a_long_call_is_approved_only_after_its_end_was_in_view(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await asked(visitor, await serve_page(writing(LONG), Written().definition))
+    part = question(page).get_by_role("region", name="Arguments")
+    await expect(page.get_by_text("Scroll to the end of each part")).to_be_visible()
+    await expect(button(page, "Approve")).to_be_disabled()
+    await part.evaluate("(one) => one.scrollTo(0, one.scrollHeight / 2)")
+    await expect(page.get_by_text("There is more.")).to_be_visible()
+    await expect(button(page, "Approve")).to_be_disabled()
+    await part.evaluate("(one) => one.scrollTo(0, one.scrollHeight)")
+    await expect(button(page, "Approve")).to_be_enabled()
+
+
+async def test_a_long_call_is_expanded(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    page = await asked(visitor, await serve_page(writing(LONG), written.definition))
+    await button(page, "Show all of it").click()
+    await expect(question(page).get_by_role("region", name="Arguments")).to_contain_text("line 199")
+    await approve(page)
+    await expect(question(page)).to_have_count(0)
+    assert written.texts == [LONG]
+
+
+async def test_the_buttons_are_inert_when_a_question_appears(serve_page: ServePage, visitor: Visitor) -> None:
+    served = await serve_page(writing(), Written().definition)
+    page = await asked(visitor, served)
+    await expect(button(page, "Approve")).to_be_enabled()
+    # The time of the page stands still, so that half a second passes only when the test says so.
+    again = await visitor.context.new_page()
+    await again.clock.install(time=0)
+    await again.clock.pause_at(1000)
+    await again.goto(page.url)
+    while not await question(again).count():
+        await again.clock.run_for(50)
+    await again.clock.run_for(400)
+    await expect(button(again, "Approve")).to_be_disabled()
+    await again.clock.run_for(600)
+    await expect(button(again, "Approve")).to_be_enabled()
+
+
+async def test_a_denial_has_a_reason(serve_page: ServePage, visitor: Visitor) -> None:
+    model, written = writing(answer="As you wish."), Written()
+    page = await asked(visitor, await serve_page(model, written.definition))
+    await button(page, "Deny").click()
+    await expect(page.get_by_role("textbox", name="Reason")).to_be_focused()
+    await page.keyboard.type("Write elsewhere.")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".text", has_text="As you wish.")).to_be_visible()
+    await expect(page.locator(".call .state")).to_have_text("denied")
+    (result,) = results_of(model.asked[1][0])
+    assert "Write elsewhere." in result.text
+    assert written.texts == []
+
+
+async def test_arguments_are_edited_and_keep_their_digits(serve_page: ServePage, visitor: Visitor) -> None:
+    taken: list[Any] = []
+
+    async def count(context: Any, arguments: Mapping[str, Any]) -> str:
+        taken.append(arguments["number"])
+        return "counted"
+
+    model = scripted(invokes(invoke("count", number=9007199254740993)), says())
+    page = await asked(visitor, await serve_page(model, tool("count", count, effect="write")))
+    await button(page, "Edit arguments").click()
+    field = page.get_by_role("textbox", name="Other arguments")
+    await expect(field).to_have_value('{\n  "number": 9007199254740993\n}')
+    await field.fill('{"number": }')
+    await button(page, "Run with these arguments").click()
+    await expect(page.get_by_text("These are no arguments")).to_be_visible()
+    await field.fill('{"number": 9007199254740995}')
+    await button(page, "Run with these arguments").click()
+    await expect(question(page)).to_have_count(0)
+    await expect(page.locator(".call .state")).to_have_text("done")
+    assert taken == [9007199254740995]
+
+
+async def test_always_asks_no_more(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    turns = [invokes(invoke("write", name, text=name)) for name in ("one", "two")]
+    page = await asked(visitor, await serve_page(scripted(*turns, says("Both.")), written.definition))
+    await expect(button(page, "Always approve")).to_be_enabled()
+    await button(page, "Always approve").click()
+    await expect(page.locator(".text", has_text="Both.")).to_be_visible()
+    assert written.texts == ["one", "two"]
+
+
+async def test_an_answer_to_what_has_changed_is_refused(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    served = await serve_page(writing("the new text"), written.definition)
+    page = await asked(visitor, served)
+    identifier = page.url.rpartition("/")[2]
+
+    async def stale(route: Route) -> None:
+        answer = await route.fetch()
+        snapshot = await answer.json()
+        for one in snapshot["questions"]:
+            one["digest"] = "0" * 64
+            one["shown"]["arguments"] = '{"text":"the old text"}'
+        await route.fulfill(response=answer, json=snapshot)
+
+    await page.route(f"**/conversations/{identifier}", stale, times=1)
+    await page.reload()
+    await expect(question(page)).to_contain_text("the old text")
+    visitor.allowed.append("status of 409")
+    await approve(page)
+    await expect(page.get_by_text("This call has changed since you saw it. Nothing was approved.")).to_be_visible()
+    await expect(question(page).locator("tr.removed")).to_contain_text("the old text")
+    await expect(question(page).locator("tr.added")).to_contain_text("the new text")
+    assert written.texts == []
+    await approve(page)
+    await expect(question(page)).to_have_count(0)
+    await expect(page.locator(".call .state")).to_have_text("done")
+    assert written.texts == ["the new text"]
+
+
+async def test_a_question_survives_a_reload(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    page = await asked(visitor, await serve_page(writing(), written.definition))
+    await page.reload()
+    await expect(question(page)).to_have_count(1)
+    await approve(page)
+    await expect(page.locator(".call .state")).to_have_text("done")
+    assert written.texts == ["one"]
+
+
+async def test_writing_instead_denies_and_the_page_says_so_before(serve_page: ServePage, visitor: Visitor) -> None:
+    model, written = writing(answer="I see."), Written()
+    page = await asked(visitor, await serve_page(model, written.definition))
+    await expect(message(page)).to_have_accessible_description(
+        "If you write instead of answering, the open call is denied with your text as the reason."
+    )
+    await say(page, "Rather not.")
+    await expect(page.locator(".text", has_text="I see.")).to_be_visible()
+    await expect(page.locator(".call .state")).to_have_text("denied")
+    await expect(question(page)).to_have_count(0)
+    assert "Rather not." in results_of(model.asked[1][0])[0].text
+    assert written.texts == []
+
+
+async def test_the_focus_goes_to_a_question(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await asked(visitor, await serve_page(writing(), Written().definition))
+    await expect(question(page).locator(".asked")).to_be_focused()
+
+
+async def test_the_focus_stays_with_what_is_being_written(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("I wri", "te.")
+    model = scripted([*steps[:-1], *invokes(invoke("write", text="one"))[1:]], says())
+    page = await begin(visitor, await serve_page(model, Written().definition))
+    await message(page).fill("A thought")
+    go.set()
+    await expect(question(page)).to_have_count(1)
+    await expect(message(page)).to_be_focused()
+    await expect(message(page)).to_have_value("A thought")
+
+
+async def test_the_focused_button_is_not_covered(serve_page: ServePage, visit: Visit) -> None:
+    served = await serve_page(scripted(invokes(invoke("write", text=LONG))), Written().definition)
+    for size in ({"width": 1280, "height": 720}, {"width": 390, "height": 700}):
+        page = await asked(await visit(viewport=size), served)
+        await button(page, "Show all of it").click()
+        await expect(button(page, "Approve")).to_be_enabled()
+        await button(page, "Approve").focus()
+        assert await at_centre(page, ".question .answers .primary")
+        await page.context.close()
+
+
+async def test_a_claim_and_a_change_come_before_the_arguments(serve_page: ServePage, visitor: Visitor) -> None:
+    definition = previewing(Written(), lambda arguments: "--- a\n+++ a\n@@ -1,2 +1,2 @@\n same\n-old\n+new\n")
+    claim = ServerClaim(server="elsewhere", description="Only reads, I promise.")
+    served = await serve_page(writing(), dataclasses.replace(definition, claim=claim))
+    page = await asked(visitor, served)
+    text = re.sub(r"\s+", " ", str(await question(page).text_content()))
+    order = ["wants to run", "Asked because", "and this is not verified", "Only reads", "It would change", "Arguments"]
+    places = [text.index(one) for one in order]
+    assert places == sorted(places)
+    # The table says by signs and words what is removed and added, not by colours only.
+    await expect(question(page).locator("tr.removed")).to_have_text(re.compile(r"2\s*-removed\s*old"))
+    await expect(question(page).locator("tr.added")).to_have_text(re.compile(r"2\s*\+added\s*new"))
+
+
+async def test_a_tool_asks_for_values(serve_page: ServePage, visitor: Visitor) -> None:
+    given: list[Any] = []
+
+    async def look(context: Any, arguments: Any) -> str:
+        schema = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+        given.append(await context.inquire("Where, and for how long?", schema))
+        return "noted"
+
+    page = await asked(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", look)))
+    await expect(question(page)).to_contain_text("Where, and for how long?")
+    await expect(question(page)).to_contain_text("not verified")
+    await page.get_by_role("textbox", name="city").fill("Rome")
+    await page.get_by_role("spinbutton", name="days").fill("3")
+    await button(question(page), "Send").click()
+    await expect(page.locator(".call .state")).to_have_text("done")
+    assert [dict(one) for one in given] == [{"city": "Rome", "days": 3}]
+
+
+async def test_each_of_two_questions_is_answered(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    calls = [invoke("write", name, text=name) for name in ("one", "two")]
+    page = await begin(visitor, await serve_page(scripted(invokes(*calls), says("Both.")), written.definition))
+    # Two calls that may conflict are asked about one after the other.
+    await approve(page)
+    await expect(page.locator("[data-question=two]")).to_be_visible()
+    await expect(question(page)).to_have_count(1)
+    await button(page, "Deny").click()
+    await button(page, "Deny this call").click()
+    await expect(page.locator(".text", has_text="Both.")).to_be_visible()
+    assert written.texts == ["one"]
+
+
+async def test_all_approvals_in_one_place(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    page = await asked(visitor, await serve_page(writing(), written.definition))
+    await page.get_by_role("link", name="Approvals").click()
+    await expect(page.get_by_text("1 question in 1 conversation.")).to_be_visible()
+    await expect(page.get_by_role("link", name="Approvals 1 waiting")).to_be_visible()
+    await approve(page)
+    await expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    await page.get_by_role("link", name="Begin.").click()
+    await expect(page.locator(".call .state")).to_have_text("done")
+    assert written.texts == ["one"]
+
+
+async def test_an_answer_in_one_tab_ends_the_question_in_the_other(serve_page: ServePage, visitor: Visitor) -> None:
+    one = await asked(visitor, await serve_page(writing(), Written().definition))
+    two = await visitor.open(one.url)
+    await expect(question(two)).to_have_count(1)
+    await approve(one)
+    await expect(question(two)).to_have_count(0)
+    await expect(two.locator(".call .state")).to_have_text("done")
+
+
+async def test_no_single_key_approves(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    page = await asked(visitor, await serve_page(writing(), written.definition))
+    await expect(button(page, "Approve")).to_be_enabled()
+    heading = question(page).locator(".asked")
+    keys = [*"abcdefghijklmnopqrstuvwxyz0123456789 ", "Enter", "Escape", "ArrowDown", "Home", "End", "PageDown"]
+    for key in keys:
+        await heading.focus()
+        await page.keyboard.press(key)
+        await page.evaluate("document.querySelector('dialog')?.close()")
+    await expect(question(page)).to_have_count(1)
+    assert written.texts == []

@@ -1,0 +1,102 @@
+"""A real browser for tests, and what each of its pages must not do: report an error, or ask another host."""
+
+import dataclasses
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, WebError, expect
+
+from tests.skips import lacking
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+#: Milliseconds for what a page should do; a loaded machine may need much more than the usual 20.
+PATIENCE = 20_000
+#: A name that the browser finds at this machine, as if an attacker's server had changed its address.
+REBOUND = "rebound.example"
+
+expect.set_options(timeout=PATIENCE)
+
+
+def find_chromium() -> str:
+    """The program of Chromium. Skips the test if there is none."""
+    named = os.environ.get("RIPIENO_CHROMIUM")
+    found = next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
+    return found or lacking("Chromium is not here: make browser")
+
+
+async def launch(playwright: Playwright) -> Browser:
+    """Starts the browser, without a window."""
+    # The browser's own sandbox refuses to run for root.
+    arguments = [f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    return await playwright.chromium.launch(executable_path=find_chromium(), args=arguments)
+
+
+@dataclasses.dataclass  # Playwright adds attributes to the owner of a handler.
+class Visitor:
+    """A person with a browser of their own: each has its own storage. All of its pages are watched.
+
+    ``origins`` are those that the test itself serves. ``allowed`` are patterns of errors that the test provokes, such
+    as ``"status of 409"``: a browser reports each refused request in its console.
+    """
+
+    context: BrowserContext
+    origins: set[str] = dataclasses.field(default_factory=set)
+    allowed: list[str] = dataclasses.field(default_factory=list)
+    errors: list[str] = dataclasses.field(default_factory=list)
+    requests: list[str] = dataclasses.field(default_factory=list)
+
+    def watch(self) -> None:
+        """Begins to note errors and requests of all pages."""
+        self.context.on("console", self._note)
+        self.context.on("weberror", self._note_error)
+        self.context.on("request", self._note_request)
+
+    async def open(self, url: str) -> Page:
+        """Opens a link in a new page."""
+        self.origins.add(_origin(url))
+        page = await self.context.new_page()
+        page.set_default_timeout(PATIENCE)
+        await page.goto(url)
+        return page
+
+    def check(self) -> None:
+        """Errors: ``AssertionError`` for an error that was not allowed, and for a request to another host."""
+        bad = [one for one in self.errors if not any(re.search(pattern, one) for pattern in self.allowed)]
+        assert not bad, f"The browser reported: {bad}"
+        foreign = foreign_requests(self.requests, self.origins)
+        assert not foreign, f"The page asked other hosts: {foreign}"
+
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(f"{message.text} ({message.location.get('url', '')})")
+
+    def _note_error(self, error: WebError) -> None:
+        self.errors.append(str(error.error))
+
+    def _note_request(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+
+def foreign_requests(requests: Sequence[str], origins: set[str]) -> list[str]:
+    """The requests that went to none of the origins."""
+    return [one for one in requests if not one.startswith(("blob:", "data:")) and _origin(one) not in origins]
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+async def at_centre(page: Page, selector: str) -> bool:
+    """Whether the element is what a click on its centre would reach: nothing lies above it."""
+    box: Any = await page.locator(selector).bounding_box()
+    assert box is not None, f"{selector} is not shown"
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    found = (
+        "([x, y, selector]) => document.elementFromPoint(x, y)?.closest(selector) === document.querySelector(selector)"
+    )
+    return bool(await page.evaluate(found, [x, y, selector]))
