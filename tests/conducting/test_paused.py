@@ -132,6 +132,28 @@ async def test_what_is_kept_is_for_its_user_alone_and_is_forgotten(tmp_path: pat
         store.find(waiting.identifier)
 
 
+async def test_two_owners_have_equal_identifiers(tmp_path: pathlib.Path) -> None:
+    store, conversation = PausedStore(tmp_path), await paused(Book(), "one")
+    (call_,) = conversation.waiting
+    owners = ("", "ada", "bob", 'ada", "', "\ud800")
+    for owner in owners:
+        store.save(Paused(conversation=conversation, workspace="/w", model=f"m{owner}", owner=owner))
+    assert len(store.all()) == len(owners)
+    with pytest.raises(InputError, match=r"Several conversations match: .*\(of ada\), .*\(of bob\)"):
+        store.find(conversation.identifier)
+    changed = store.answer(conversation.identifier, {call_.invocation: Deny("no")}, owner="ada")
+    assert changed.owner == "ada"
+    for owner in owners:
+        found = store.load(conversation.identifier, owner=owner)
+        assert found is not None
+        assert (found.owner, found.model, bool(found.answers)) == (owner, f"m{owner}", owner == "ada")
+    # Each has its own lock.
+    with store.claimed(conversation.identifier, owner="ada"), store.claimed(conversation.identifier, owner="bob"):
+        pass
+    store.forget(conversation.identifier, owner="ada")
+    assert {one.owner for one in store.all()} == {*owners} - {"ada"}
+
+
 def test_every_answer_is_kept(tmp_path: pathlib.Path) -> None:
     binding = Binding(conversation="a", invocation="b", tool="c", definition="d", arguments="e", rules="f")
     answers = {

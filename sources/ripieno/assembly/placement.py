@@ -75,9 +75,11 @@ class Placement:
             self._places.popitem(last=False)
         place, originals = self._places[path], [original_of(one) for one in ensembles]
         for one in originals:
-            if one not in place.ensembles:
+            # Tools of a request run elsewhere, and are for one run: nothing of them is placed or kept.
+            runs_here = not one.invokers or any(tool.hosted != "caller" for tool in one.invokers.values())
+            if one not in place.ensembles and runs_here:
                 place.ensembles[one] = PlacedEnsemble(one, place.surroundings)
-        return tuple(place.ensembles[one] for one in originals)
+        return tuple(place.ensembles.get(one, one) for one in originals)
 
     def _enter(self, path: pathlib.Path, surroundings: Surroundings) -> Surroundings:
         failures: list[RipienoError] = []

@@ -75,7 +75,10 @@ register({Paused: "paused"})
 
 
 class PausedStore:
-    """The paused conversations, a file of mode 0600 for each. Errors: ``InputError``, which names the file."""
+    """The paused conversations, a file of mode 0600 for each owner and identifier.
+
+    Two owners may have the same identifier. Errors: ``InputError``, which names the file.
+    """
 
     def __init__(self, state: pathlib.Path) -> None:
         self.folder = state / "paused"
@@ -84,7 +87,7 @@ class PausedStore:
 
     def save(self, paused: Paused) -> None:
         """Writes a conversation, durably, in place of an earlier version of it."""
-        path = self._file(paused.identifier)
+        path = self._file(paused.identifier, paused.owner)
         with _input_errors(path):
             # In ASCII: lone surrogates, as models write them, cannot be encoded in UTF-8.
             replace_private(path, json.dumps(serialize(paused)).encode(), durable=True)
@@ -94,9 +97,9 @@ class PausedStore:
         found = (self._read(path) for path in sorted(self.folder.glob("*.json")))
         return tuple(sorted((one for one in found if one is not None), key=lambda one: one.at))
 
-    def load(self, identifier: str) -> Paused | None:
-        """The paused conversation with exactly this identifier, if there is one."""
-        return self._read(self._file(identifier))
+    def load(self, identifier: str, *, owner: str = "") -> Paused | None:
+        """The owner's paused conversation with exactly this identifier, if there is one."""
+        return self._read(self._file(identifier, owner))
 
     def find(self, identifier: str) -> Paused:
         """The conversation that a person means: by its identifier or a unique prefix; for an empty text, the only one.
@@ -113,19 +116,24 @@ class PausedStore:
         if len(fitting) > 1:
             # Applications may choose identifiers: several may have the same prefix.
             distinct = len({one.short for one in fitting}) == len(fitting)
-            names = ", ".join(one.short if distinct else one.identifier for one in fitting)
+            shown = [one.short if distinct else one.identifier for one in fitting]
+            if len({*shown}) < len(shown):
+                shown = [f"{one.identifier} (of {one.owner})" if one.owner else one.identifier for one in fitting]
+            names = ", ".join(shown)
             raise InputError(f"Several conversations match: {names}. Name one of them; ripieno approvals list has all.")
         return fitting[0]
 
-    def answer(self, identifier: str, answers: Mapping[str, Answer]) -> Paused:
-        """Stores a person's answers to the conversation with exactly this identifier. An answer to a call is final.
+    def answer(self, identifier: str, answers: Mapping[str, Answer], *, owner: str = "") -> Paused:
+        """Stores a person's answers to the owner's conversation with exactly this identifier. An answer is final.
 
         Errors: ``NameAbsence``; ``InputError`` for a call that waits for no answer, or already has one.
         """
-        with self.claimed(identifier):
-            paused = self.load(identifier)
+        with self.claimed(identifier, owner=owner):
+            paused = self.load(identifier, owner=owner)
             if paused is None:
-                raise NameAbsence("paused conversation", identifier, (one.identifier for one in self.all()))
+                raise NameAbsence(
+                    "paused conversation", identifier, (one.identifier for one in self.all() if one.owner == owner)
+                )
             waiting = {one.invocation: one for one in paused.unanswered}
             for invocation in answers:
                 if invocation not in waiting:
@@ -142,15 +150,15 @@ class PausedStore:
             return Given(answer=answer, binding=binding)
         return Given(answer=answer, binding=binding, token=self.grants.issue(binding, seconds=LIFETIME).token)
 
-    def forget(self, identifier: str) -> None:
+    def forget(self, identifier: str, *, owner: str = "") -> None:
         """Deletes the file of a conversation, if there is one."""
         with contextlib.suppress(FileNotFoundError), _input_errors(self.folder):
-            self._file(identifier).unlink()
+            self._file(identifier, owner).unlink()
 
     @contextlib.contextmanager
-    def claimed(self, identifier: str) -> Generator[None, None, None]:
+    def claimed(self, identifier: str, *, owner: str = "") -> Generator[None, None, None]:
         """Locks a conversation against other processes. Errors: ``Conflict`` when another one has the lock."""
-        path = self._file(identifier).with_suffix(".lock")
+        path = self._file(identifier, owner).with_suffix(".lock")
         with _input_errors(path):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = _lock(path)
@@ -163,9 +171,9 @@ class PausedStore:
                 path.unlink()
             os.close(descriptor)
 
-    def _file(self, identifier: str) -> pathlib.Path:
-        # A digest: applications choose identifiers freely.
-        name = hashlib.sha256(identifier.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    def _file(self, identifier: str, owner: str) -> pathlib.Path:
+        # A digest: applications choose owners and identifiers freely.
+        name = hashlib.sha256(json.dumps([owner, identifier]).encode()).hexdigest()[:32]
         return self.folder / f"{name}.json"
 
     def _read(self, path: pathlib.Path) -> Paused | None:

@@ -60,6 +60,7 @@ def begin(call: Call, store: PausedStore, caller: str = "") -> Paused:
     begun = call("ask", "--defer", "Note who asks.")
     assert begun.code == exit_codes.WAITING, begun.err
     (paused,) = [one for one in store.all() if one.identifier not in known]
+    store.forget(paused.identifier)
     store.save(dataclasses.replace(paused, owner=caller))
     return store.find(paused.identifier)
 

@@ -24,7 +24,7 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.ensembles import Context, Definition
-from ripieno.exceptions import ToolFault
+from ripieno.exceptions import ProviderUnreachable, ToolFault
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
 from ripieno.servers.chat.ai_sdk.application import create_application
@@ -187,6 +187,9 @@ async def test_an_approval_is_answered_in_the_next_request(
         state = "output-denied" if answer == "deny" else "output-available"
         assert client.call("one")["state"] == state
         assert written.texts == {"deny": [], "edit": ["two"]}.get(answer, ["one"])
+        # The page shows the arguments with which the call ran.
+        assert client.call("one")["input"] == {"text": "two" if answer == "edit" else "one"}
+        assert client.kinds.count("tool-input-available") == (answer == "edit")
         assert (client.parts("text")[-1]["text"], client.sends_again) == ("Done.", False)
         if answer == "deny":
             assert "Not today." in str(front.snapshot["messages"])
@@ -241,7 +244,7 @@ async def test_forged_stale_and_partial_answers(tmp_path: pathlib.Path) -> None:
         assert await status() == 409
         # An answer in an older message is not one, nor is one in a message of the user.
         front.messages = [{"id": "a", "role": "assistant", "parts": [respond(one)]}]
-        assert await status(respond(one), trigger="regenerate-message") == 400
+        assert await status(respond(one), trigger="regenerate-message") == 409
         assert not written.texts
         assert len(front.snapshot["questions"]) == len(identifiers)
         assert "forged" not in str(front.snapshot)
@@ -319,7 +322,7 @@ async def test_requests_that_cannot_be_used(tmp_path: pathlib.Path) -> None:
         {"messages": [{"role": "user", "parts": [{"type": "text", "text": 1}]}]},
         {"messages": [{"role": "user", "parts": [{"type": "file", "url": "http://127.0.0.1/secret"}]}]},
         {"messages": [{"role": "user", "parts": [{"type": "file", "url": "data:text/html,x"}]}]},
-        {"trigger": "regenerate-message"},
+        {"trigger": "forget-message"},
         {"messageId": "u"},
         {"always": 1},
         {"edits": []},
@@ -330,6 +333,24 @@ async def test_requests_that_cannot_be_used(tmp_path: pathlib.Path) -> None:
             answer = await front.post(**change)
             assert (answer.status_code, answer.json()["error"]["message"] != "") == (400, True)
         assert not front.chat.conversations("ada")
+
+
+async def test_an_answer_is_made_again_only_if_there_is_none(tmp_path: pathlib.Path) -> None:
+    failure = ProviderUnreachable("scripted", "It is away.")
+    model = scripted([TurnBegan(), TextDelta("I th"), failure], says("Here."))
+    async with page(tmp_path, model) as front:
+        assert (await front.post(trigger="regenerate-message")).status_code == 404
+        assert (await front.say()).error
+        # As the package does it: the message is removed first.
+        broken, front.client = front.messages.pop(), Client(6)
+        client = await front.took(await front.post(trigger="regenerate-message", messageId=broken["id"]))
+        assert [part["text"] for part in client.parts("text")] == ["Here."]
+        assert [one["type"] for one in front.snapshot["messages"]] == ["user", "assistant"]
+        # This one is recorded: nothing is removed, and the model is not asked.
+        refused = await front.post(trigger="regenerate-message")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
+        assert refused.json()["error"]["message"].startswith("regenerate-message is possible only after a run")
+        assert len(model.asked) == 2
 
 
 async def test_a_run_outlives_its_reader_and_is_resumed_from_its_beginning(tmp_path: pathlib.Path) -> None:

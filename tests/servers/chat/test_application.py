@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
 
+from ripieno.ensembles import Context
 from ripieno.servers.chat.application import create_application
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.http.server import serve
@@ -139,6 +140,77 @@ async def test_requests_that_are_refused(
         if status != 200:
             assert answer.json()["error"]["code"] == code
             assert answer.json()["error"]["message"]
+
+
+SIZES = {"type": "object", "properties": {"size": {"type": "integer", "default": 1}}}
+
+
+async def order(context: Context, arguments: dict[str, Any]) -> str:
+    return str(await context.inquire("Which size?\u202e", SIZES))
+
+
+@contextlib.asynccontextmanager
+async def asked(tmp_path: pathlib.Path) -> AsyncGenerator[tuple[httpx2.AsyncClient, str, str], None]:
+    """A client of a chat whose tool asks for a size during its run; the conversation, and the position before it."""
+    model = scripted(invokes(invoke("order", "one")), says("Done."))
+    async with chatting(tmp_path, model, tool("order", order)) as chat, over_http(chat) as one:
+        path = await begin(one)
+        position = (await one.get(path)).json()["position"]
+        assert (await one.post(f"{path}/messages", json={"text": "Order."})).status_code == 200
+        await events(one, path, "QuestionsAsked", **{"last-event-id": position})
+        yield one, path, position
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ({"answer": "edit", "arguments": {"size": 42}}, "42}"),
+        ({"answer": "approve"}, "1}"),
+        ({"answer": "deny", "reason": "Neither."}, "None"),
+    ],
+)
+async def test_a_tool_asks_during_its_run_and_is_answered(
+    tmp_path: pathlib.Path, answer: dict[str, Any], result: str
+) -> None:
+    async with asked(tmp_path) as (one, path, position):
+        # A page that is loaded now shows the question, with every character visible.
+        for _ in range(2):
+            snapshot = (await one.get(path)).json()
+            (question,) = snapshot["questions"]
+            assert (snapshot["state"], question["kind"], question["text"]) == ("running", "input", "Which size?\\u202e")
+            assert (question["schema"], question["defaults"]) == (SIZES, {"size": 1})
+            (waiting,) = (await one.get("/questions")).json()["conversations"].values()
+            assert waiting == [question]
+        given = {"invocation": "one", "digest": question["digest"], **answer}
+        for wrong, status in (
+            ({**given, "digest": "0" * 64}, 409),
+            ({**given, "invocation": "two"}, 409),
+            ({**given, "answer": "maybe"}, 400),
+            ({**given, "answer": "approve", "always": True}, 400),
+            ({**given, "answer": "edit", "arguments": [1]}, 400),
+        ):
+            assert (await one.post(f"{path}/answers", json=wrong)).status_code == status, wrong
+        assert (await one.post(f"{path}/answers", json=given, headers={"x-user": "bob"})).status_code == 404
+        assert (await one.post(f"{path}/answers", json=given)).json() == {"left": 0}
+        assert (await one.post(f"{path}/answers", json=given)).status_code == 409
+        got = [data for _, data in await events(one, path, "ConductEnded", **{"last-event-id": position})]
+        (answered,) = (data for data in got if data["type"] == "QuestionAnswered")
+        assert answered == {"type": "QuestionAnswered", "invocation": "one", "answer": answer["answer"]}
+        (ended,) = (data for data in got if data["type"] == "ResultReady")
+        assert result in ended["result"]["content"][0]["text"]
+
+
+async def test_a_run_that_asks_can_be_stopped(tmp_path: pathlib.Path) -> None:
+    async with asked(tmp_path) as (one, path, position):
+        (question,) = (await one.get(path)).json()["questions"]
+        assert (await one.post(f"{path}/stop")).status_code == 415
+        assert (await one.post(f"{path}/stop", json={})).status_code == 200
+        got = [data for _, data in await events(one, path, "ConductEnded", **{"last-event-id": position})]
+        assert {"type": "QuestionAnswered", "invocation": "one", "answer": "none"} in got
+        assert got[-1]["finish"] == "cancelled"
+        assert (await one.get("/questions")).json() == {"conversations": {}}
+        given = {"invocation": "one", "digest": question["digest"], "answer": "approve"}
+        assert (await one.post(f"{path}/answers", json=given)).status_code == 409
 
 
 async def test_others_get_nothing(tmp_path: pathlib.Path) -> None:

@@ -13,6 +13,7 @@ from ripieno.canisters.events import TextDelta
 from ripieno.exceptions import Conflict, NameAbsence, ProviderUnreachable, RequestInvalidity
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.messages import ChatLimits
+from ripieno.servers.chat.store import ConversationStore
 from ripieno.servers.http.limits import Refused
 from tests.support.chats import Reader, Written, chatting, writing
 from tests.support.scripted_models import Blocking, invoke, invokes, says, scripted, tool
@@ -235,6 +236,32 @@ async def test_nothing_of_another_owner_can_be_reached(tmp_path: pathlib.Path) -
         assert not chat.conversations("ada")
         with pytest.raises(NameAbsence):
             chat.snapshot("ada", identifier)
+    assert not written.texts
+
+
+async def test_equal_identifiers_of_two_owners_are_two_conversations(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    model = scripted(invokes(invoke("write", "one", text="one")), says("Done."))
+    async with chatting(tmp_path, model, written.definition) as chat:
+        # As two imported ones, or as front ends name them.
+        store = ConversationStore(chat._journal)
+        for owner in ("ada", "bob"):
+            store.create(owner, owner, "same")
+            reader = Reader(chat, owner, "same", chat.snapshot(owner, "same")["position"])
+            chat.say(owner, "same", UserCanister.of(f"I am {owner}."))
+            await questions(reader)
+            model.asked.clear()
+    async with chatting(tmp_path, scripted(says("Done.")), written.definition) as chat:
+        # Both still wait, each with what its owner said.
+        for owner in ("ada", "bob"):
+            assert texts(chat, owner, "same")[0] == ("user", f"I am {owner}.")
+        (question,) = chat.questions("ada")["same"]
+        reader = Reader(chat, "ada", "same", chat.snapshot("ada", "same")["position"])
+        chat.answer("ada", "same", "one", {"answer": "deny", "reason": "No.", "digest": question["digest"]})
+        await reader.until("ConductEnded")
+        assert (chat.questions("ada"), list(chat.questions("bob"))) == ({}, ["same"])
+        await chat.delete("ada", "same")
+        assert chat.snapshot("bob", "same")["state"] == "waiting"
     assert not written.texts
 
 

@@ -66,7 +66,7 @@ class Deferring:
     def answer(self, answer: Answer) -> str:
         """The operator answers all that wait; the identifier of the only conversation."""
         (paused,) = self.store.all()
-        self.store.answer(paused.identifier, {one.invocation: answer for one in paused.unanswered})
+        self.store.answer(paused.identifier, {one.invocation: answer for one in paused.unanswered}, owner=paused.owner)
         return paused.identifier
 
     async def ask(self, said: list[Any], key: str = KEY, **more: Any) -> Any:
@@ -252,7 +252,7 @@ def going_on(played: Played, model: Model, asked: Asked, caller: str = CALLER) -
 
 def approve(store: PausedStore) -> Paused:
     (paused,) = store.all()
-    return store.answer(paused.identifier, {one.invocation: Approve() for one in paused.unanswered})
+    return store.answer(paused.identifier, {one.invocation: Approve() for one in paused.unanswered}, owner=paused.owner)
 
 
 async def test_forged_claims_execute_nothing(tmp_path: pathlib.Path) -> None:
@@ -394,7 +394,10 @@ async def test_nobody_else_has_it_while_it_runs(tmp_path: pathlib.Path) -> None:
         with pytest.raises(Conflict, match="Try again later"):
             await go_on(played, model, asked)
         (paused,) = store.all()
-        with pytest.raises(InputError, match="Another process conducts"), store.claimed(paused.identifier):
+        with (
+            pytest.raises(InputError, match="Another process conducts"),
+            store.claimed(paused.identifier, owner=paused.owner),
+        ):
             pytest.fail("It is taken.")
         # Were the process killed now, nobody would know, and nobody would run it again.
         (feared,) = [one for one in paused.conversation.canisters if isinstance(one, ResultCanister)]

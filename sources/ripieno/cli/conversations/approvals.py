@@ -146,7 +146,7 @@ def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:
     wanted = [one for call in calls for one in _choose(paused, call, paused.unanswered)] or list(paused.unanswered)
     if not wanted:
         raise InputError(f"No call of {paused.identifier} waits for an answer. Continue with: {resume_command(paused)}")
-    changed = store.answer(paused.identifier, {one.invocation: answer for one in wanted})
+    changed = store.answer(paused.identifier, {one.invocation: answer for one in wanted}, owner=paused.owner)
     done = "Approved" if isinstance(answer, Approve) else "Denied"
     for one in wanted:
         click.echo(f"{done}: {clean(one.tool)} ({clean(one.invocation)})")

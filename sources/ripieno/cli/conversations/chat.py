@@ -214,7 +214,7 @@ class Chat:
             say(classify(error)[1])
             return
         count = len(run.conversation.canisters)
-        with self.keeper.store.claimed(run.conversation.identifier):
+        with self.keeper.claimed(run.conversation.identifier):
             self._show(run, count)
         self.keeper.keep(run.conversation, run.model.identity, self.wanted.tools)
 
@@ -241,7 +241,7 @@ class Chat:
     async def _conduct(self, line: str | None) -> Run:
         if line is None:
             answers = self.keeper.answers(self.conversation)
-            owner = self.keeper.owner(self.conversation)
+            owner = self.keeper.owner(self.conversation.identifier)
             return self.wanted.conduct(self.assembly, self.conversation, answers=answers, owner=owner)
         return self.wanted.conduct(self.assembly, self.conversation.say(line))
 

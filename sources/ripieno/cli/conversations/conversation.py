@@ -189,7 +189,8 @@ async def converse(
     confirmer = ShownConfirmer(wanted.confirmer(terminal, can_wait=can_wait))
     renderer = wanted.renderer()
     async with wanted.assembly(loaded, confirmer, renderer, keeper) as assembly:
-        run = wanted.conduct(assembly, conversation, answers=answers, owner=keeper.owner(conversation))
+        owner = keeper.owner(conversation.identifier)
+        run = wanted.conduct(assembly, conversation, answers=answers, owner=owner)
         try:
             return await follow(run, assembly, renderer, confirmer)
         finally:

@@ -28,21 +28,29 @@ class Keeper:
 
     def answers(self, conversation: Conversation) -> Mapping[str, Given]:
         """The answers to waiting calls."""
-        kept = self.store.load(conversation.identifier)
+        kept = self._kept(conversation.identifier)
         return {} if kept is None else kept.answers
 
-    def owner(self, conversation: Conversation) -> str:
+    def owner(self, identifier: str) -> str:
         """The gateway client for whom the conversation is, or an empty string."""
-        kept = self.store.load(conversation.identifier)
+        kept = self._kept(identifier)
         if kept is not None or self.journal is None:
             return "" if kept is None else kept.owner
-        began = (line.record for line in self.journal.lines(conversation.identifier, stage="began"))
+        began = (line.record for line in self.journal.lines(identifier, stage="began"))
         return next((record.owner for record in began if record is not None), "")
+
+    def claimed(self, identifier: str) -> contextlib.AbstractContextManager[None]:
+        """Locks a conversation against other processes. Errors on entering: ``Conflict``."""
+        return self.store.claimed(identifier, owner=self.owner(identifier))
+
+    def _kept(self, identifier: str) -> Paused | None:
+        # People do not name the owner. Where two have the same identifier, finding the conversation was refused.
+        return next((one for one in self.store.all() if one.identifier == identifier), None)
 
     def keep(self, conversation: Conversation, model: str, tools: tuple[str, ...] | None) -> None:
         """Saves a conversation with waiting calls and reports the next commands; deletes any other."""
         if conversation.finish != "open":
-            self.store.forget(conversation.identifier)
+            self.store.forget(conversation.identifier, owner=self.owner(conversation.identifier))
             return
         paused = Paused(
             conversation=conversation,
@@ -50,7 +58,7 @@ class Keeper:
             model=model,
             tools=tools,
             options=self._options,
-            owner=self.owner(conversation),
+            owner=self.owner(conversation.identifier),
         )
         self.store.save(paused)
         short = paused.short

@@ -23,9 +23,10 @@ from ripieno.exceptions import InputError, NameAbsence
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FoundConversation:
-    """A conversation with its saved state, if it waits, and its earlier model, tools and workspace."""
+    """A conversation of an owner, with its saved state, if it waits, and its earlier model, tools and workspace."""
 
     identifier: str
+    owner: str
     paused: Paused | None = None
     model: str | None = None
     tools: tuple[str, ...] | None = None
@@ -57,6 +58,7 @@ def find(keeper: Keeper, beginning: str) -> FoundConversation:
     if paused is not None:
         return FoundConversation(
             identifier=paused.identifier,
+            owner=paused.owner,
             paused=paused,
             model=paused.model,
             tools=paused.tools,
@@ -73,6 +75,7 @@ def find(keeper: Keeper, beginning: str) -> FoundConversation:
     tools = details.get("tools")
     return FoundConversation(
         identifier=summary.identifier,
+        owner=summary.owner,
         model=details.get("model"),
         tools=None if tools is None else tuple(tools),
         workspace=details.get("workspace"),
@@ -82,7 +85,7 @@ def find(keeper: Keeper, beginning: str) -> FoundConversation:
 def recall(keeper: Keeper, found: FoundConversation) -> Resumable:
     """The conversation to continue, and its answers. Errors: ``InputError`` if there is nothing to continue."""
     if keeper.journal is not None:
-        return resumable(keeper.journal, found.identifier, found.paused)
+        return resumable(keeper.journal, found.identifier, found.paused, owner=found.owner)
     if found.paused is None:
         raise InputError(
             "No conversation waits, and the journal is disabled (--no-journal, or [journal] enabled = false)."
@@ -112,7 +115,7 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
         found = find(keeper, conversation)
         found.check(loaded)
         chosen = wanted.like(found.model, found.tools)
-        with keeper.store.claimed(found.identifier):
+        with keeper.claimed(found.identifier):
             # Another process may have continued it in between.
             recalled = recall(keeper, find(keeper, found.identifier))
             if not recalled.conversation.open and recalled.conversation.finish in ANSWERED:

@@ -321,11 +321,11 @@ def _confirm(selected: list[Summary]) -> None:
 
 
 def _delete(one: Journal, summary: Summary) -> None:
-    began = [line.record for line in one.lines(summary.identifier, stage="began")]
+    began = [line.record for line in one.lines(summary.identifier, owner=summary.owner, stage="began")]
     folders = {record.details.get("workspace") for record in began if record is not None}
-    bodies = one.delete(summary.identifier)
+    bodies = one.delete(summary.identifier, owner=summary.owner)
     state = Places.of_user().state
-    PausedStore(state).forget(summary.identifier)
+    PausedStore(state).forget(summary.identifier, owner=summary.owner)
     for folder in filter(None, folders):
         Outputs(state, pathlib.Path(folder)).forget(summary.identifier)
     click.echo(f"Deleted: {visible(summary.identifier)}, {bodies} lines.")

@@ -12,6 +12,7 @@ from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
 from ripieno.canisters.contents import Content
 from ripieno.conducting.paused import Paused
+from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
 from ripieno.jsonvalues import digest, thaw
 from ripieno.models.protocol import Refusal
@@ -27,6 +28,8 @@ from ripieno.servers.http.limits import Refused
 from ripieno.storage.journal import Journal
 from ripieno.storage.journal.summaries import Summary
 
+#: The ensemble of the tools that a client declares.
+CLIENT = "client"
 #: The folder of an owner's tools.
 Workspaces = Callable[[str], str | os.PathLike[str]]
 
@@ -152,6 +155,20 @@ class Chat:
         found = referenced(self._hold(owner, identifier).contents(), reference)
         return self.uploads.find(owner, identifier, reference) if found is None else found
 
+    def declare(self, owner: str, identifier: str, tools: Sequence[Definition]) -> None:
+        """Sets the tools that the client runs itself, for the next run only; it must declare them for each.
+
+        Errors: ``RequestInvalidity`` for a name that one of the chat's own tools has.
+        """
+        held = self._hold(owner, identifier)
+        own = {one.exposed for ensemble in self._assembly.ensembles for one in ensemble.invokers.values()}
+        for tool in tools:
+            if tool.name in own:
+                raise RequestInvalidity(
+                    f"The chat has a tool {tool.name!r}: give yours another name.", parameter="tools"
+                )
+        held.client_tools = Ensemble.of_request(tools, name=CLIENT) if tools else None
+
     def say(
         self, owner: str, identifier: str, message: UserCanister, *, model: str | None = None, agent: str | None = None
     ) -> None:
@@ -269,17 +286,21 @@ class Chat:
     def _begin(self, held: HeldConversation, conversation: Conversation, *, model: str, agent: str) -> None:
         owner, answers = held.owner, dict(held.answers)
         self._check_runs(owner)
+        client, held.client_tools = held.client_tools, None
+        patterns = self._assembly.access_agent(agent).tools if agent else None
         run = self._assembly.conduct(
             conversation,
             model=model or None,
             agent=agent or None,
+            ensembles=None if client is None else (*self._assembly.ensembles, client),
+            tools=None if client is None or patterns is None else (*patterns, f"{CLIENT}.*"),
             owner=owner,
             confirmer=held,
             auxdata=owner or None,
             answers=answers,
             workspace=None if self._workspace is None else self._workspace(owner),
         )
-        lock = self._store.claim(conversation.identifier)
+        lock = self._store.claim(owner, conversation.identifier)
         held.begin(run, lock, lambda: self._keep(held))
         held.model, held.agent = model or run.model.identity, agent
 

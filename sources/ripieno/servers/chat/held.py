@@ -13,6 +13,7 @@ from ripieno.canisters import Conversation, InvocationCanister, ResultCanister, 
 from ripieno.canisters.contents import Content
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan
 from ripieno.conducting import Run
+from ripieno.ensembles import Ensemble
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.events import ChatEvent, QuestionAnswered, QuestionsAsked, RunFailed
@@ -36,6 +37,8 @@ class HeldConversation:
         self.answers: dict[str, Given] = dict(answers or {})
         self.model = ""
         self.agent = ""
+        #: The tools that the client declares for the next run, and runs itself.
+        self.client_tools: Ensemble | None = None
         self.ring = EventRing()
         self._turn = LiveTurn()
         self._run: Run | None = None

@@ -19,6 +19,7 @@ _TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,126}")
 class ChatLimits:
     """The most that one owner may take: runs and readers, bytes of a request and of its text, attachments of a message.
 
+    ``client_tools`` are those that a client declares for a run, ``client_tool_bytes`` their schemas and descriptions.
     ``upload_bytes`` are those of one uploaded file, ``waiting_bytes`` those of all uploads that no message has named.
     ``listed`` are the conversations in a list, ``held`` those of all owners that stay in memory without a reader.
     """
@@ -28,6 +29,8 @@ class ChatLimits:
     body_bytes: int = 16 * 1024 * 1024
     text_bytes: int = 1024 * 1024
     attachments: int = 10
+    client_tools: int = 64
+    client_tool_bytes: int = 64 * 1024
     upload_bytes: int = 10 * 1024 * 1024
     waiting_bytes: int = 50 * 1024 * 1024
     listed: int = 1000

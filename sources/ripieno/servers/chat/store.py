@@ -65,8 +65,7 @@ class ConversationStore:
 
     def paused(self, owner: str, identifier: str) -> Paused | None:
         """The conversation if it waits."""
-        found = self._paused.load(identifier)
-        return found if found is not None and found.owner == owner else None
+        return self._paused.load(identifier, owner=owner)
 
     def waiting(self, owner: str) -> Sequence[Paused]:
         """All conversations of the owner that wait, the oldest first."""
@@ -78,8 +77,7 @@ class ConversationStore:
 
     def resume(self, owner: str, identifier: str) -> None:
         """Forgets that a conversation waits."""
-        if self.paused(owner, identifier) is not None:
-            self._paused.forget(identifier)
+        self._paused.forget(identifier, owner=owner)
 
     def delete(self, owner: str, identifier: str) -> None:
         """Deletes the content of a conversation. The journal still proves that it existed."""
@@ -87,6 +85,6 @@ class ConversationStore:
         self.resume(owner, identifier)
         self._journal.delete(identifier, owner=owner)
 
-    def claim(self, identifier: str) -> contextlib.AbstractContextManager[None]:
+    def claim(self, owner: str, identifier: str) -> contextlib.AbstractContextManager[None]:
         """A lock against other processes, which a run holds. Errors on entering: ``Conflict``."""
-        return self._paused.claimed(identifier)
+        return self._paused.claimed(identifier, owner=owner)

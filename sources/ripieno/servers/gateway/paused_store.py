@@ -37,9 +37,10 @@ _logger = logging.getLogger(__name__)
 class ResumeToken:
     """The saved conversation that a request continues, and how many of its canisters the caller has (``shown``).
 
-    ``results`` are those in the request, by identifiers of calls.
+    ``owner`` is the caller. ``results`` are those in the request, by identifiers of calls.
     """
 
+    owner: str
     conversation: str
     shown: int
     results: Mapping[str, ResultCanister]
@@ -102,12 +103,12 @@ class Deferral:
             )
         ((conversation, shown),) = found
         results = {one.invocation_id: one for one in asked.canisters if isinstance(one, ResultCanister)}
-        return ResumeToken(conversation=conversation, shown=shown, results=results)
+        return ResumeToken(owner=caller, conversation=conversation, shown=shown, results=results)
 
     def load(self, claim: ResumeToken) -> Paused:
         """The saved conversation of a token. Errors: ``Conflict`` if there is none any more."""
         with _usable():
-            paused = self._store.load(claim.conversation)
+            paused = self._store.load(claim.conversation, owner=claim.owner)
         if paused is None or claim.shown > len(paused.conversation.canisters):
             raise Conflict(
                 "The call no longer waits: another request or the operator of this server has continued the "
@@ -120,7 +121,7 @@ class Deferral:
         """Prevents other requests and processes from continuing it. Errors: ``Conflict``."""
         with contextlib.ExitStack() as stack:
             with _usable():
-                stack.enter_context(self._store.claimed(claim.conversation))
+                stack.enter_context(self._store.claimed(claim.conversation, owner=claim.owner))
             yield
 
     def keep(self, conversation: Conversation, model: str, tools: Sequence[str], caller: str) -> Paused:
@@ -141,7 +142,7 @@ class Deferral:
     def forget(self, paused: Paused) -> None:
         """Deletes the saved state of a conversation that has ended."""
         with _usable():
-            self._store.forget(paused.identifier)
+            self._store.forget(paused.identifier, owner=paused.owner)
 
     def begin(self, paused: Paused, claim: ResumeToken) -> Paused:
         """The conversation to conduct, with valid answers. The caller must conduct it now.

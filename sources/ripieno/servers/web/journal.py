@@ -13,7 +13,7 @@ from starlette.requests import Request
 from ripieno.canisters import Canister
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
-from ripieno.servers.chat.events import message_of
+from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.requests import Answered, RequestChecks, identifier_of
 from ripieno.storage.journal import InvocationState, Journal, Line, Summary
 from ripieno.storage.journal.restoration import Restored, check_cut, fold

@@ -112,6 +112,7 @@ class _Endpoints:
     ) -> None:
         """Passes the message, the answers and the results on. Errors: ``Conflict``, ``RequestInvalidity``."""
         chat = self._chat
+        chat.declare(owner, identifier, asked.tools)
         questions: list[Any] = [freeze(one) for one in snapshot["questions"]]
         if is_new and asked.message is not None:
             chat.say(owner, identifier, asked.message)

@@ -1,23 +1,28 @@
 """The body of a request to run: ``RunAgentInput`` of AG-UI.
 
-Only the newest message, results and answers are read. The history, state, tools and system messages that a client
-sends are never used.
+Only the newest message, results, answers and tools that the client runs itself are read. The history, state and system
+messages that a client sends are never used.
 """
 
 import dataclasses
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.faults import Fault
-from ripieno.exceptions import Conflict, RequestInvalidity
-from ripieno.jsonvalues import is_list, is_table
+from ripieno.ensembles import Definition
+from ripieno.exceptions import Conflict, RequestInvalidity, SchemaInvalidity
+from ripieno.jsonvalues import freeze, is_list, is_table, thaw
+from ripieno.schemas import Schema
 from ripieno.servers.chat.messages import ChatLimits, read_message
 from ripieno.servers.chat.questions import Question, read_answer
-from ripieno.servers.chat.requests import required
+from ripieno.servers.chat.requests import required, text
 
 #: Characters of an identifier that a client chooses.
 _IDENTIFIER = 200
+_TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CANCELLED = "The user cancelled the question."
 
 
@@ -34,6 +39,7 @@ class RunRequest:
     sent: Sequence[Mapping[str, Any]]
     message: UserCanister | None
     message_id: str
+    tools: Sequence[Definition]
     resume: Sequence[Mapping[str, Any]]
 
 
@@ -63,6 +69,7 @@ def read_run(sent: Mapping[str, Any], limits: ChatLimits) -> RunRequest:
         sent=messages,
         message=read_message(_message(last, len(messages) - 1), limits) if is_user else None,
         message_id=_identifier(last, "id") if is_user else "",
+        tools=_tools(sent, limits),
         resume=resume,
     )
 
@@ -119,6 +126,29 @@ def text_of_parts(content: Any) -> str:
         texts = [one.get("text") for one in content if is_table(one) and one.get("type") == "text"]
         return "\n".join(one for one in texts if isinstance(one, str))
     return content if isinstance(content, str) else ""
+
+
+def _tools(sent: Mapping[str, Any], limits: ChatLimits) -> Sequence[Definition]:
+    """The tools that the client declares for this run. Errors: ``RequestInvalidity``, which names the tool."""
+    declared = _tables(sent, "tools")
+    size = len(json.dumps([thaw(freeze(one)) for one in declared]))
+    if len(declared) > limits.client_tools or size > limits.client_tool_bytes:
+        most = f"{limits.client_tools} tools and {limits.client_tool_bytes} bytes of them"
+        raise RequestInvalidity(f"At most {most} are taken: declare fewer or shorter ones.", parameter="tools")
+    found: dict[str, Definition] = {}
+    for place, one in enumerate(declared):
+        parameter, name = f"tools[{place}]", required(one, "name")
+        parameters: Any = one.get("parameters", {})
+        if not _TOOL.fullmatch(name) or name in found:
+            message = "The name of a tool has 1 to 64 letters, digits, _ or -, and no other tool has it."
+            raise RequestInvalidity(message, parameter=f"{parameter}.name")
+        try:
+            schema = Schema.of({"type": "object", **parameters} if is_table(parameters) else parameters)
+        except SchemaInvalidity as error:
+            message = f"The schema of {name!r} cannot be used: {error}"
+            raise RequestInvalidity(message, parameter=f"{parameter}.parameters") from error
+        found[name] = Definition(name=name, description=text(one, "description") or "", schema=schema)
+    return list(found.values())
 
 
 def _result(one: Mapping[str, Any], call: str, place: str, limits: ChatLimits) -> ResultCanister:
@@ -178,7 +208,7 @@ def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tables(sent: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:
     found = sent.get(name)
-    if found is None and name == "resume":
+    if found is None and name in ("resume", "tools"):
         return ()
     if not is_list(found) or not all(is_table(one) for one in found):
         raise RequestInvalidity(f"{name} is a list of objects.", parameter=name)

@@ -28,6 +28,10 @@ from ripieno.servers.chat.requests import (
 from ripieno.servers.chat.ring import Entry, EventsLost
 
 _HEADERS = {**STREAM_HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
+_RECORDED = (
+    "regenerate-message is possible only after a run that failed or was interrupted. This answer is recorded and "
+    "stays: send another message instead."
+)
 _Batches = AsyncGenerator[Sequence[Entry], None]
 
 
@@ -61,6 +65,8 @@ class _Endpoints:
 
     async def submit(self, request: Request, owner: str) -> Answered:
         incoming = read_incoming(await self._body(request), self._chat.limits)
+        if incoming.again:
+            return self._again(owner, incoming)
         if incoming.message is None:
             return self._settle(owner, incoming)
         identifier = self._chat.named(owner, incoming.name, create=True)
@@ -68,6 +74,20 @@ class _Endpoints:
         batches = self._chat.read(owner, identifier, None, quiet=QUIET)
         self._chat.say(owner, identifier, incoming.message, model=incoming.model, agent=incoming.agent)
         return _stream(Encoder(identifier, self._version), (), batches)
+
+    def _again(self, owner: str, incoming: Incoming) -> Response:
+        """Gives the answer that a run did not give. Errors: ``Conflict`` if there is an answer: it stays recorded."""
+        identifier = self._chat.named(owner, incoming.name)
+        snapshot = self._chat.snapshot(owner, identifier)
+        try:
+            self._chat.resume(owner, identifier)
+        except Conflict as error:
+            if snapshot["state"] == "running":
+                raise
+            raise Conflict(_RECORDED) from error
+        encoder = Encoder(identifier, self._version)
+        began = encoder.replay(snapshot)
+        return _stream(encoder, began, self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET))
 
     def _settle(self, owner: str, incoming: Incoming) -> Response:
         identifier = self._chat.named(owner, incoming.name)

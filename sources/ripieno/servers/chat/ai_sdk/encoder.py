@@ -15,6 +15,7 @@ from ripieno.canisters.events import (
     ArgumentsDelta,
     ConductEnded,
     ContentSealed,
+    ExecutionBegan,
     ExecutionProgress,
     InvocationBegan,
     InvocationSealed,
@@ -62,7 +63,7 @@ class Encoder:
                 # The client has the results of its own calls.
                 own = identifier in clients
                 self._parts.calls[identifier] = Call(
-                    identifier, message["name"], sealed=True, asked=not own, settled=own
+                    identifier, message["name"], _input(message), sealed=True, asked=not own, settled=own
                 )
                 self._parts.step_calls = True
             elif message["type"] == "result":
@@ -150,6 +151,10 @@ class Encoder:
                 if written is not None and written.identifier != event.invocation.identifier:
                     parts.abandon(written)
                 self._seal_call(event.invocation)
+            case ExecutionBegan():
+                call = parts.calls.get(event.invocation.identifier)
+                if call is not None:
+                    parts.begin(call, thaw(event.invocation.arguments))
             case ExecutionProgress():
                 fields = {"toolCallId": event.invocation_id, "done": event.done, "message": event.message}
                 total = {} if event.total is None else {"total": event.total}
@@ -244,9 +249,7 @@ class Encoder:
             parts.settle(parts.calls[item["identifier"]], item["result"]["content"], item["result"].get("error"))
 
     def _replay_seal(self, message: Mapping[str, Any]) -> None:
-        unread = message.get("fault") is not None and message.get("raw") is not None
-        arguments = message["raw"] if unread else message.get("arguments", {})
-        self._parts.seal_call(message["identifier"], message["name"], arguments)
+        self._parts.seal_call(message["identifier"], message["name"], _input(message))
 
     @property
     def _open(self) -> set[str]:
@@ -261,3 +264,9 @@ def _newest(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]
     """The messages after the last one of the user."""
     places = [place for place, message in enumerate(messages) if message["type"] == "user"]
     return messages[places[-1] + 1 :] if places else messages
+
+
+def _input(message: Mapping[str, Any]) -> Any:
+    """The input of a call as a client shows it: its arguments, or the text that could not be read."""
+    unread = message.get("fault") is not None and message.get("raw") is not None
+    return message["raw"] if unread else message.get("arguments", {})

@@ -9,10 +9,14 @@ from ripieno.servers.chat.ai_sdk.frames import Frame, Version, output_of
 
 @dataclasses.dataclass(slots=True)
 class Call:
-    """A call of the message: its input is complete (``sealed``), the user was asked, it ended (``settled``)."""
+    """A call of the message: its input is complete (``sealed``), the user was asked, it ended (``settled``).
+
+    ``arguments`` is the input that the client shows.
+    """
 
     identifier: str
     name: str
+    arguments: Any = None
     sealed: bool = False
     asked: bool = False
     settled: bool = False
@@ -94,8 +98,20 @@ class MessageParts:
         if call is None or call.sealed or call.settled:
             self._ensure_step()
             call = self.calls[identifier] = Call(identifier, name)
-        call.sealed, self.step_calls = True, True
+        call.sealed, self.step_calls, call.arguments = True, True, arguments
         self.emit("tool-input-available", toolCallId=identifier, toolName=name, input=arguments, dynamic=True)
+
+    def begin(self, call: Call, arguments: Any) -> None:
+        """A call begins. If its arguments were edited, the client gets them now."""
+        if call.asked and not call.settled and call.arguments != arguments:
+            call.arguments = arguments
+            self.emit(
+                "tool-input-available",
+                toolCallId=call.identifier,
+                toolName=call.name,
+                input=arguments,
+                dynamic=True,
+            )
 
     def abandon(self, call: Call) -> None:
         """A call will not be completed."""

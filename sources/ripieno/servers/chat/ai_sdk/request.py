@@ -25,11 +25,13 @@ _NAME = 200
 class Incoming:
     """A request: a ``message`` of the user, or else the ``parts`` of the assistant's message with answers in them.
 
-    ``name`` is the client's identifier of the conversation. ``approvals`` are answers outside of a message, ``edits``
+    ``name`` is the client's identifier of the conversation. ``again``: it has neither, and asks for the answer that a
+    failed run did not give. ``approvals`` are answers outside of a message, ``edits``
     and ``always`` what the protocol has no place for: by calls, and the calls.
     """
 
     name: str
+    again: bool = False
     message: UserCanister | None = None
     parts: Sequence[Mapping[str, Any]] = ()
     approvals: Sequence[Any] = ()
@@ -52,9 +54,11 @@ def read_incoming(sent: Mapping[str, Any], limits: ChatLimits) -> Incoming:
     name = required(sent, "id")
     if not 0 < len(name) <= _NAME:
         raise RequestInvalidity(f"id has 1 to {_NAME} characters.", parameter="id")
-    if text(sent, "trigger") not in (None, "submit-message"):
-        message = "An answer cannot be made again here: the conversation is kept by the server. Send another message."
-        raise RequestInvalidity(message, parameter="trigger")
+    trigger = text(sent, "trigger")
+    if trigger == "regenerate-message":
+        return Incoming(name=name, again=True)
+    if trigger not in (None, "submit-message"):
+        raise RequestInvalidity("trigger is submit-message or regenerate-message.", parameter="trigger")
     newest = _newest(sent)
     edits, always, approvals = sent.get("edits", {}), sent.get("always", []), sent.get("approvals", [])
     if not is_table(edits) or not is_list(always) or not is_list(approvals):
