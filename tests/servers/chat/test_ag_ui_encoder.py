@@ -36,7 +36,7 @@ def snapshot_of(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def request_of(*, first_version: bool = True, sent: Any = ()) -> RunRequest:
     return RunRequest(
-        thread="t", run="r", first_version=first_version, sent=sent, message=None, message_id="", resume=()
+        thread="t", run="r", first_version=first_version, sent=sent, message=None, message_id="", tools=(), resume=()
     )
 
 

@@ -15,6 +15,7 @@ from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.messages import ChatLimits
 from ripieno.servers.chat.store import ConversationStore
 from ripieno.servers.http.limits import Refused
+from ripieno.storage.journal import Journal
 from tests.support.chats import Reader, Written, chatting, writing
 from tests.support.scripted_models import Blocking, invoke, invokes, says, scripted, tool
 
@@ -263,6 +264,34 @@ async def test_equal_identifiers_of_two_owners_are_two_conversations(tmp_path: p
         await chat.delete("ada", "same")
         assert chat.snapshot("bob", "same")["state"] == "waiting"
     assert not written.texts
+
+
+async def test_a_conversation_is_looked_up_once_and_a_deletion_elsewhere_is_noticed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    summary = Journal.summary
+    monkeypatch.setattr(
+        Journal, "summary", lambda self, name, **more: looked.append(name) or summary(self, name, **more)
+    )
+    async with chatting(tmp_path, scripted(says())) as chat:
+        now = 100.0
+        monkeypatch.setattr("ripieno.servers.chat.chat.time.monotonic", lambda: now)
+        identifier, reader = await started(chat)
+        await reader.until("ConductEnded")
+        looked.clear()
+        for _ in range(3):
+            assert chat.named("ada", identifier) == identifier
+            assert chat.snapshot("ada", identifier)["title"] == "Hello."
+            chat.stop("ada", identifier)
+        assert looked == [identifier]
+        chat.rename("ada", identifier, "Mine")
+        assert chat.snapshot("ada", identifier)["title"] == "Mine"
+        with Journal(tmp_path / "state" / "journal.sqlite3") as other:
+            other.delete(identifier, owner="ada")
+        now += 1.1
+        with pytest.raises(NameAbsence):
+            chat.snapshot("ada", identifier)
 
 
 async def test_an_owner_has_only_so_many_runs_and_readers(tmp_path: pathlib.Path) -> None:

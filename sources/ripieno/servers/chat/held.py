@@ -21,6 +21,7 @@ from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.chat.questions import Question, input_question, questions_of
 from ripieno.servers.chat.ring import EventRing
 from ripieno.servers.http.errors import refusal_of
+from ripieno.storage.journal.summaries import Summary
 
 _ASKING = (UserCanister, ResultCanister)
 
@@ -31,10 +32,13 @@ class HeldConversation:
     ``conversation`` has whole turns; ``turn`` has the one under way.
     """
 
-    def __init__(self, owner: str, conversation: Conversation, answers: Mapping[str, Given] | None = None) -> None:
+    def __init__(self, owner: str, conversation: Conversation, answers: Mapping[str, Given], summary: Summary) -> None:
         self.owner = owner
+        #: As the journal had it at the monotonic time ``checked``: minus infinity if it has changed since.
+        self.summary = summary
+        self.checked = 0.0
         self.conversation = conversation
-        self.answers: dict[str, Given] = dict(answers or {})
+        self.answers: dict[str, Given] = dict(answers)
         self.model = ""
         self.agent = ""
         #: The tools that the client declares for the next run, and runs itself.

@@ -51,6 +51,11 @@ def input_question(request: ConfirmationRequest) -> Question:
     return asked
 
 
+def question_id(question: Mapping[str, Any]) -> str:
+    """The identifier of a question for other protocols: an answer that names it is bound to what was shown."""
+    return f"{question['digest']}.{question['invocation']}"
+
+
 def read_answer(question: Question, sent: Mapping[str, Any]) -> Answer:
     """The answer that a client sends to a question: ``{"answer", "digest", "reason", "always", "arguments"}``.
 

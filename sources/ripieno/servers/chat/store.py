@@ -33,8 +33,7 @@ class ConversationStore:
         return identifier
 
     def rename(self, owner: str, identifier: str, title: str) -> None:
-        """Gives a conversation another title."""
-        self.summary(owner, identifier)
+        """Gives a conversation another title. It is one of the owner's."""
         self._record_title(owner, identifier, title)
 
     def _record_title(self, owner: str, identifier: str, title: str) -> None:
@@ -57,11 +56,11 @@ class ConversationStore:
         found = (one for one in every if not one.deleted)
         return [one for one, _ in zip(found, range(limit), strict=False)]
 
-    def load(self, owner: str, identifier: str) -> tuple[Resumable, Paused | None]:
+    def load(self, owner: str, identifier: str) -> tuple[Summary, Resumable, Paused | None]:
         """A conversation to continue; and if it waits, the model and the agent with which it goes on."""
-        self.summary(owner, identifier)
+        summary = self.summary(owner, identifier)
         paused = self.paused(owner, identifier)
-        return resumable(self._journal, identifier, paused, owner=owner), paused
+        return summary, resumable(self._journal, identifier, paused, owner=owner), paused
 
     def paused(self, owner: str, identifier: str) -> Paused | None:
         """The conversation if it waits."""
@@ -80,8 +79,7 @@ class ConversationStore:
         self._paused.forget(identifier, owner=owner)
 
     def delete(self, owner: str, identifier: str) -> None:
-        """Deletes the content of a conversation. The journal still proves that it existed."""
-        self.summary(owner, identifier)
+        """Deletes the content of a conversation of the owner. The journal still proves that it existed."""
         self.resume(owner, identifier)
         self._journal.delete(identifier, owner=owner)
 

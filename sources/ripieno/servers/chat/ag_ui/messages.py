@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table, thaw
-from ripieno.servers.chat.ag_ui.request import interrupt_id, text_of_parts
+from ripieno.servers.chat.ag_ui.request import text_of_parts
+from ripieno.servers.chat.questions import question_id
 
 #: A message, or an event: JSON.
 Frame = dict[str, Any]
@@ -149,7 +150,7 @@ def _approval(question: Mapping[str, Any]) -> Frame:
     if "always" in choices:
         properties["always"] = {"type": "boolean"}
     return {
-        "id": interrupt_id(question),
+        "id": question_id(question),
         "reason": "tool_call",
         "message": f"May {question['tool']} run? {question['reason']}".rstrip(),
         "toolCallId": question["invocation"],
@@ -164,7 +165,7 @@ def _approval(question: Mapping[str, Any]) -> Frame:
 
 def _input(question: Mapping[str, Any]) -> Frame:
     return {
-        "id": interrupt_id(question),
+        "id": question_id(question),
         "reason": "input_required",
         "message": question["text"],
         "toolCallId": question["invocation"],

@@ -17,7 +17,7 @@ from ripieno.exceptions import Conflict, RequestInvalidity, SchemaInvalidity
 from ripieno.jsonvalues import freeze, is_list, is_table, thaw
 from ripieno.schemas import Schema
 from ripieno.servers.chat.messages import ChatLimits, read_message
-from ripieno.servers.chat.questions import Question, read_answer
+from ripieno.servers.chat.questions import Question, question_id, read_answer
 from ripieno.servers.chat.requests import required, text
 
 #: Characters of an identifier that a client chooses.
@@ -74,17 +74,12 @@ def read_run(sent: Mapping[str, Any], limits: ChatLimits) -> RunRequest:
     )
 
 
-def interrupt_id(question: Mapping[str, Any]) -> str:
-    """The identifier of an interrupt. It has the digest of the question, to which an answer is bound."""
-    return f"{question['digest']}:{question['invocation']}"
-
-
 def read_answers(resume: Sequence[Mapping[str, Any]], questions: Sequence[Question]) -> Sequence[ReadAnswer]:
     """The answers to all open questions, each checked.
 
     Errors: ``Conflict`` for unknown, partial or outdated answers; ``RequestInvalidity``.
     """
-    open_ones = {interrupt_id(one): one for one in questions if one["kind"] != "client"}
+    open_ones = {question_id(one): one for one in questions if one["kind"] != "client"}
     given = [_identifier(one, "interruptId", most=_IDENTIFIER * 3) for one in resume]
     if len(set(given)) != len(given):
         raise RequestInvalidity("resume answers an interrupt twice.", parameter="resume")

@@ -16,7 +16,7 @@ from ripieno.servers.chat.ai_sdk.encoder import Encoder
 from ripieno.servers.chat.ai_sdk.frames import DONE, Frame, Version, encoded
 from ripieno.servers.chat.ai_sdk.history import messages_of
 from ripieno.servers.chat.ai_sdk.request import Incoming, read_incoming, settle
-from ripieno.servers.chat.chat import Chat
+from ripieno.servers.chat.chat import UNDER_WAY, Chat
 from ripieno.servers.chat.requests import (
     QUIET,
     STREAM_HEADERS,
@@ -93,7 +93,7 @@ class _Endpoints:
         identifier = self._chat.named(owner, incoming.name)
         snapshot = self._chat.snapshot(owner, identifier)
         if snapshot["state"] == "running":
-            raise Conflict("A run of this conversation is under way. Stop it, or wait for its end.")
+            raise Conflict(UNDER_WAY)
         settlement = settle(incoming, snapshot["questions"])
         batches = self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
         left = 1

@@ -27,7 +27,7 @@ from ripieno.canisters.events import (
 )
 from ripieno.canisters.serialization import describe
 from ripieno.jsonvalues import thaw
-from ripieno.servers.chat.ai_sdk.frames import Frame, Version, approval_id, finish_reason, message_id
+from ripieno.servers.chat.ai_sdk.frames import Frame, Version, finish_reason, message_id
 from ripieno.servers.chat.ai_sdk.parts import Call, MessageParts
 from ripieno.servers.chat.contents import content_of
 from ripieno.servers.chat.events import (
@@ -37,6 +37,7 @@ from ripieno.servers.chat.events import (
     RunFailed,
     Said,
 )
+from ripieno.servers.chat.questions import question_id
 
 
 class Encoder:
@@ -210,11 +211,11 @@ class Encoder:
             if kind == "approval" and call is not None and self._parts.version >= 6:
                 call.asked = True
                 reason = {"reason": question["reason"]} if self._parts.version >= 7 and question["reason"] else {}
-                fields = {"approvalId": approval_id(question), "toolCallId": invocation}
+                fields = {"approvalId": question_id(question), "toolCallId": invocation}
                 self._parts.emit("tool-approval-request", **fields, approvalDescriptor=dict(question), **reason)
             else:
                 self._notes.add(invocation)
-                name = {"approvalId": approval_id(question)} if kind == "approval" else {}
+                name = {"approvalId": question_id(question)} if kind == "approval" else {}
                 self._parts.emit("data-question", id=invocation, data={**question, **name})
 
     def _replay_message(self, message: Mapping[str, Any]) -> None:

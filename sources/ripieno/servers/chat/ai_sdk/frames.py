@@ -27,11 +27,6 @@ def finish_reason(finish: Finish) -> str:
     return _FINISHES.get(finish, "other")
 
 
-def approval_id(question: Mapping[str, Any]) -> str:
-    """The identifier of an approval. It is bound to the call and to what was shown of it."""
-    return f"{question['invocation']}.{question['digest']}"
-
-
 def message_id(identifier: str, messages: Iterable[Mapping[str, Any]]) -> str:
     """The identifier of the assistant's message that answers the last message of the user."""
     places = [place for place, message in enumerate(messages) if message["type"] == "user"]

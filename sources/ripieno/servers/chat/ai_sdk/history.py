@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.servers.chat.ai_sdk.frames import Version, approval_id, output_of
+from ripieno.servers.chat.ai_sdk.frames import Version, output_of
+from ripieno.servers.chat.questions import question_id
 
 
 def messages_of(identifier: str, snapshot: Mapping[str, Any], version: Version) -> Sequence[dict[str, Any]]:
@@ -75,7 +76,7 @@ def _ask(parts: list[dict[str, Any]], questions: Sequence[Mapping[str, Any]], ve
     for question in questions:
         if question["kind"] != "approval":
             continue
-        identifier = approval_id(question)
+        identifier = question_id(question)
         if version >= 6:
             approval = {"id": identifier, "descriptor": question}
             _call(parts, question["invocation"]).update(state="approval-requested", approval=approval)

@@ -12,9 +12,8 @@ from ripieno.canisters import ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import Conflict, RequestInvalidity
 from ripieno.jsonvalues import freeze, is_list, is_table
-from ripieno.servers.chat.ai_sdk.frames import approval_id
 from ripieno.servers.chat.messages import ChatLimits, read_message
-from ripieno.servers.chat.questions import read_answer
+from ripieno.servers.chat.questions import question_id, read_answer
 from ripieno.servers.chat.requests import required, text
 
 #: Characters of the identifier that a client gives to a conversation.
@@ -84,12 +83,12 @@ def settle(incoming: Incoming, questions: Sequence[Mapping[str, Any]]) -> Settle
     results: list[ResultCanister] = []
     approvals = [one for one in questions if one["kind"] == "approval"]
     for question in approvals:
-        invocation, identifier = question["invocation"], approval_id(question)
+        invocation, identifier = question["invocation"], question_id(question)
         if identifier in responses:
             answer = _answer(responses[identifier], question, incoming)
             read_answer(freeze(question), answer)
             answers[invocation] = answer
-        elif any(one.rpartition(".")[0] == invocation for one in responses):
+        elif any(one.partition(".")[2] == invocation for one in responses):
             raise Conflict("The question has changed since it was shown. Load it again.")
     if len(answers) == len(approvals):
         waiting = [one["invocation"] for one in questions if one["kind"] == "client"]
