@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 import httpx2
 
 from benchmarks import (
+    chats,
     connections,
     file_search,
     floor,
@@ -278,4 +279,7 @@ ROWS: tuple[Measure, ...] = (
     gateway.gateway_streams,
     gateway.gateway_disconnects,
     gateway_lag.gateway_lag,
+    chats.chat_events,
+    chats.chat_readers,
+    chats.chat_idle,
 )

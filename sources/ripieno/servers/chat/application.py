@@ -173,7 +173,7 @@ class _Endpoints:
     async def events(self, request: Request, owner: str) -> Answered:
         position = request.headers.get("last-event-id") or request.query_params.get("after")
         batches = self._chat.read(owner, identifier_of(request), position, quiet=QUIET)
-        return StreamingResponse(_frames(batches), media_type="text/event-stream", headers=STREAM_HEADERS)
+        return StreamingResponse(event_stream(batches), media_type="text/event-stream", headers=STREAM_HEADERS)
 
     async def questions(self, _: Request, owner: str) -> Answered:
         return {"conversations": self._chat.questions(owner)}
@@ -182,7 +182,7 @@ class _Endpoints:
         return self._chat.usage(owner, request.query_params.get("since", ""))
 
 
-async def _frames(batches: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, None]:
+async def event_stream(batches: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, None]:
     """Server-sent events: ``id`` is the position of a reader, ``data`` an event as JSON.
 
     A reader that needs a snapshot gets ``Resync``, and its stream ends.
