@@ -13,7 +13,6 @@ import pytest
 from ripieno.ensembles import Ensemble, Outcome
 from ripieno.exceptions import (
     ConfigurationInvalidity,
-    ExecutionFault,
     NameAbsence,
     PermissionFault,
     ResourceFault,
@@ -149,7 +148,7 @@ async def test_a_url_names_no_file_elsewhere(tmp_path: pathlib.Path, path: str) 
 
 async def test_what_is_no_success_or_too_large_is_not_written(tmp_path: pathlib.Path) -> None:
     async with web(lambda *_: answer(b"not here", status="404 No")) as one, network(tmp_path) as ensemble:
-        with pytest.raises(ExecutionFault, match="Nothing was written") as raised:
+        with pytest.raises(ResourceFault, match="Nothing was written") as raised:
             await call(ensemble, "download", url=f"http://127.0.0.1:{one.port}/", path="x")
         assert "not here" in str(raised.value)
     bomb = answer(gzip.compress(bytes(10**6)), "Content-Encoding: gzip")
