@@ -394,8 +394,5 @@ def variables_of(loaded: LoadedConfiguration, environment: Mapping[str, str]) ->
     allow = loaded.configuration.environment
     if allow is None:
         return dict(environment)
-    return {
-        name: value
-        for name, value in environment.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in allow)
-    }
+    matching = {name for pattern in allow for name in fnmatch.filter(environment, pattern)}
+    return {name: value for name, value in environment.items() if name in matching}

@@ -253,7 +253,8 @@ def read_parts(
     check_gateway(parts.get("gateway", EMPTY), ("gateway",), problems)
     for name, agent in parts.get("agents", EMPTY).items():
         check_history(agent.get("history", EMPTY), ("agents", name, "history"), problems)
-    parts |= {name: _read_rest(name, mapping[name]) for name in _NAMING if name in mapping and name not in parts}
+    given = mapping if is_table(mapping) else EMPTY
+    parts |= {name: _read_rest(name, given[name]) for name in _NAMING if name in given and name not in parts}
     if folder is not None:
         parts = change_paths(parts, lambda path: path if path.startswith("~") else posixpath.join(folder, path))
     return frozendict({name: _frozen(table) for name, table in parts.items()}), problems.finished()

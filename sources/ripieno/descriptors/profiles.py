@@ -9,6 +9,7 @@ from ripieno.descriptors.reader.keys import Key, Table, description_key
 from ripieno.descriptors.reader.kinds import INVALID, Several, Text
 from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.exceptions import Problem
+from ripieno.jsonvalues import is_table
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ def read_profile(
     problems = Problems(source)
     parts = PROFILE.read(mapping, (), problems)
     header = (
-        HEADER.read_parts(mapping.get("profile"), ("profile",), Problems(NO_SOURCE))
+        HEADER.read_parts(mapping.get("profile") if is_table(mapping) else None, ("profile",), Problems(NO_SOURCE))
         if parts is INVALID
         else parts["profile"]
     )

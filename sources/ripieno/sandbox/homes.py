@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator
 from typing import Self
 
+from ripieno.exceptions import ResourceFault
 from ripieno.sandbox.pipes import ByteReader, ByteWriter
 from ripieno.sandbox.private_folder import PrivateFolder
 from ripieno.sandbox.processes import Process, ProcessLimits
@@ -51,14 +52,20 @@ class Homes:
         self._lock = threading.RLock()
 
     def access(self, resident: Resident) -> Home:
-        """The home of a conversation, created when first needed. Errors: ``OSError``."""
+        """The home of a conversation, created when first needed. Errors: ``ResourceFault``, ``OSError``."""
         with self._lock:
             home = self._homes.get(resident)
             if home is None:
                 self._made += 1
-                home = Home(folder=f"{self._folder.path}/{self._made}")
-                for folder in (home.folder, home.home, home.temporary):
-                    os.mkdir(folder, 0o700)
+                try:
+                    home = Home(folder=f"{self._folder.path}/{self._made}")
+                    for folder in (home.folder, home.home, home.temporary):
+                        os.mkdir(folder, 0o700)
+                except OSError as error:
+                    message = (
+                        f"The program has no home, because its folder could not be made: {error.strerror or error}."
+                    )
+                    raise ResourceFault(message, code="not_started") from error
                 self._furnish(home)
                 self._homes[resident] = home
             self._homes.move_to_end(resident)
@@ -66,7 +73,7 @@ class Homes:
 
     @contextlib.contextmanager
     def use(self, resident: Resident) -> Generator[Home, None, None]:
-        """The home of a conversation, which is not removed meanwhile. Errors: ``OSError``."""
+        """The home of a conversation, which is not removed meanwhile. Errors: as ``access``."""
         with self._lock:
             home = self.access(resident)
             home.users += 1

@@ -245,7 +245,7 @@ async def test_equal_identifiers_of_two_owners_are_two_conversations(tmp_path: p
     model = scripted(invokes(invoke("write", "one", text="one")), says("Done."))
     async with chatting(tmp_path, model, written.definition) as chat:
         # As two imported ones, or as front ends name them.
-        store = ConversationStore(chat._journal)
+        store = ConversationStore(chat.journal)
         for owner in ("ada", "bob"):
             store.create(owner, owner, "same")
             reader = Reader(chat, owner, "same", chat.snapshot(owner, "same")["position"])

@@ -24,7 +24,8 @@ from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.reader.regular_files import open_regular
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.jsonvalues import thaw
-from ripieno.servers.chat.contents import SHOWN_BYTES, sent_form
+from ripieno.servers.chat.contents import SHOWN_BYTES
+from ripieno.servers.chat.events import sent_form
 from ripieno.testing.cassettes import Replay
 
 #: Cassettes in a list, steps of one, and bytes of a file at most.

@@ -51,6 +51,7 @@ class Binary(TypedDict):
 class Shown(TypedDict):
     """A question as a person is shown it: in these texts every character is visible."""
 
+    description: str
     arguments: str
     change: str | None
     notes: list[str]
