@@ -173,7 +173,9 @@ def test_readers_never_raise(kind: str) -> None:
     @given(anything(FILES[kind]))
     def law(mapping: Any) -> None:
         descriptor, problems = reader(mapping)
-        assert (descriptor is None) == bool(problems)
+        assert problems or descriptor is not None
+        # A profile with problems keeps what could be read, for the checks of names.
+        assert descriptor is None or not problems or kind == "profile"
         for problem in problems:
             assert str(problem).replace("\n", "").replace("\t", "").isprintable()
 

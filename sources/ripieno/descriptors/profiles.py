@@ -63,10 +63,10 @@ def read_profile(
     """
     problems = Problems(source)
     parts = PROFILE.read(mapping, (), problems)
-    header = (
-        HEADER.read_parts(mapping.get("profile") if is_table(mapping) else None, ("profile",), Problems(NO_SOURCE))
-        if parts is INVALID
-        else parts["profile"]
-    )
+    if parts is INVALID:
+        given = mapping.get("profile") if is_table(mapping) else None
+        header = HEADER.read_parts(given, ("profile",), Problems(NO_SOURCE))
+    else:
+        header = parts["profile"]
     descriptor = ProfileDescriptor(**header, file=source.file, layer=layer) if "name" in header else None
     return descriptor, problems.finished()

@@ -62,9 +62,7 @@ class Homes:
                     for folder in (home.folder, home.home, home.temporary):
                         os.mkdir(folder, 0o700)
                 except OSError as error:
-                    message = (
-                        f"The program has no home, because its folder could not be made: {error.strerror or error}."
-                    )
+                    message = f"The home of the program cannot be made: {error.strerror or error}."
                     raise ResourceFault(message, code="not_started") from error
                 self._furnish(home)
                 self._homes[resident] = home
