@@ -234,8 +234,8 @@ def flip(connection: sqlite3.Connection, chance: random.Random) -> int:
         new = data.decode("utf-8", "replace") if value else "?"
     connection.execute(f"UPDATE lines SET {name} = ? WHERE number = ?", (new, number))
     (stage,) = connection.execute("SELECT stage FROM lines WHERE number = 9").fetchone()
-    # Without the line that tells of the deletion, bodies are missing before it.
-    return 1 if number == 9 and (name == "conversation" or stage != "deleted") else number
+    # Without the line that records the deletion of this conversation of this owner, bodies are missing before it.
+    return 1 if number == 9 and (name in ("conversation", "owner") or stage != "deleted") else number
 
 
 def drop(connection: sqlite3.Connection, chance: random.Random) -> int:

@@ -49,6 +49,9 @@ def _lower_places(
             lowerer.report_all(together, keyword, "kept", "an item has any of the forms, at any place")
         return
     out["prefixItems"] = [one or {} for one in lowered]
+    if None in lowered:
+        for keyword in ("prefixItems", "items"):
+            lowerer.report_all(together, keyword, "dropped", f"no item is allowed at place {lowered.index(None)}")
     if others:
         out["items"] = others
     for node, value in together.values("items"):
