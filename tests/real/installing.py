@@ -23,6 +23,20 @@ NODE_SERVERS = (
 CODING_AGENT = ("@openai/codex@0.169.0",)
 #: The front end package of the AI SDK, by its major version.
 FRONT_ENDS = {5: "ai@5.0.277", 6: "ai@6.0.326", 7: "ai@7.0.173"}
+#: Chat components for React over AG-UI, with what bundles a page of them. Those of assistant-ui fit one another.
+_PAGES = ("react@19.3.1", "react-dom@19.3.1", "esbuild@0.28.2")
+PAGES = {
+    "copilotkit": ("@copilotkit/react-core@1.74.0", "@ag-ui/client@0.0.59", "zod@3.25.76", *_PAGES),
+    "assistant-ui": (
+        "@assistant-ui/react@0.15.21",
+        "@assistant-ui/react-ag-ui@0.0.57",
+        "@assistant-ui/core@0.3.20",
+        "@assistant-ui/store@0.3.14",
+        "@assistant-ui/tap@0.9.18",
+        "@ag-ui/client@0.0.58",
+        *_PAGES,
+    ),
+}
 #: The public compliance tests of the Responses API's open specification, and what runs them.
 COMPLIANCE = ("https://github.com/openresponses/openresponses.git", "92c12d96d7b61d6d15e2214daa5e9c6000ab6e1c")
 COMPLIANCE_RUNNERS = ("bun@1", "zod@4")
@@ -65,6 +79,11 @@ def coding_agent() -> pathlib.Path:
 def front_end(version: int) -> pathlib.Path:
     """The folder of the modules that a front end of the AI SDK needs."""
     return _modules(f"ai-{version}", (FRONT_ENDS[version],))
+
+
+def page_modules(name: str) -> pathlib.Path:
+    """The folder of the modules of a page: its components, and what bundles it."""
+    return _modules(name, PAGES[name])
 
 
 def compliance_tests() -> list[str]:

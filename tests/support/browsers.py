@@ -1,14 +1,25 @@
 """A real browser for tests, and what each of its pages must not do: report an error, or ask another host."""
 
+import contextlib
 import dataclasses
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request, WebError, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Playwright,
+    Request,
+    WebError,
+    async_playwright,
+    expect,
+)
 
 from tests.skips import lacking
 
@@ -84,6 +95,20 @@ class Visitor:
 def foreign_requests(requests: Sequence[str], origins: set[str]) -> list[str]:
     """The requests that went to none of the origins."""
     return [one for one in requests if not one.startswith(("blob:", "data:")) and _origin(one) not in origins]
+
+
+@contextlib.asynccontextmanager
+async def browsing(url: str, *, allowed: Sequence[str] = ()) -> AsyncGenerator[Page, None]:
+    """A page of a new browser, which shows the address. ``allowed`` and the errors at the end are a visitor's."""
+    async with async_playwright() as playwright:
+        browser = await launch(playwright)
+        visitor = Visitor(await browser.new_context(), allowed=list(allowed))
+        visitor.watch()
+        try:
+            yield await visitor.open(url)
+        finally:
+            await browser.close()
+    visitor.check()
 
 
 def _origin(url: str) -> str:
