@@ -404,6 +404,9 @@ async def test_a_failing_model_ends_with_an_error_and_the_message_is_said_once(t
         page = await front.run("Hello.")
         assert page.end["type"] == "RUN_ERROR"
         assert page.end["message"]
+        # A page that is loaded again only connects, without messages: that starts nothing.
+        page = await front.run(messages=[])
+        assert (page.end["type"], page.texts(), len(model.asked)) == ("RUN_FINISHED", [("user", "Hello.")], 1)
         # The client sends the same message again: it is not said again, but answered.
         page = await front.run()
         assert page.texts() == [("user", "Hello."), ("assistant", "Here.")]

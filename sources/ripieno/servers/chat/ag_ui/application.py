@@ -124,7 +124,8 @@ class _Endpoints:
         if asked.resume:
             for answer in read_answers(asked.resume, questions):
                 chat.answer(owner, identifier, answer.invocation, answer.sent)
-        elif snapshot["state"] == "interrupted" or _is_unanswered(snapshot):
+        # A page that only connects sends no messages: it reads, and starts nothing.
+        elif asked.sent and (snapshot["state"] == "interrupted" or _is_unanswered(snapshot)):
             chat.resume(owner, identifier)
             return
         if asked.resume or not interrupts_of(snapshot):
