@@ -14,6 +14,7 @@ from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensem
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Number, Settings, common, journaled, pass_settings
 from ripieno.cli.serve.common import (
+    HOST,
     approvable,
     approving,
     check_approvals,
@@ -25,7 +26,6 @@ from ripieno.cli.serve.common import (
 from ripieno.cli.serve.responses import key, responses
 from ripieno.cli.serve.web import web
 
-HOST = "127.0.0.1"
 PORT = 8765
 _COMMAND = "ripieno serve mcp"
 

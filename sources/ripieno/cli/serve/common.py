@@ -9,21 +9,44 @@ import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeVar
 
 import click
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.main import say
-from ripieno.cli.common.options import Settings
+from ripieno.cli.common.options import Number, Settings
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.rules import Pattern
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 
+#: The address that servers listen on if no other is given: only this machine reaches it.
+HOST = "127.0.0.1"
+Command = TypeVar("Command", bound=Callable[..., Any])
 #: The variable with the metrics folder, which prometheus_client reads when it is imported.
 _VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+
+
+def listening(port: int) -> Callable[[Command], Command]:
+    """The options --host and --port of a server, with its usual port."""
+
+    def add(command: Command) -> Command:
+        named = click.option(
+            "--port",
+            metavar="N",
+            type=Number(0, 65535),
+            default=port,
+            show_default=True,
+            help="The port; 0 for any free one.",
+        )(command)
+        return click.option(
+            "--host", metavar="ADDRESS", default=HOST, show_default=True, help="The address to listen on."
+        )(named)
+
+    return add
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ from ripieno.cli.serve.common import (
     approving,
     check_approvals,
     leave_input,
+    listening,
     read_key,
     report_logs,
     report_starting,
@@ -42,7 +43,6 @@ from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError
 from ripieno.servers.http.workers import NOTICED, Place, Workers
 
-HOST = "127.0.0.1"
 PORT = 8080
 #: Seconds after the grace of open answers, in which a worker closes its tools before it is killed.
 _CLOSING = 10.0
@@ -100,15 +100,7 @@ class _Served:
     type=click.Choice(("official", "seed")),
     help="The event names of streamed responses.  [default: official]",
 )
-@click.option("--host", metavar="ADDRESS", default=HOST, show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    metavar="N",
-    type=Number(0, 65535),
-    default=PORT,
-    show_default=True,
-    help="The port; 0 for any free one.",
-)
+@listening(PORT)
 @click.option(
     "--workers", metavar="N", type=Number(1, 256), default=1, show_default=True, help="The number of processes."
 )

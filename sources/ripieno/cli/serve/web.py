@@ -17,12 +17,11 @@ from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensem
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
-from ripieno.cli.common.options import Number, Settings, common, pass_settings
+from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import has_browser, is_attended, open_page
-from ripieno.cli.serve.common import leave_input, read_key, report_logs, report_starting
+from ripieno.cli.serve.common import leave_input, listening, read_key, report_logs, report_starting
 from ripieno.conducting.paused import PausedStore
 
-HOST = "127.0.0.1"
 PORT = 8766
 
 
@@ -49,15 +48,7 @@ class _Served:
     multiple=True,
     help="Offer only the tools of this ensemble; by default all enabled ones.",
 )
-@click.option("--host", metavar="ADDRESS", default=HOST, show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    metavar="N",
-    type=Number(0, 65535),
-    default=PORT,
-    show_default=True,
-    help="The port; 0 for any free one.",
-)
+@listening(PORT)
 @click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
 @click.option(
     "--key-variable",
