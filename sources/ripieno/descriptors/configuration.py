@@ -261,7 +261,7 @@ def read_parts(
 
 
 def _read_rest(name: str, value: Any) -> dict[str, Any]:
-    """What can be read of a table with problems, so that wrong names in it are found at once, too."""
+    """The readable part of a table with problems, so that wrong names in it are found at once, too."""
     unreported = Problems(NO_SOURCE)
     kind = _NAMING[name]
     if isinstance(kind, Table):

@@ -146,7 +146,7 @@ class Upload(TypedDict):
 
 
 class Message(TypedDict):
-    """What the user says: a text, attachments, or both. Model and agent stay those of the conversation."""
+    """A message of the user: a text, attachments, or both. Model and agent stay those of the conversation."""
 
     text: NotRequired[str]
     attachments: NotRequired[list[Attachment | UploadedAttachment]]
@@ -175,7 +175,7 @@ class Delivery(TypedDict):
 
 
 class ErrorDetails(TypedDict):
-    """What happened, and what to do. ``param`` is the part of the request."""
+    """The error, and what to do. ``param`` is the part of the request."""
 
     type: Literal["invalid_request_error", "server_error"]
     message: str

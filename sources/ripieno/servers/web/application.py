@@ -131,7 +131,7 @@ class _Markdown:
 
 
 class _About:
-    """What an assembly has: models and agents that a person can choose, and tools."""
+    """The parts of an assembly: models and agents that a person can choose, and tools."""
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly

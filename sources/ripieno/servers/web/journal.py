@@ -157,7 +157,7 @@ def _can_cut(restored: Restored, canisters: tuple[Canister, ...], at: int) -> bo
 
 
 def _starts(lines: list[Line]) -> Mapping[tuple[int, str], str]:
-    """When the last call of each turn and identifier was first started. Models repeat identifiers."""
+    """The time at which the last call of each turn and identifier was first started. Models repeat identifiers."""
     starts: dict[tuple[int, str], str] = {}
     ended: set[tuple[int, str]] = set()
     for line in lines:

@@ -122,7 +122,7 @@ def _close_link(renderer: Any, tokens: Sequence[Token], place: int, options: Any
 
 
 def _place(address: str) -> str:
-    """Where a link goes: a host, or an address of mail; "" if that cannot be read."""
+    """The target of a link: a host, or an address of mail; "" if that cannot be read."""
     try:
         parts = urllib.parse.urlsplit(address)
         return parts.path if parts.scheme.lower() == "mailto" else parts.hostname or ""

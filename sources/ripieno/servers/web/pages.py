@@ -14,7 +14,7 @@ from ripieno.exceptions import InputError
 PAGE = pathlib.Path(__file__).parents[2] / "data" / "web"
 #: The name of the page's only policy of Trusted Types.
 POLICY = "ripieno"
-#: The headers of every answer. Nothing is stored, framed, guessed, or told to other sites.
+#: The headers of every answer. Nothing is stored, framed, guessed, or sent to other sites.
 HEADERS: Mapping[str, str] = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ripieno.assembly import Assembly
-from ripieno.assembly.availability import absence, is_available
+from ripieno.assembly.availability import absence, is_available, reason_of
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Ensemble
@@ -31,7 +31,7 @@ def _ensembles(assembly: Assembly) -> Iterator[dict[str, Any]]:
         yield _ensemble(name, state, absence(loaded, name), loaded.known[name])
     for left in loaded.left_out:
         if left.layer == "project" and not left.name.startswith("["):
-            yield _ensemble(left.name, "left out", f"Not loaded: {left.reason}.")
+            yield _ensemble(left.name, "left out", f"Not loaded: {reason_of(loaded, left)}.")
 
 
 def _connected(ensemble: Ensemble) -> dict[str, Any]:
@@ -65,4 +65,9 @@ def _problems(assembly: Assembly) -> Iterator[dict[str, Any]]:
         yield {"file": one.file, "line": one.line, "message": clean(one.message), "hint": clean(one.hint or "")}
     for left in assembly.loaded.left_out:
         if left.layer != "project" or left.name.startswith("["):
-            yield {"file": left.file, "line": None, "message": clean(f"{left.name}: {left.reason}"), "hint": ""}
+            yield {
+                "file": left.file,
+                "line": None,
+                "message": clean(f"{left.name}: {reason_of(assembly.loaded, left)}"),
+                "hint": "",
+            }
