@@ -32,6 +32,8 @@ from ripieno.conducting import channel, conduct
 from ripieno.ensembles import Context, Opened
 from ripieno.exceptions import ConfigurationInvalidity, JsonInvalidity, NameAbsence, UsageError
 from ripieno.execution import Circumstances, Execution
+from ripieno.testing import model_of, turn
+from tests.support.golden_wires import PROTOCOLS
 from tests.support.runs import APPROVING, collected, kinds, says_text
 from tests.support.scripted_models import (
     Person,
@@ -435,3 +437,15 @@ async def test_runs_of_one_execution_have_confirmers_of_their_own() -> None:
 
     found = await asyncio.gather(fate(Person(Approve())), fate(Person(Deny())), fate(None))
     assert found == ["write", "!denied", "!denied"]
+
+
+@pytest.mark.parametrize("wire", PROTOCOLS)
+async def test_who_watches_reads_a_text_as_it_comes_also_when_nobody_iterates(wire: str) -> None:
+    heard: list[Event] = []
+    run = conduct(model_of([turn("One two three four.")], protocol=wire, chunk=4), "Count.")
+    run.watch(heard.append)
+    await run
+    texts = [event.text for event in heard if isinstance(event, TextDelta)]
+    assert len(texts) > 1
+    assert "".join(texts) == "One two three four."
+    assert kinds(heard).index("TextDelta") < kinds(heard).index("ContentSealed")

@@ -75,6 +75,8 @@ class Driver:
         self.auxdata = freeze_containers(self.auxdata)
         self.driving = False
         self.cancelled = False
+        #: Whether a function gets each piece of an answer, beside the channel.
+        self.followed = False
         self._budget = Budget(self.limits)
         self.channel = Channel()
         self._watching: list[Callable[[Event], None]] = []
@@ -231,8 +233,9 @@ class Driver:
         sealed: list[Event] = []
         ended: TurnEnded | None = None
         channel, number = self.channel, self._budget.turns
+        deltas = channel.open or self.followed
         batches = self.model.batches(
-            await self._show(offer), ensembles=offer, controls=controls, memory=self._memory, deltas=channel.open
+            await self._show(offer), ensembles=offer, controls=controls, memory=self._memory, deltas=deltas
         )
         async with contextlib.aclosing(batches):
             async for batch in batches:

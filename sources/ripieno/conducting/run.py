@@ -115,6 +115,7 @@ class Run:
             return watcher
 
         self._driver.watchers = (*self._driver.watchers, begin)
+        self._driver.followed = True
 
     @property
     def context(self) -> TokenCount:
