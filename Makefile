@@ -15,6 +15,8 @@ BUILD := .build
 
 # Tests start processes and wait for them: two more than there are cores keep these busy (measured: 10 % faster than one more).
 PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# Files in the order of their names: by their numbers of tests, a file with few and long tests would begin last.
+DISTRIBUTED = --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 # The browser of the tests: the first of these that is installed.
 CHROMIUM = $(or $(RIPIENO_CHROMIUM),$(shell command -v chromium || command -v chromium-browser || command -v google-chrome))
@@ -33,7 +35,7 @@ demo: $(VENV)/.stamp-demo ## a scripted model calls real tools over a real wire;
 	@$(BIN)/ripieno demo $(ARGS)
 
 test: $(VENV)/.stamp-test ## all tests
-	$(BIN)/python -m pytest $(or $(ARGS),--numprocesses $(PROCESSES) --dist loadfile)
+	$(BIN)/python -m pytest $(or $(ARGS),$(DISTRIBUTED))
 
 # Playwright's own browsers come from elsewhere; a system's package is updated with the system.
 browser: ## install Chromium, in which the page of `ripieno serve web` is tested (Debian and Ubuntu, as root)
@@ -48,7 +50,7 @@ browser: ## install Chromium, in which the page of `ripieno serve web` is tested
 # Being watched makes a program more than twice as slow (measured): not at every change.
 coverage: $(VENV)/.stamp-test ## all tests, with branch coverage, of which 95 % must be there
 	@mkdir -p $(BUILD)/coverage && rm -f $(BUILD)/coverage/data*
-	$(BIN)/coverage run -m pytest --numprocesses $(PROCESSES) --dist loadfile
+	$(BIN)/coverage run -m pytest $(DISTRIBUTED)
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 
