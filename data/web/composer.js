@@ -80,7 +80,7 @@ export function Composer({ name, state, models, say, stop }) {
         onInput=${(event) => write(event.currentTarget.value)} onKeyDown=${keyed} onPaste=${pasted}></textarea>
       <div class="tools">
         <label class="button quiet attach">Attach<input type="file" multiple class="hidden" onChange=${({ currentTarget }) => (add([...currentTarget.files]), (currentTarget.value = ""))} /></label>
-        ${models.models?.length ? html`<select aria-label="Model" value=${model || state.model || ""} onChange=${(event) => choose(event.currentTarget.value)}>
+        ${models.models?.length ? html`<select aria-label="Model" value=${model || state.model || names(models.models)[0]} onChange=${(event) => choose(event.currentTarget.value)}>
           ${names(models.models, state.model).map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
         ${models.agents?.length ? html`<select aria-label="Agent" value=${agent || state.agent || ""} onChange=${(event) => take(event.currentTarget.value)}>
           <option value="">No agent</option>${models.agents.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}

@@ -255,7 +255,9 @@ async def test_a_model_is_chosen(serve_page: ServePage, visitor: Visitor) -> Non
     await page.route("**/api/models", lambda route: route.fulfill(json=models))
     visitor.origins.add(served.url.rstrip("/"))
     await page.goto(served.link())
-    await page.get_by_role("combobox", name="Model").select_option("b/two")
+    model = page.get_by_role("combobox", name="Model")
+    await expect(model).to_have_value("a/one")
+    await model.select_option("b/two")
     await page.get_by_role("combobox", name="Agent").select_option("reviewer")
     await page.route("**/messages", lambda route: route.fulfill(json={}))
     async with page.expect_request("**/messages") as sent:

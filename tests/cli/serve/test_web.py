@@ -182,3 +182,9 @@ def test_cassettes_of_the_workspace_are_replayed(user: User, score: str) -> None
                 assert client.get("/api/cassettes/broken.jsonl").status_code == 422
                 for name in ("other.jsonl", "link.jsonl", "pipe.jsonl", "..%2Fstate%2Fx", "%2Fetc%2Fpasswd"):
                     assert client.get(f"/api/cassettes/{name}").status_code == 404
+
+
+def test_a_score_is_served_by_rehearse(user: User) -> None:
+    done = user.call("serve", "web", "-m", "score:./a b.toml")
+    assert done.returncode == 2
+    assert "Serve the score with: ripieno rehearse './a b.toml', which prints the provider" in done.stderr

@@ -100,6 +100,23 @@ def test_the_ensembles_that_a_folder_enables_are_listed(call: Call, user: User) 
     assert "It declares and enables no tools." in call("trust", "--yes").out
 
 
+def test_ensembles_of_the_user_are_not_called_bundled(call: Call, user: User) -> None:
+    user.ensemble(
+        "words",
+        '[ensemble]\nname = "words"\ndescription = "Words."\n[[invokers]]\nname = "measure"\n'
+        'description = "Counts."\ninvocable = { origin = "command", argv = ["wc"] }\n'
+        'arguments = { type = "object", properties = {} }\n',
+    )
+    (user.workspace / "ripieno.toml").write_text('[ensembles]\ninclude = ["git"]\n')
+    listed = call("trust", "--yes").out
+    assert "  git: enabled, bundled, with " in listed
+    # What the file does not name was enabled before.
+    assert "words" not in listed
+    assert "io:" not in listed
+    (user.workspace / "ripieno.toml").write_text('[ensembles]\nenabled = ["words"]\n')
+    assert "  words: enabled, yours, with measure\n" in call("trust", "--yes").out
+
+
 def test_the_printed_command_trusts_from_another_folder(
     call: Call, folder: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

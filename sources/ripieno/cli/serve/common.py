@@ -5,11 +5,12 @@ import dataclasses
 import importlib
 import logging
 import os
+import shlex
 import shutil
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -47,6 +48,15 @@ def listening(port: int) -> Callable[[Command], Command]:
         )(named)
 
     return add
+
+
+def check_scores(models: Iterable[str]) -> None:
+    """Errors: ``UsageError`` for a scripted model of ``ripieno ask``."""
+    for model in models:
+        if model.startswith("score:"):
+            advice = f"Serve the score with: ripieno rehearse {shlex.quote(model.removeprefix('score:'))}"
+            why = "is not a provider's model. A server asks providers only"
+            raise click.UsageError(f"{model} {why}. {advice}, which prints the provider to configure here.")
 
 
 @contextlib.contextmanager

@@ -9,10 +9,9 @@ import ipaddress
 import os
 import re
 import secrets
-import shlex
 import signal
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -29,6 +28,7 @@ from ripieno.cli.serve.common import (
     approvable,
     approving,
     check_approvals,
+    check_scores,
     leave_input,
     listening,
     read_key,
@@ -214,7 +214,7 @@ def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> 
     if not _is_address(host):
         names.append(host)
     mapped = dict(_pair(one) for one in options["mapped"])
-    _check_scores((*options["models"], *mapped.values()))
+    check_scores((*options["models"], *mapped.values()))
     given: dict[str, Any] = {
         "models": list(options["models"]) or None,
         "map": mapped or None,
@@ -237,15 +237,6 @@ def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> 
         chosen = dataclasses.replace(chosen, keys=chosen.keys.set(variable, digest_of(key)))
     # One secret for all workers: each must accept the signatures of the others.
     return chosen if chosen.secret else dataclasses.replace(chosen, secret=secrets.token_urlsafe(32))
-
-
-def _check_scores(models: Iterable[str]) -> None:
-    """Errors: ``UsageError`` for a scripted model of ``ripieno ask``."""
-    for model in models:
-        if model.startswith("score:"):
-            advice = f"Serve the score with: ripieno rehearse {shlex.quote(model.removeprefix('score:'))}"
-            why = "is not a provider's model. A gateway asks providers only"
-            raise click.UsageError(f"{model} {why}. {advice}, which prints the provider to configure here.")
 
 
 def _pair(option: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import has_browser, is_attended, open_page
-from ripieno.cli.serve.common import leave_input, listening, read_key, report_logs, report_starting
+from ripieno.cli.serve.common import check_scores, leave_input, listening, read_key, report_logs, report_starting
 from ripieno.conducting.paused import PausedStore
 
 PORT = 8766
@@ -87,6 +87,7 @@ def web(
     """
     from ripieno.servers.http.listeners import check_exposure
 
+    check_scores(() if model is None else (model,))
     report_starting()
     with contextlib.ExitStack() as stack:
         if log is None:

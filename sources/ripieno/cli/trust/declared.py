@@ -21,14 +21,19 @@ def _enabled(project: Project) -> Iterator[str]:
     chosen = {key: thaw(table[key]) for key in ("enabled", "profile", "include") if key in table}
     if not chosen:
         return
-    # Alone, the configuration selects bundled ensembles only.
-    bundled = {one.name: one for one in load_configuration({"ensembles": chosen}).ensembles}
+    named = (*chosen.get("enabled", ()), *chosen.get("include", ()))
+    # Also selects the user's own ensembles; only a profile enables more than the file names.
+    found = {one.name: one for one in load_configuration({"ensembles": chosen}).ensembles}
     own = {one.name for one in project.descriptors}
-    for name in dict.fromkeys((*bundled, *chosen.get("enabled", ()), *chosen.get("include", ()))):
-        if name in bundled and name not in own:
-            tools = ", ".join(one.name for one in bundled[name].invokers if one.enabled)
-            yield f"{name}: enabled, bundled{f', with {tools}' if tools else ''}"
-        elif name not in own:
+    profiled = (name for name, one in found.items() if "profile" in chosen and one.layer == "package")
+    for name in dict.fromkeys((*profiled, *named)):
+        if name in own:
+            continue
+        if name in found:
+            tools = ", ".join(one.name for one in found[name].invokers if one.enabled)
+            origin = "bundled" if found[name].layer == "package" else "yours"
+            yield f"{name}: enabled, {origin}{f', with {tools}' if tools else ''}"
+        else:
             yield f"{name}: enabled, not declared here"
 
 
