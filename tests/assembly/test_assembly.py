@@ -17,7 +17,14 @@ from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.shortcuts import connected, prepare_ensembles
 from ripieno.canisters import InvocationCanister, ResultCanister, SupervisorCanister
 from ripieno.ensembles import Ensemble, Opened
-from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, ConnectionFailure, InputError, NameAbsence
+from ripieno.exceptions import (
+    AssemblyFailure,
+    ConfigurationInvalidity,
+    ConnectionFailure,
+    InputError,
+    NameAbsence,
+    UsageError,
+)
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
 from tests.support.command_line import User
@@ -227,6 +234,15 @@ def watched(name: str, events: list[str], fault: BaseException | None = None) ->
             events.append(f"{name} closed")
 
     return Ensemble(name, opener=opener)
+
+
+async def test_who_forgets_to_enter_an_assembly_is_told() -> None:
+    model = model_of([turn("Done.")])
+    assembly = assemble({"ensembles": {"enabled": ["io"]}})
+    with pytest.raises(UsageError, match=r"was not entered.*async with ripieno\.assemble"):
+        assembly.conduct("Read it.", model=model)
+    async with assembly:
+        assert (await assembly.conduct("Read it.", model=model)).text == "Done."
 
 
 async def test_what_the_program_raises_among_its_own_ensembles_comes_as_it_is() -> None:

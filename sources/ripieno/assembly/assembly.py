@@ -34,6 +34,7 @@ from ripieno.exceptions import (
     InputError,
     NameAbsence,
     RipienoError,
+    UsageError,
     explain_absence,
 )
 from ripieno.execution import Execution
@@ -87,6 +88,7 @@ class Assembly:
         self._missing_fallbacks: set[str] = set()
         self._placement = Placement(loaded)
         self._opened = contextlib.ExitStack()
+        self._entered = False
         self._secrets = {**os.environ, **(secrets or {})}
         variables = variables_of(loaded, os.environ if secrets is None else secrets)
         self.surroundings = self._placement.surroundings(spawner=spawner, secrets=variables, alert=self._note)
@@ -128,6 +130,7 @@ class Assembly:
                 self.execution.reporter.recorder = stack.enter_context(open_journal(self.loaded, self._secrets))
             await self._connect(ensembles)
             self._opened = stack.pop_all()
+        self._entered = True
         return self
 
     @property
@@ -300,7 +303,7 @@ class Assembly:
         ``confirmer`` is asked instead of the assembly's. ``answers`` are a person's answers that were given in advance,
         by the identifiers of open invocations. ``workspace`` is the folder of this run's tools, by default the
         assembly's; servers that were started stay in that one. Errors: ``InputError`` for unknown names and for an
-        unfit workspace, before any request.
+        unfit workspace, before any request; ``UsageError`` if the assembly was never entered.
         """
         chosen, settings = self._settle(
             model=model,
@@ -327,6 +330,10 @@ class Assembly:
         workspace: str | os.PathLike[str] | None = None,
     ) -> tuple[Model, dict[str, Any]]:
         """The model, and the further arguments of ``ripieno.conduct``. Errors: ``InputError`` for unknown names."""
+        if ensembles is None and not self._entered:
+            # Its ensembles are not connected: the model would answer without any tool.
+            advice = "Use: async with ripieno.assemble(...) as assembly."
+            raise UsageError(f"This assembly was not entered, so it has no tools yet. {advice}")
         enabled = self.ensembles if ensembles is None else tuple(ensembles)
         limits, history = None, self.configuration.history
         chosen = model if isinstance(model, Model) else None
