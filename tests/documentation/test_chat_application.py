@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,22 +18,8 @@ from tests.support.command_line import User, wait_for
 from tests.support.users import user as user  # noqa: PLC0414  a fixture
 
 EXAMPLE = DOCUMENTATION / "examples" / "chat-application"
-SCORE = """
-[score]
-name = "orders"
-[[turns]]
-[[turns.calls]]
-tool = "list_orders"
-label = "orders"
-[[turns.calls]]
-tool = "cancel_order"
-label = "canceled"
-[turns.calls.arguments]
-number = 17
-
-[[turns]]
-text = "{canceled}"
-"""
+#: Blocks of the tutorial: installing, the scripted model, starting, and the journal.
+BLOCKS = ("console", "console", "console", "console")
 
 
 class Browser:
@@ -67,6 +54,21 @@ class Browser:
 
 
 @contextmanager
+def shop(user: User) -> Iterator[None]:
+    """The files of the tutorial in the user's folder, and its scripted model at a free port."""
+    command = texts("tutorials/chat-application", *BLOCKS)[1]
+    _, verb, score, option, port = shlex.split(command.removeprefix("$ "))
+    assert (verb, option) == ("rehearse", "--port")
+    shutil.copytree(EXAMPLE, user.workspace, dirs_exist_ok=True)
+    settings = user.workspace / "settings.toml"
+    with user.rehearse(score) as urls:
+        printed = settings.read_text()
+        assert f"http://127.0.0.1:{port}/v1" in printed
+        settings.write_text(re.sub(r"http://\S+(?=\")", urls["openai-chat"], printed))
+        yield
+
+
+@contextmanager
 def serving(user: User, commands: str) -> Iterator[str]:
     """The program under way, as the page starts it; its address."""
     secret, start = commands.removeprefix("$ ").split("\n$ ")
@@ -89,12 +91,8 @@ def refused(browser: Browser, path: str, body: Any) -> int:
 
 
 def test_the_program(user: User) -> None:
-    _, start = texts("tutorials/chat-application", "console", "console")
-    shutil.copytree(EXAMPLE, user.workspace, dirs_exist_ok=True)
-    (user.workspace / "score.toml").write_text(SCORE)
-    settings = user.workspace / "settings.toml"
-    with user.rehearse("score.toml") as urls:
-        settings.write_text(re.sub(r"http://\S+(?=\")", urls["openai-chat"], settings.read_text()))
+    _, _, start, journal = texts("tutorials/chat-application", *BLOCKS)
+    with shop(user):
         with serving(user, start) as url:
             ada, bob = Browser(url), Browser(url)
             assert refused(ada, "api/chat", {"id": "first", "messages": []}) == 401
@@ -114,3 +112,13 @@ def test_the_program(user: User) -> None:
             ada.sign_in("ada")
             ada.client.message = ada.get("api/chat/first/messages")["messages"][-1]
             assert [part["text"] for part in ada.approve().parts("text")] == ["Canceled: a lamp."]
+    listed = user.run(*shlex.split(journal.removeprefix("$ ripieno ")))
+    assert listed.returncode == 0, listed.stderr
+    assert "Cancel the lamp" in listed.stdout
+
+
+def test_all_files_are_printed() -> None:
+    page = (DOCUMENTATION / "tutorials" / "chat-application.rst").read_text()
+    printed = set(re.findall(r"literalinclude:: \.\./examples/chat-application/(\S+)", page))
+    listed = subprocess.check_output(["git", "ls-files", "."], cwd=EXAMPLE, text=True)
+    assert printed == set(listed.split())

@@ -3,19 +3,19 @@
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from tests.documentation.code_blocks import texts
-from tests.documentation.test_chat_application import EXAMPLE, SCORE, serving
+from tests.documentation.test_chat_application import BLOCKS, serving, shop
 from tests.support.browsers import browsing
 from tests.support.command_line import User
 from tests.support.users import user as user  # noqa: PLC0414  a fixture
 
-#: A browser reports each answer that refuses: before the sign-in, for a new conversation, and for the missing icon.
-REFUSED = (r"status of 401", r"status of 404")
+#: A browser reports each answer that refuses: before the sign-in, for a new conversation and the missing icon,
+#: and for a question that another tab has answered.
+REFUSED = (r"status of 401", r"status of 404", r"status of 4(00|09)")
 
 
 def build(folder: pathlib.Path, commands: str) -> None:
@@ -27,25 +27,52 @@ def build(folder: pathlib.Path, commands: str) -> None:
         assert done.returncode == 0, done.stderr
 
 
+async def ask(page: Page) -> None:
+    """Asks for what needs an approval."""
+    await page.get_by_label("Message").fill("Cancel the lamp, please.")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("button", name="Approve")).to_be_visible()
+
+
+async def another(page: Page, url: str, name: str) -> None:
+    """Begins another conversation."""
+    await page.goto(f"{url}/#{name}")
+    await page.reload()
+
+
 async def test_the_page_of_the_tutorial(user: User) -> None:
-    install, start = texts("tutorials/chat-application", "console", "console")
-    shutil.copytree(EXAMPLE, user.workspace, dirs_exist_ok=True)
-    build(user.workspace, install)
-    (user.workspace / "score.toml").write_text(SCORE)
-    settings = user.workspace / "settings.toml"
-    with user.rehearse("score.toml") as urls:
-        settings.write_text(re.sub(r"http://\S+(?=\")", urls["openai-chat"], settings.read_text()))
+    install, _, start, _ = texts("tutorials/chat-application", *BLOCKS)
+    with shop(user):
+        build(user.workspace, install)
         with serving(user, start) as url:
             async with browsing(url, allowed=REFUSED) as page:
                 await page.get_by_label("User").fill("ada")
                 await page.get_by_label("Password").fill("ada's password")
                 await page.get_by_role("button", name="Sign in").click()
-                await page.get_by_label("Message").fill("Cancel the lamp, please.")
-                await page.keyboard.press("Enter")
-                await expect(page.get_by_role("button", name="Approve")).to_be_visible()
+                await ask(page)
                 await page.reload()
                 await page.get_by_role("button", name="Approve").click()
                 await expect(page.get_by_text("Canceled: a lamp.", exact=True)).to_be_visible()
                 await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
                 await page.reload()
                 await expect(page.get_by_text("Canceled: a lamp.", exact=True)).to_be_visible()
+                # The user writes something else: the question is denied, and cannot be answered any more.
+                await another(page, url, "left")
+                await ask(page)
+                await page.get_by_label("Message").fill("No,\nleave it.")
+                await page.keyboard.press("Enter")
+                await expect(page.get_by_text("cancel_order: denied")).to_be_visible()
+                await expect(page.get_by_role("button", name=re.compile("Approve|Deny"))).to_have_count(0)
+                await expect(page.locator("p", has_text="leave it.").first).to_have_css("white-space", "pre-wrap")
+                # Another tab answers first: the page says why, and shows what the server has.
+                await another(page, url, "tabs")
+                await ask(page)
+                tab = await page.context.new_page()
+                await tab.goto(page.url)
+                await tab.get_by_role("button", name="Deny").click()
+                await expect(tab.get_by_role("button", name="Deny")).to_have_count(0)
+                await expect(tab.get_by_role("button", name="Send")).to_be_visible()
+                await page.get_by_role("button", name="Approve").click()
+                await expect(page.get_by_role("alert")).to_have_text(re.compile(r"^[^{]+$"))
+                await expect(page.get_by_text("cancel_order: output-")).to_be_visible()
+                await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
