@@ -110,22 +110,22 @@ def mcp(
     The configuration of a client that starts it:
       {"mcpServers": {"ripieno": {"command": "ripieno", "args": ["serve", "mcp"]}}}
     """
-    report_logs(settings)
-    if transport == "stdio":
-        given = {"--host": host, "--port": port, "--key-variable": key_variable, "--allow-host": allowed or None}
-        for option, value in given.items():
-            if value is not None:
-                raise click.UsageError(f"{option} needs --transport http.")
-        _serve_stdio(settings, names, approve)
-    else:
-        report_starting()
-        address = _Address(
-            host=host or HOST, port=PORT if port is None else port, key=read_key(key_variable), names=allowed
-        )
-        leave_input()
-        with contextlib.suppress(Interrupted):
-            run_async(_serve_http(_load(settings, names, approve), approve, address))
-        say("The server has ended.")
+    with report_logs(settings):
+        if transport == "stdio":
+            given = {"--host": host, "--port": port, "--key-variable": key_variable, "--allow-host": allowed or None}
+            for option, value in given.items():
+                if value is not None:
+                    raise click.UsageError(f"{option} needs --transport http.")
+            _serve_stdio(settings, names, approve)
+        else:
+            report_starting()
+            address = _Address(
+                host=host or HOST, port=PORT if port is None else port, key=read_key(key_variable), names=allowed
+            )
+            leave_input()
+            with contextlib.suppress(Interrupted):
+                run_async(_serve_http(_load(settings, names, approve), approve, address))
+            say("The server has ended.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,8 +141,16 @@ class _LogHandler(logging.Handler):
             say("".join(traceback.format_exception(error)) if self._debug else f"! {type(error).__name__}: {error}")
 
 
-def report_logs(settings: Settings) -> None:
+@contextlib.contextmanager
+def report_logs(settings: Settings) -> Generator[None, None, None]:
     """Reports what libraries log: warnings, and more with ``--debug``."""
-    logging.getLogger().addHandler(_LogHandler(debug=settings.debug))
+    handler, root, mcp = _LogHandler(debug=settings.debug), logging.getLogger(), logging.getLogger("mcp")
+    level_before = mcp.level
+    root.addHandler(handler)
     if settings.debug:
-        logging.getLogger("mcp").setLevel(logging.INFO)
+        mcp.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        mcp.setLevel(level_before)

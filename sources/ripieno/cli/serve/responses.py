@@ -142,10 +142,7 @@ def responses(
     """
     report_starting()
     with contextlib.ExitStack() as stack:
-        if log is None:
-            report_logs(settings)
-        else:
-            stack.enter_context(log_everything(log, debug=settings.debug))
+        stack.enter_context(report_logs(settings) if log is None else log_everything(log, debug=settings.debug))
         served = _prepare(settings, approve, (host, port), log, options)
         # Closes the port also if the start fails.
         stack.enter_context(served.listener)

@@ -90,10 +90,7 @@ def web(
     check_scores(() if model is None else (model,))
     report_starting()
     with contextlib.ExitStack() as stack:
-        if log is None:
-            report_logs(settings)
-        else:
-            stack.enter_context(log_everything(log, debug=settings.debug))
+        stack.enter_context(report_logs(settings) if log is None else log_everything(log, debug=settings.debug))
         key = read_key(key_variable)
         check_exposure(host, keyed=key is not None)
         settings.journal = True  # The page shows what the journal has.
