@@ -29,8 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def browser() -> AsyncGenerator[Browser, None]:
+    """A browser, which ends with these tests: later ones fork, and a child ends what its parent's loop watches."""
     find_chromium()
     async with async_playwright() as playwright:
         one = await launch(playwright)
