@@ -16,7 +16,7 @@ from hypothesis.internal.conjecture import providers
 
 from tests.counts import ATTACK
 
-pytest_plugins = ["tests.support.users"]
+pytest_plugins = ["tests.support.users", "tests.support.postgresql"]
 
 # No deadlines: a loaded machine would break laws that hold. `make test` has the same examples in each run.
 untimed = settings(

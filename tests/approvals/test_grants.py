@@ -1,24 +1,29 @@
 """Grants: each is redeemed once, for the call that it was given for, and for no other."""
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ripieno.approvals import Grants
-from ripieno.approvals.grant_stores import FileStore, GrantStore, MemoryStore
+from ripieno.approvals.grant_stores import DatabaseStore, GrantStore, MemoryStore
 from ripieno.approvals.grants import LIFETIME, Binding, digest_definition, digest_rules
 from ripieno.approvals.presentation import present
 from ripieno.canisters.controls import Rules
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from ripieno.jsonvalues import digest
+from ripieno.storage.databases.opening import database_at
+from ripieno.storage.journal import NAME
 from tests.counts import count
+from tests.support.databases import grants_in
+from tests.support.postgresql import address_of_schema
 
 WRITING = {"description": "Writes.", "schema": {"type": "object"}, "effect": "write", "origin": "python"}
 DEFINITION = digest_definition(**WRITING, presets={})  # type: ignore[arg-type]
@@ -57,9 +62,18 @@ def refused(redeem: Callable[[], None]) -> str:
     return ""
 
 
-@pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> GrantStore:
-    return MemoryStore() if request.param == "memory" else FileStore(tmp_path)
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GrantStore]:
+    if request.param == "memory":
+        yield MemoryStore()
+        return
+    place = (
+        tmp_path / NAME
+        if request.param == "sqlite"
+        else address_of_schema(request.getfixturevalue("postgresql_server"))
+    )
+    with contextlib.closing(database_at(place)) as database:
+        yield DatabaseStore(database)
 
 
 @pytest.mark.parametrize(
@@ -180,38 +194,42 @@ def test_a_fork_knows_no_grant_in_memory() -> None:
 
 
 def test_the_file_is_the_users_alone_and_has_no_token(tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
-    grants = Grants(store)
-    assert not store.path.parent.exists()
-    grant = grants.issue(binding())
-    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
-    assert grant.token.encode() not in store.path.read_bytes()
+    path = tmp_path / "state" / NAME
+    grant = Grants(grants_in(path.parent)).issue(binding())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert not any(grant.token.encode() in one.read_bytes() for one in path.parent.iterdir())
     assert grant.token not in repr(grant)
 
 
 def test_a_file_that_others_may_write_or_that_lies_elsewhere_counts_for_nothing(tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
-    grants = Grants(store)
-    grant = grants.issue(binding())
-    store.path.chmod(0o620)
-    assert refused(lambda: grants.redeem(grant.token, binding())) == "unreadable_grants"
-    with pytest.raises(InputError, match="Others may read or write"):
-        grants.issue(binding())
-    store.path.chmod(0o600)
+    path = tmp_path / NAME
+    with contextlib.closing(database_at(path)) as database:
+        grant = Grants(DatabaseStore(database)).issue(binding())
+
+    def check() -> None:
+        grants = Grants(grants_in(tmp_path))
+        assert refused(lambda: grants.redeem(grant.token, binding())) == "unreadable_grants"
+        with pytest.raises(InputError, match="or other users own or may write it"):
+            grants.issue(binding())
+
+    path.chmod(0o620)
+    check()
+    path.chmod(0o600)
     elsewhere = tmp_path / "elsewhere"
-    store.path.rename(elsewhere)
-    store.path.symlink_to(elsewhere)
-    assert refused(lambda: grants.redeem(grant.token, binding())) == "unreadable_grants"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    check()
 
 
 def test_a_broken_file_grants_nothing(tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
-    grants = Grants(store)
-    grant = grants.issue(binding())
-    store.path.write_bytes(b"no database at all" * 100)
+    path = tmp_path / NAME
+    with contextlib.closing(database_at(path)) as database:
+        grant = Grants(DatabaseStore(database)).issue(binding())
+    path.write_bytes(b"no database at all" * 100)
+    grants = Grants(grants_in(tmp_path))
     assert refused(lambda: grants.redeem(grant.token, binding())) == "unreadable_grants"
-    with pytest.raises(InputError, match="cannot be read or written"):
+    with pytest.raises(InputError, match="cannot be opened: file is not a database"):
         grants.issue(binding())
 
 
@@ -219,24 +237,24 @@ def test_a_grant_is_durable_before_it_is_given(tmp_path: Path) -> None:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(write, Grants(FileStore(tmp_path)).issue(binding()).token.encode())
+        os.write(write, Grants(grants_in(tmp_path)).issue(binding()).token.encode())
         os.kill(os.getpid(), 9)
     os.close(write)
     with open(read, encoding="ascii") as pipe:
         token = pipe.read()
     os.waitpid(child, 0)
-    Grants(FileStore(tmp_path)).redeem(token, binding())
-    with sqlite3.connect(tmp_path / "approvals" / "grants.sqlite3") as connection:
+    Grants(grants_in(tmp_path)).redeem(token, binding())
+    with sqlite3.connect(tmp_path / NAME) as connection:
         assert connection.execute("SELECT count(*) FROM grants WHERE used IS NOT NULL").fetchone() == (1,)
     connection.close()
 
 
 def test_one_of_several_processes_redeems_a_grant(tmp_path: Path) -> None:
-    tokens = [Grants(FileStore(tmp_path)).issue(binding(number)).token for number in range(count(1_000, 100))]
+    tokens = [Grants(grants_in(tmp_path)).issue(binding(number)).token for number in range(count(1_000, 100))]
 
     def redeem_all() -> int:
         """The grants that a process redeems that other processes try, too, each as another call at first."""
-        grants = Grants(FileStore(tmp_path))
+        grants = Grants(grants_in(tmp_path))
         for number, token in enumerate(tokens):
             assert refused(lambda number=number, token=token: grants.redeem(token, binding(number + 1)))  # type: ignore[misc]
         return sum(

@@ -13,7 +13,6 @@ from frozendict import frozendict
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import assemble
 from ripieno.canisters import AssistantCanister, InvocationCanister, ResultCanister, UserCanister
-from ripieno.conducting.paused import PausedStore
 from ripieno.conducting.resume import resumable
 from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances
@@ -28,6 +27,7 @@ from tests.documentation.test_gateway import KEY, ask
 from tests.servers.mcp.test_stdio import call as request
 from tests.servers.mcp.test_stdio import greet, receive, send
 from tests.support.command_line import PATIENCE, User, wait_for
+from tests.support.databases import paused_in
 from tests.support.hosted_runs import Counted, asks, staged
 from tests.support.scripted_models import ensemble, invokes, says, scripted, tool
 from tests.support.scripted_models import invoke as invoke_call
@@ -181,7 +181,7 @@ async def test_a_waiting_conversation_of_a_gateway_goes_on_with_its_whole_histor
     tools = ensemble(tool("write", write, effect="write"))
     async with staged(tmp_path, tools, confirmer=DeferredConfirmer(), **settings) as played:
         await played.answer(model, asks(*history))
-        (paused,) = PausedStore(tmp_path / "state").all()
+        (paused,) = paused_in(tmp_path / "state").all()
         with Journal(tmp_path / "state" / "journal.sqlite3") as journal:
             with pytest.raises(InputError, match="first 2 messages"):
                 resumable(journal, paused.identifier)

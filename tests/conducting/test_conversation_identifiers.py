@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import Conversation, UserCanister
-from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.conducting.paused import Paused
 from ripieno.conducting.resume import resumable
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
+from tests.support.databases import paused_in
 
 identifiers = st.sets(st.text("aA1-*%_ \u00e4", min_size=1, max_size=4), min_size=1, max_size=5)
 
@@ -28,7 +29,7 @@ def similar(name: str) -> set[str]:
 @given(identifiers)
 def test_identifiers_are_exact(names: set[str]) -> None:
     with tempfile.TemporaryDirectory() as folder, Journal(pathlib.Path(folder, "journal.sqlite3")) as journal:
-        store = PausedStore(pathlib.Path(folder))
+        store = paused_in(pathlib.Path(folder))
         for name in names:
             journal.record([Record(stage="said", conversation=name, turn=0, canister=UserCanister.of(name))])
             store.save(Paused(conversation=Conversation(identifier=name), workspace="/somewhere", model="house/small"))

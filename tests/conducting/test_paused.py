@@ -1,8 +1,10 @@
 """Conversations that wait for a person: stored, answered from any process, resumed by one, and never run twice."""
 
 import asyncio
+import contextlib
 import dataclasses
 import pathlib
+import sqlite3
 import subprocess
 import sys
 from typing import Any
@@ -17,8 +19,11 @@ from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
+from ripieno.storage.databases.opening import database_at
+from ripieno.storage.journal import NAME
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
+from tests.support.databases import paused_in
 from tests.support.scripted_models import Person, ensemble, tool
 
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
@@ -74,11 +79,11 @@ def results(conversation: Conversation) -> list[str | None]:
 
 
 async def test_what_was_approved_elsewhere_runs_once(tmp_path: pathlib.Path) -> None:
-    store, book = PausedStore(tmp_path), Book()
+    store, book = paused_in(tmp_path), Book()
     waiting = kept(store, await paused(book, "one", "two"))
     assert [one.why for one in waiting.conversation.waiting] == ["approval", "behind"]
     first = waiting.unanswered[0].invocation
-    approved = PausedStore(tmp_path).answer(waiting.identifier, {first: Approve()})
+    approved = paused_in(tmp_path).answer(waiting.identifier, {first: Approve()})
     assert book.words == []
     conversation = await go_on(store, book, approved, "one", "two")
     # The second one was behind it, and is asked about now.
@@ -92,7 +97,7 @@ async def test_what_was_approved_elsewhere_runs_once(tmp_path: pathlib.Path) -> 
 
 
 async def test_an_approval_is_good_once_even_for_a_copy_of_the_state(tmp_path: pathlib.Path) -> None:
-    store, book = PausedStore(tmp_path), Book()
+    store, book = paused_in(tmp_path), Book()
     approved = await answered(store, book, Approve())
     first, second = await asyncio.gather(*(go_on(store, book, approved, "one") for _ in range(2)))
     assert book.words == ["one"]
@@ -108,7 +113,7 @@ async def test_whoever_is_there_answers_when_it_is_conducted_again() -> None:
 
 
 async def test_the_first_answer_stands(tmp_path: pathlib.Path) -> None:
-    store = PausedStore(tmp_path)
+    store = paused_in(tmp_path)
     waiting = kept(store, await paused(Book(), "one"))
     (call_,) = waiting.unanswered
     store.answer(waiting.identifier, {call_.invocation: Deny("no")})
@@ -120,11 +125,9 @@ async def test_the_first_answer_stands(tmp_path: pathlib.Path) -> None:
 
 
 async def test_what_is_kept_is_for_its_user_alone_and_is_forgotten(tmp_path: pathlib.Path) -> None:
-    store = PausedStore(tmp_path)
+    store = paused_in(tmp_path)
     waiting = kept(store, await paused(Book(), "one"))
-    (file,) = store.folder.glob("*.json")
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert store.folder.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
     store.forget(waiting.identifier)
     store.forget(waiting.identifier)
     assert store.all() == ()
@@ -133,7 +136,7 @@ async def test_what_is_kept_is_for_its_user_alone_and_is_forgotten(tmp_path: pat
 
 
 async def test_two_owners_have_equal_identifiers(tmp_path: pathlib.Path) -> None:
-    store, conversation = PausedStore(tmp_path), await paused(Book(), "one")
+    store, conversation = paused_in(tmp_path), await paused(Book(), "one")
     (call_,) = conversation.waiting
     owners = ("", "ada", "bob", 'ada", "', "\ud800")
     for owner in owners:
@@ -163,11 +166,11 @@ def test_every_answer_is_kept(tmp_path: pathlib.Path) -> None:
         "four": Given(answer=Defer("Later.")),
     }
     one = Paused(conversation=Conversation.of("Hi."), workspace="/w", model="m", tools=("io.*",), answers=answers)
-    store = PausedStore(tmp_path)
+    store = paused_in(tmp_path)
     store.save(one)
     assert store.load(one.identifier) == one
-    (file,) = store.folder.glob("*.json")
-    file.write_text(file.read_text().replace('"type": "deny"', '"type": "subprocess.run"'))
+    with contextlib.closing(sqlite3.connect(tmp_path / NAME)) as file, file:
+        file.execute("""UPDATE paused SET body = replace(body, '"type": "deny"', '"type": "subprocess.run"')""")
     with pytest.raises(InputError, match=r"\['two'\]\.answer: there is no type 'subprocess\.run'; known are approve"):
         store.load(one.identifier)
 
@@ -182,11 +185,14 @@ def test_every_answer_is_kept(tmp_path: pathlib.Path) -> None:
         ('{"version": 1, "type": "paused", "workspace": 1}', "the field 'conversation' is missing"),
     ],
 )
-def test_a_damaged_file_is_named(tmp_path: pathlib.Path, damage: str, reason: str) -> None:
-    store = PausedStore(tmp_path)
-    store.folder.mkdir()
-    (store.folder / "torn.json").write_text(damage)
-    with pytest.raises(InputError, match=r"torn\.json is not a paused conversation: .*, or delete it\.") as caught:
+def test_a_damaged_row_is_named(tmp_path: pathlib.Path, damage: str, reason: str) -> None:
+    store = paused_in(tmp_path)
+    assert store.all() == ()
+    with contextlib.closing(sqlite3.connect(tmp_path / NAME)) as file, file:
+        file.execute("INSERT INTO paused VALUES ('\"\"', '\"torn\"', '2026-01-01', ?)", (damage,))
+    with pytest.raises(
+        InputError, match=r"journal\.sqlite3: the paused conversation 'torn' cannot be read: "
+    ) as caught:
         store.all()
     assert reason in str(caught.value)
 
@@ -195,25 +201,28 @@ CLAIM = """
 import pathlib, sys
 from ripieno.exceptions import InputError
 from ripieno.conducting.paused import PausedStore
+from ripieno.storage.databases.opening import database_at
 
+place = sys.argv[1] if "://" in sys.argv[1] else pathlib.Path(sys.argv[1])
 try:
-    with PausedStore(pathlib.Path(sys.argv[1])).claimed("one"):
+    with PausedStore(database_at(place)).claimed("one"):
         print("claimed")
 except InputError as error:
     print(error)
 """
 
 
-def test_one_process_conducts_a_conversation(tmp_path: pathlib.Path) -> None:
+def test_one_process_conducts_a_conversation(place: pathlib.Path | str) -> None:
     def claim() -> str:
         return subprocess.run(
-            [sys.executable, "-c", CLAIM, str(tmp_path)], capture_output=True, text=True, check=True
+            [sys.executable, "-c", CLAIM, str(place)], capture_output=True, text=True, check=True
         ).stdout
 
-    with PausedStore(tmp_path).claimed("one"):
+    with PausedStore(database_at(place)).claimed("one"):
         assert "Another process conducts" in claim()
     assert claim() == "claimed\n"
-    assert list((tmp_path / "paused").iterdir()) == []
+    if isinstance(place, pathlib.Path):
+        assert list(place.with_name(f"{place.name}.claims").iterdir()) == []
 
 
 def test_given_answers_do_not_print_their_token() -> None:

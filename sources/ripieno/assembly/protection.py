@@ -72,7 +72,7 @@ _DEPTH = 64
 def withheld(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> frozenset[str]:
     """The values that are secrets, by the names of their variables or by their use in descriptors."""
     variables = variables_of(loaded, environment)
-    used = set(_used((loaded.ensembles, tuple(loaded.providers.values())), _DEPTH))
+    used = set(_used((loaded.ensembles, tuple(loaded.providers.values()), loaded.configuration.journal_url), _DEPTH))
     return frozenset(
         value
         for name, value in variables.items()

@@ -1,4 +1,4 @@
-"""Conversations that wait for a person: JSON files in the user's state, answered from any process, resumed by one.
+"""Conversations that wait for a person: JSON beside the journal, answered from any process, resumed by one.
 
 ::
 
@@ -12,24 +12,19 @@ An approval is a grant: a token that is valid once, for the call exactly as it w
 import contextlib
 import dataclasses
 import datetime
-import fcntl
-import hashlib
 import json
-import os
-import pathlib
 from collections.abc import Generator, Mapping
 
 from frozendict import frozendict
 
 from ripieno.approvals import Answer, Approve, Given, Grants
-from ripieno.approvals.grant_stores import FileStore
+from ripieno.approvals.grant_stores import DatabaseStore
 from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.serialization import deserialize, register, serialize
-from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
-from ripieno.storage.files import replace_private
+from ripieno.storage.databases.contract import Database
 
 #: Seconds for which an approval is valid until the conversation is resumed.
 LIFETIME = 7 * 86_400.0
@@ -75,31 +70,40 @@ register({Paused: "paused"})
 
 
 class PausedStore:
-    """The paused conversations, a file of mode 0600 for each owner and identifier.
+    """The paused conversations of all owners, in the database of the journal.
 
-    Two owners may have the same identifier. Errors: ``InputError``, which names the file.
+    Two owners may have the same identifier. Errors: ``InputError``, which names the database.
     """
 
-    def __init__(self, state: pathlib.Path) -> None:
-        self.folder = state / "paused"
+    def __init__(self, database: Database) -> None:
+        self._database = database
         #: The approvals, which are redeemed where the call runs.
-        self.grants = Grants(FileStore(state))
+        self.grants = Grants(DatabaseStore(database))
 
     def save(self, paused: Paused) -> None:
         """Writes a conversation, durably, in place of an earlier version of it."""
-        path = self._file(paused.identifier, paused.owner)
-        with _input_errors(path):
-            # In ASCII: lone surrogates, as models write them, cannot be encoded in UTF-8.
-            replace_private(path, json.dumps(serialize(paused)).encode(), durable=True)
+        key = _key(paused.owner, paused.identifier)
+        row = (*key, paused.at.isoformat(), json.dumps(serialize(paused)))
+        with self._database.using("written") as connection:
+            connection.execute(
+                "INSERT INTO paused (owner, conversation, at, body) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (owner, conversation) DO UPDATE SET at = excluded.at, body = excluded.body",
+                row,
+            )
 
-    def all(self) -> tuple[Paused, ...]:
-        """All paused conversations, the oldest first."""
-        found = (self._read(path) for path in sorted(self.folder.glob("*.json")))
-        return tuple(sorted((one for one in found if one is not None), key=lambda one: one.at))
+    def all(self, owner: str | None = None) -> tuple[Paused, ...]:
+        """The paused conversations of an owner, or of all; the oldest first."""
+        with self._database.using("read") as connection:
+            query = "SELECT conversation, body FROM paused WHERE owner = coalesce(?, owner) ORDER BY at, conversation"
+            rows = connection.execute(query, (None if owner is None else json.dumps(owner),)).fetchall()
+        return tuple(self._read(*row) for row in rows)
 
     def load(self, identifier: str, *, owner: str = "") -> Paused | None:
         """The owner's paused conversation with exactly this identifier, if there is one."""
-        return self._read(self._file(identifier, owner))
+        with self._database.using("read") as connection:
+            query = "SELECT conversation, body FROM paused WHERE owner = ? AND conversation = ?"
+            found = connection.execute(query, _key(owner, identifier)).fetchone()
+        return None if found is None else self._read(*found)
 
     def find(self, identifier: str) -> Paused:
         """The conversation that a person means: by its identifier or a unique prefix; for an empty text, the only one.
@@ -131,9 +135,7 @@ class PausedStore:
         with self.claimed(identifier, owner=owner):
             paused = self.load(identifier, owner=owner)
             if paused is None:
-                raise NameAbsence(
-                    "paused conversation", identifier, (one.identifier for one in self.all() if one.owner == owner)
-                )
+                raise NameAbsence("paused conversation", identifier, (one.identifier for one in self.all(owner)))
             waiting = {one.invocation: one for one in paused.unanswered}
             for invocation in answers:
                 if invocation not in waiting:
@@ -151,68 +153,32 @@ class PausedStore:
         return Given(answer=answer, binding=binding, token=self.grants.issue(binding, seconds=LIFETIME).token)
 
     def forget(self, identifier: str, *, owner: str = "") -> None:
-        """Deletes the file of a conversation, if there is one."""
-        with contextlib.suppress(FileNotFoundError), _input_errors(self.folder):
-            self._file(identifier, owner).unlink()
+        """Deletes a conversation, if it is there."""
+        with self._database.using("written") as connection:
+            connection.execute("DELETE FROM paused WHERE owner = ? AND conversation = ?", _key(owner, identifier))
 
     @contextlib.contextmanager
     def claimed(self, identifier: str, *, owner: str = "") -> Generator[None, None, None]:
-        """Locks a conversation against other processes. Errors: ``Conflict`` when another one has the lock."""
-        path = self._file(identifier, owner).with_suffix(".lock")
-        with _input_errors(path):
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = _lock(path)
-        if descriptor is None:
-            raise Conflict(f"Another process conducts the conversation {identifier}. Wait until it ends.")
-        try:
+        """Locks a conversation against other programs. Errors: ``Conflict`` when another one has the lock."""
+        with self._database.claimed(json.dumps([owner, identifier])) as held:
+            if not held:
+                raise Conflict(f"Another process conducts the conversation {identifier}. Wait until it ends.")
             yield
-        finally:
-            with contextlib.suppress(OSError):
-                path.unlink()
-            os.close(descriptor)
 
-    def _file(self, identifier: str, owner: str) -> pathlib.Path:
-        # A digest: applications choose owners and identifiers freely.
-        name = hashlib.sha256(json.dumps([owner, identifier]).encode()).hexdigest()[:32]
-        return self.folder / f"{name}.json"
+    def close(self) -> None:
+        """Closes the database. The next use opens it again."""
+        self._database.close()
 
-    def _read(self, path: pathlib.Path) -> Paused | None:
-        try:
-            with _input_errors(path):
-                text = read_regular(path)
-        except FileNotFoundError:
-            return None  # It was resumed meanwhile.
+    def _read(self, identifier: str, text: str) -> Paused:
         try:
             return deserialize(Paused, json.loads(text))
         except (SerializationInvalidity, ValueError, RecursionError) as error:
-            raise InputError(f"{path} is not a paused conversation: {error} Inspect it, or delete it.") from error
+            name = json.loads(identifier)
+            raise InputError(
+                f"{self._database.name}: the paused conversation {name!r} cannot be read: {error}"
+            ) from error
 
 
-def _lock(path: pathlib.Path) -> int | None:
-    """The descriptor of a file that this process has locked, or None if another process has the lock."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The previous owner may have removed the file: a lock on a removed file excludes no one.
-            if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
-                return descriptor
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _input_errors(path: pathlib.Path) -> Generator[None, None, None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise InputError(f"{path} cannot be used: {error.strerror or error}.") from error
+def _key(owner: str, identifier: str) -> tuple[str, str]:
+    """In ASCII: applications choose them freely, and databases refuse U+0000 and half a surrogate pair."""
+    return json.dumps(owner), json.dumps(identifier)

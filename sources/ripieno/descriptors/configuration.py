@@ -80,6 +80,8 @@ class ConfigurationDescriptor:
     search_over: int | None = None
     #: Whether calls and runs are recorded in the journal; None means only by the command line.
     journal: bool | None = None
+    #: The address of its database, with variables; None means a file in the user's state folder.
+    journal_url: str | None = None
     gateway: GatewayDescriptor = GatewayDescriptor()  # noqa: RUF009
 
 
@@ -329,6 +331,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         sandbox=SandboxDescriptor(**whole.get("sandbox", {})),
         search_over=whole.get("tools", {}).get("search_over"),
         journal=whole.get("journal", {}).get("enabled"),
+        journal_url=whole.get("journal", {}).get("url"),
         gateway=GatewayDescriptor(**whole.get("gateway", {})),
     )
 

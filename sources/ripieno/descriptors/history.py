@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from ripieno.descriptors.providers import MODEL_IDENTITY
+from ripieno.descriptors.reader.alternatives import Variables
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import COUNT, Either, Flag, Number, Several, Text
 from ripieno.descriptors.reader.positions import Path
@@ -103,7 +104,7 @@ def _names(strategy: str | tuple[str, ...]) -> tuple[str, ...]:
 
 JOURNAL = Table(
     "[journal]",
-    "A record of all calls and conversations, in the user's state folder.",
+    "A record of all calls and conversations, in the user's state folder or in a database.",
     (
         Key(
             "enabled",
@@ -111,6 +112,13 @@ JOURNAL = Table(
             "Whether it is written: by every command that calls tools, by its servers, and by programs that assemble "
             "this configuration. If absent, programs do not write it.",
             example=True,
+        ),
+        Key(
+            "url",
+            Variables(),
+            "A PostgreSQL database, for several machines; paused calls and approvals are there, too. Needs "
+            "ripieno[postgres]. If absent, all is in a file in the user's state folder.",
+            example="{env:JOURNAL_URL}",
         ),
     ),
 )

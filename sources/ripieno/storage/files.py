@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import secrets
 import tempfile
 from collections.abc import Generator
 
@@ -41,3 +42,41 @@ def locked(path: pathlib.Path) -> Generator[int, None, None]:
 def open_private(path: str, flags: int) -> int:
     """An opener for ``open`` that creates files with mode 0600."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+@contextlib.contextmanager
+def created(path: pathlib.Path) -> Generator[pathlib.Path, None, None]:
+    """Creates a file of mode 0600 under a temporary name first, so that no program opens an incomplete one.
+
+    If another program was first, its file stays. Errors: ``OSError``.
+    """
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        yield temporary
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        # SQLite keeps files beside its own.
+        for suffix in ("", "-wal", "-shm"):
+            temporary.with_name(temporary.name + suffix).unlink(missing_ok=True)
+
+
+def lock(path: pathlib.Path) -> int | None:
+    """The descriptor of a file that this process has locked, or None if another process has the lock."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The previous owner may have removed the file: a lock on a removed file excludes no one.
+            if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)

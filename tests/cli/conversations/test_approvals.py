@@ -12,6 +12,7 @@ from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.assembly.protection import withheld
 from ripieno.cli.common import exit_codes
 from ripieno.models.protocols.openai_chat import PROTOCOL
+from ripieno.storage.journal import Journal
 from ripieno.testing.scores import Score
 from tests.cli.conversations.test_ask import serving
 from tests.support.command_line import User
@@ -123,7 +124,8 @@ def test_without_a_journal_what_waits_is_gone_on_with(user: User, call: Call) ->
     call("approvals", "approve")
     assert call("resume").code == exit_codes.GOOD
     assert sorted(path.name for path in user.workspace.iterdir()) == ["first.txt", "second.txt"]
-    assert not (user.state / "journal.sqlite3").exists()
+    with Journal(user.state / "journal.sqlite3") as journal:
+        assert [*journal.lines()] == []
     nothing = call("resume")
     assert (nothing.code, nothing.err) == (exit_codes.INPUT, "Error: No conversation is paused.\n")
 

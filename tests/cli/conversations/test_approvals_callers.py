@@ -15,6 +15,7 @@ from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.testing.scores import Score
 from tests.cli.conversations.test_ask import serving
 from tests.support.command_line import User
+from tests.support.databases import paused_in
 from tests.support.users import Call
 
 SCORE = """
@@ -51,7 +52,7 @@ def store(user: User) -> Iterator[PausedStore]:
             '[model]\ndefault = "house/small"\n[ensembles]\nenabled = ["notes"]\n'
             f'[providers.house]\nprotocol = "openai-chat"\nbase_url = "{url}"\n'
         )
-        yield PausedStore(user.state)
+        yield paused_in(user.state)
 
 
 def begin(call: Call, store: PausedStore, caller: str = "") -> Paused:

@@ -25,9 +25,11 @@ from ripieno.models.protocol import Asked
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.servers.gateway.application import create_application
 from ripieno.servers.http.keys import digest_of
+from ripieno.storage.journal import NAME
 from ripieno.testing import call, turn
 from tests.counts import count
 from tests.servers.gateway.test_errors import CLIENTS
+from tests.support.databases import paused_in
 from tests.support.gateways import KINDS, Backend, Front, before
 from tests.support.hosted_runs import (
     CALLER,
@@ -100,7 +102,7 @@ async def deferring(folder: pathlib.Path, what: Iterable[Any]) -> AsyncGenerator
         front,
         backend,
     ):
-        yield Deferring(front, backend, PausedStore(folder / "state"), folder / "workspace")
+        yield Deferring(front, backend, paused_in(folder / "state"), folder / "workspace")
 
 
 def more(response: Any) -> list[Any]:
@@ -227,7 +229,7 @@ async def waiting(
     async with staged(folder, ensemble(*tools), confirmer=DeferredConfirmer(), **settings) as played:
         asked = sends([], tools=["shell"])
         events = await played.answer(model, asked)
-        yield played, follow(asked, events), PausedStore(folder / "state")
+        yield played, follow(asked, events), paused_in(folder / "state")
 
 
 def follow(asked: Asked, events: list[Event], *results: Any) -> Asked:
@@ -427,7 +429,7 @@ async def test_without_words_for_it_a_mixed_turn_is_denied(tmp_path: pathlib.Pat
         events = await played.answer(model, asks(tools=["shell"]), shows=False)
         assert [one.name for one in calls_in(events)] == ["shell"]
         assert end_of(events).finish == "open"
-        assert PausedStore(tmp_path / "state").all() == ()
+        assert paused_in(tmp_path / "state").all() == ()
 
 
 async def test_calls_of_a_turn_are_told_in_order_with_what_waits_behind_them(tmp_path: pathlib.Path) -> None:
@@ -454,7 +456,7 @@ async def test_calls_of_a_turn_are_told_in_order_with_what_waits_behind_them(tmp
 async def test_a_folder_that_cannot_be_written_runs_nothing_and_tells_no_path(tmp_path: pathlib.Path) -> None:
     write = Counted()
     (tmp_path / "state").mkdir()
-    (tmp_path / "state" / "paused").write_text("no folder")
+    (tmp_path / "state" / NAME).write_text("no database")
     model = scripted(invokes(invoke("write", "w")), says())
     tools = ensemble(tool("write", write, effect="write"))
     async with staged(tmp_path, tools, confirmer=DeferredConfirmer(), absent="defer") as played:

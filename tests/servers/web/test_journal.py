@@ -130,7 +130,7 @@ async def test_an_altered_line_is_found(connect: Connect) -> None:
         identifier = await converse(served, "Hello.")
         path = f"api/journal/{identifier}/verify"
         assert (await client.post(path, json={})).json()["valid"] is True
-        with sqlite3.connect(served.chat.journal.path) as file:
+        with sqlite3.connect(served.chat.journal.name) as file:
             file.execute("UPDATE lines SET body = replace(body, 'Hello.', 'Hullo.') WHERE stage = 'said'")
         file.close()
         found = (await client.post(path, json={})).json()

@@ -3,24 +3,25 @@
 import hashlib
 import json
 import stat
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from frozendict import frozendict
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ripieno.canisters import InvocationCanister, ResultCanister, UserCanister
 from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence
 from ripieno.jsonvalues import canonical
-from ripieno.storage.journal import GENESIS, Journal, database
+from ripieno.storage.databases import sqlite
+from ripieno.storage.journal import GENESIS, Journal
 from ripieno.storage.records import Record
 from tests.counts import count
 from tests.support.canister_strategies import canisters, invocations, objects, results, texts
+from tests.support.postgresql import NewPlace
 
 STAGES: Sequence[Any] = ("began", "said", "asked", "answered", "started", "finished", "refused", "discarded", "ended")
 records = st.builds(
@@ -60,26 +61,25 @@ def call(
     )
 
 
-@settings(max_examples=count(1000, 60))
+@settings(max_examples=count(1000, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(records, max_size=3), max_size=4))
-def test_any_records_read_back_equal_and_in_their_order(batches: list[list[Record]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "journal.sqlite")
-        with Journal(path) as journal:
-            for batch in batches:
-                journal.record(batch)
-        with Journal(path) as journal:
-            lines = list(journal.lines())
-            given = [record for batch in batches for record in batch]
-            assert [line.record for line in lines] == given
-            assert [whole(line.record) for line in lines] == [whole(record) for record in given]
-            assert [line.number for line in lines] == list(range(1, len(given) + 1))
-            assert journal.verify(journal.anchor()) is None
+def test_any_records_read_back_equal_and_in_their_order(new_place: NewPlace, batches: list[list[Record]]) -> None:
+    place = new_place()
+    with Journal(place) as journal:
+        for batch in batches:
+            journal.record(batch)
+    with Journal(place) as journal:
+        lines = list(journal.lines())
+        given = [record for batch in batches for record in batch]
+        assert [line.record for line in lines] == given
+        assert [whole(line.record) for line in lines] == [whole(record) for record in given]
+        assert [line.number for line in lines] == list(range(1, len(given) + 1))
+        assert journal.verify(journal.anchor()) is None
 
 
-def test_halves_of_characters_and_long_integers_read_back(tmp_path: Path) -> None:
+def test_halves_of_characters_and_long_integers_read_back(place: Path | str) -> None:
     record = Record(stage="ended", conversation="c", turn=0, details={"a": ["\udc80é", {"n": 10**40, "x": -0.0}]})
-    with Journal(tmp_path / "j") as journal:
+    with Journal(place) as journal:
         journal.record([record])
         (line,) = journal.lines(text="\udc80é")
         assert line.record == record
@@ -96,8 +96,8 @@ def test_a_record_freezes_its_details_and_refuses_what_is_no_json() -> None:
         Record(stage="began", conversation="c", turn=0, details={"x": object()})
 
 
-def test_a_batch_with_one_bad_record_leaves_nothing(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j") as journal:
+def test_a_batch_with_one_bad_record_leaves_nothing(place: Path | str) -> None:
+    with Journal(place) as journal:
         with pytest.raises(InputError):
             journal.record([call(), Record(stage="began", conversation="\ud800", turn=0)])
         with pytest.raises(InputError):
@@ -108,8 +108,8 @@ def test_a_batch_with_one_bad_record_leaves_nothing(tmp_path: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=count(400))
-def test_what_is_asked_for_is_what_a_filter_would_leave(data: st.DataObject) -> None:
+@settings(max_examples=count(400, 25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_asked_for_is_what_a_filter_would_leave(new_place: NewPlace, data: st.DataObject) -> None:
     few = st.sampled_from(["", "a", 'say "b"', "é\n"])
     kept = data.draw(
         st.lists(
@@ -135,15 +135,15 @@ def test_what_is_asked_for_is_what_a_filter_would_leave(data: st.DataObject) -> 
         and all(asked[name] in (None, getattr(record, name)) for name in ("conversation", "tool", "stage"))
         and (asked["text"] is None or asked["text"] in record.details["inner"][0])
     ]
-    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder, "j")) as journal:
+    with Journal(new_place()) as journal:
         journal.record(kept)
         found = [line.number for line in journal.lines(**asked, after=after, limit=limit)]
     assert found == wanted[:limit]
 
 
-def test_every_character_is_found_however_json_writes_it(tmp_path: Path) -> None:
+def test_every_character_is_found_however_json_writes_it(place: Path | str) -> None:
     texts = [f"<{chr(code)}>" for code in (*range(0x180), 0x2028, 0xD800, 0xFFFF, 0x1F600)]
-    with Journal(tmp_path / "j") as journal:
+    with Journal(place) as journal:
         # The second of each pair is written in ASCII, since it has half of a character.
         journal.record(
             [
@@ -157,8 +157,8 @@ def test_every_character_is_found_however_json_writes_it(tmp_path: Path) -> None
         assert list(journal.lines(text="details")) == []
 
 
-def test_more_lines_than_are_read_at_once_all_come(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j") as journal:
+def test_more_lines_than_are_read_at_once_all_come(place: Path | str) -> None:
+    with Journal(place) as journal:
         journal.record([call(conversation=str(number % 2)) for number in range(1200)])
         assert [line.number for line in journal.lines("1")] == list(range(2, 1201, 2))
         assert [line.number for line in journal.lines(limit=600, after=3)] == list(range(4, 604))
@@ -168,21 +168,22 @@ def test_more_lines_than_are_read_at_once_all_come(tmp_path: Path) -> None:
         assert sum(1 for _ in lines) == 1200
 
 
-def test_an_export_is_printable_and_its_digests_can_be_computed_again(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j") as journal:
+def test_an_export_is_printable_and_its_digests_can_be_computed_again(place: Path | str) -> None:
+    with Journal(place) as journal:
         journal.record([call("finished", text="red \x1b[31m\x7f\x9b é \u202e\n"), call(conversation="other")])
         exported = list(journal.export("c"))
         everything = list(journal.export())
     assert all(text[:-1].isprintable() and text.isascii() and text.endswith("\n") for text in everything)
     assert exported == everything[:1]
-    previous = GENESIS
+    ends: dict[str, str] = {}
     for text in everything:
         line = json.loads(text)
         body = hashlib.sha256(line["salt"].encode() + canonical(line["body"])).hexdigest()
-        kept = {key: line[key] for key in ("number", "conversation", "turn", "stage", "tool", "invocation", "at")}
+        kept = {key: line[key] for key in ("place", "conversation", "turn", "stage", "tool", "invocation", "at")}
+        previous = ends.get(line["conversation"], GENESIS)
         digest = hashlib.sha256(previous.encode() + canonical({**kept, "body": body})).hexdigest()
         assert (line["previous"], line["digest"]) == (previous, digest)
-        previous = digest
+        ends[line["conversation"]] = digest
 
 
 def test_the_files_are_their_owners_only(tmp_path: Path) -> None:
@@ -210,9 +211,9 @@ def test_what_is_no_journal_is_refused_and_left_as_it_is(tmp_path: Path) -> None
 
 
 def test_a_file_that_another_writer_holds_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_PATIENCE", 0.01)
+    monkeypatch.setattr(sqlite, "_PATIENCE", 0.01)
     with Journal(tmp_path / "j") as journal:
-        other = database.connect(tmp_path / "j")
+        other = sqlite.connect(tmp_path / "j")
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(InputError, match="locked"):
             journal.record([call()])
@@ -235,8 +236,10 @@ def test_a_file_that_another_writer_holds_is_said(tmp_path: Path, monkeypatch: p
         max_size=12,
     )
 )
-@settings(max_examples=count(1000, 60))
-def test_each_call_is_finished_never_started_or_unknown(events: list[tuple[int, str, str]]) -> None:
+@settings(max_examples=count(1000, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_each_call_is_finished_never_started_or_unknown(
+    new_place: NewPlace, events: list[tuple[int, str, str]]
+) -> None:
     kept, expected = list[Record](), dict[tuple[int, str], tuple[str, str | None]]()
     for number, (turn, identifier, stage) in enumerate(events):
         text = str(number) if stage in ("finished", "refused") else None
@@ -247,7 +250,7 @@ def test_each_call_is_finished_never_started_or_unknown(events: list[tuple[int, 
             expected[turn, identifier] = ("outcome_unknown", None)
         else:
             expected.setdefault((turn, identifier), ("never_started", None))
-    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder, "j")) as journal:
+    with Journal(new_place()) as journal:
         journal.record([*kept, call("finished", "z", conversation="other", text="x")])
         states = journal.state_of("c")
     assert {
@@ -260,9 +263,10 @@ def test_each_call_is_finished_never_started_or_unknown(events: list[tuple[int, 
 # Deleting.
 
 
-def test_deleting_takes_the_bodies_from_the_disk_and_leaves_a_chain_that_holds(tmp_path: Path) -> None:
-    path = tmp_path / "j"
-    with Journal(path) as journal:
+def test_deleting_takes_the_bodies_from_the_disk_and_leaves_a_chain_that_holds(
+    place: Path | str, tmp_path: Path
+) -> None:
+    with Journal(place) as journal:
         for number in range(20):
             journal.record(
                 [call("finished", f"i{number}", text="gone-" * 900), call(conversation="other", text="stays")]
@@ -272,7 +276,7 @@ def test_deleting_takes_the_bodies_from_the_disk_and_leaves_a_chain_that_holds(t
         assert journal.delete("c") == 20
         assert journal.delete("c") == 0
         assert b"gone-gone-" not in b"".join(one.read_bytes() for one in tmp_path.iterdir())
-    with Journal(path) as journal:
+    with Journal(place) as journal:
         assert journal.verify(anchor) is None
         assert list(journal.lines("other")) == others
         *lines, last = journal.lines("c")

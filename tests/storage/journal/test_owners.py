@@ -60,24 +60,16 @@ def test_an_owner_sees_a_journal_of_his_own(
         assert shared.verify() is None
 
 
-def test_a_journal_of_the_first_version_gets_owners_and_keeps_its_digests(tmp_path: Path) -> None:
+def test_a_journal_of_an_earlier_version_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     with Journal(path) as journal:
-        journal.record([said("", "c", "Hi."), said("", "d", "Ho.")])
-        digests = [one.digest for one in journal.lines()]
-    # The first version had the same tables, without owners.
+        journal.record([said("", "c", "Hi.")])
     with sqlite3.connect(path) as connection:
-        connection.execute("DROP INDEX lines_of_owner")
-        connection.execute("ALTER TABLE lines DROP COLUMN owner")
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute("PRAGMA user_version = 2")
     connection.close()
-    with Journal(path) as journal:
-        assert [one.digest for one in journal.lines()] == digests
-        journal.record([said("ada", "c", "Mine.")])
-        assert journal.verify() is None
-        assert [one.identifier for one in journal.conversations(owner="ada")] == ["c"]
-    with Journal(path) as journal:
-        assert len(list(journal.lines())) == 3
+    with pytest.raises(InputError, match=r"not a journal of version 3\. Move it away"):
+        Journal(path)
+    assert path.exists()
 
 
 @pytest.mark.parametrize("owner", ["bob", ""])

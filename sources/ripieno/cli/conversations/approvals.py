@@ -9,16 +9,17 @@ import click
 
 from ripieno.approvals import Answer, Approve, Deny
 from ripieno.approvals.presentation import Presentation
-from ripieno.assembly.configuration import Places
 from ripieno.canisters.conversation import Waiting
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.conversations.persistence import first_words, resume_command
+from ripieno.cli.journal.selection import own_place
 from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import ServerClaim
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import thaw
+from ripieno.storage.databases.opening import database_at
 
 
 @click.group()
@@ -163,7 +164,7 @@ def _since(paused: Paused) -> str:
 
 
 def _store() -> PausedStore:
-    return PausedStore(Places.of_user().state)
+    return PausedStore(database_at(own_place()))
 
 
 def _choose(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting]:

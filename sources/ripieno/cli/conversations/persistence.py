@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Generator, Mapping
 
 from ripieno.approvals import Given
-from ripieno.assembly.configuration import LoadedConfiguration, Places
-from ripieno.assembly.journal import open_journal
+from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.assembly.journal import open_database, open_journal
 from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings
@@ -22,7 +22,7 @@ class Keeper:
 
     def __init__(self, loaded: LoadedConfiguration, settings: Settings, *, journal: Journal | None) -> None:
         self.journal = journal
-        self.store = PausedStore(loaded.state or Places.of_user().state)
+        self.store = PausedStore(open_database(loaded, os.environ) if journal is None else journal.database)
         self._workspace = str(loaded.workspace)
         self._options = settings.selection
 
@@ -90,7 +90,11 @@ _WHY = {
 def open_keeper(loaded: LoadedConfiguration, settings: Settings) -> Generator[Keeper, None, None]:
     """A keeper with the user's journal, unless it is disabled. Errors: ``InputError``."""
     if not loaded.configuration.journal:
-        yield Keeper(loaded, settings, journal=None)
+        keeper = Keeper(loaded, settings, journal=None)
+        try:
+            yield keeper
+        finally:
+            keeper.store.close()
         return
     with open_journal(loaded, os.environ) as journal:
         yield Keeper(loaded, settings, journal=journal)

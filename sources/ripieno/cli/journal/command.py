@@ -13,7 +13,15 @@ from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
 from ripieno.cli.common.tables import print_json, print_table
-from ripieno.cli.journal.selection import find_conversation, journals, limits, open_journal, path_of, read_since
+from ripieno.cli.journal.selection import (
+    find_conversation,
+    has_journal,
+    journals,
+    limits,
+    name_of,
+    open_journal,
+    read_since,
+)
 from ripieno.cli.journal.transcript import excerpt, heading, moment, transcript
 from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import PausedStore
@@ -48,7 +56,7 @@ def journal() -> None:
 @formats
 @journals
 @common
-def list_(*, limit: int, everything: bool, output: Format, file: pathlib.Path | None) -> None:
+def list_(*, limit: int, everything: bool, output: Format, file: str | None) -> None:
     """List the conversations, the latest first.
 
     \b
@@ -56,8 +64,7 @@ def list_(*, limit: int, everything: bool, output: Format, file: pathlib.Path | 
       ripieno journal list
       ripieno journal list --all --format json
     """
-    path = path_of(file)
-    if file is None and not path.exists():
+    if not has_journal(file):
         summaries: list[Summary] = []
     else:
         with open_journal(file) as one:
@@ -69,7 +76,7 @@ def list_(*, limit: int, everything: bool, output: Format, file: pathlib.Path | 
         print_json([summary.mapping() for summary in summaries])
         return
     if not summaries:
-        click.echo(f"Nothing has been recorded in {path}.")
+        click.echo(f"Nothing has been recorded in {name_of(file)}.")
         return
     rows = [
         (
@@ -94,7 +101,7 @@ def list_(*, limit: int, everything: bool, output: Format, file: pathlib.Path | 
 @formats
 @journals
 @common
-def show(*, conversation: str | None, full: bool, output: Format, file: pathlib.Path | None) -> None:
+def show(*, conversation: str | None, full: bool, output: Format, file: str | None) -> None:
     """Show a conversation, with the outcomes of its calls.
 
     Control characters are shown as escapes. Messages have the numbers for: ripieno journal fork --at
@@ -132,7 +139,7 @@ def search(
     stage: str | None,
     limit: int,
     output: Format,
-    file: pathlib.Path | None,
+    file: str | None,
 ) -> None:
     """Search the journal for a text. The exit code is 1 if it is not found.
 
@@ -179,7 +186,7 @@ def search(
 )
 @journals
 @common
-def export(*, conversation: str | None, target: pathlib.Path | None, file: pathlib.Path | None) -> None:
+def export(*, conversation: str | None, target: pathlib.Path | None, file: str | None) -> None:
     """Write the journal, or one CONVERSATION, as JSONL.
 
     The last line is an anchor: it records the end of the journal. Keep it where no one who can write the journal can
@@ -218,7 +225,7 @@ def export(*, conversation: str | None, target: pathlib.Path | None, file: pathl
 @formats
 @journals
 @common
-def verify(*, anchored: pathlib.Path | None, output: Format, file: pathlib.Path | None) -> None:
+def verify(*, anchored: pathlib.Path | None, output: Format, file: str | None) -> None:
     """Check that no line was changed, removed, inserted or moved.
 
     The exit code is 1 if a line was.
@@ -236,17 +243,17 @@ def verify(*, anchored: pathlib.Path | None, output: Format, file: pathlib.Path 
         )
     if output == "json":
         mapping = None if found is None else {"number": found.number, "reason": found.reason}
-        print_json({"file": str(one.path), "lines": end.number, "anchor": anchor.number, "break": mapping})
+        print_json({"file": one.name, "lines": end.number, "anchor": anchor.number, "break": mapping})
     elif found is None:
         limit = (
             f"The anchor covers lines up to {anchor.number}."
             if anchored
             else "To detect removed last lines, use --anchor."
         )
-        click.echo(f"Verified {end.number} lines of {one.path}, none altered. ({limit})")
+        click.echo(f"Verified {end.number} lines of {one.name}, none altered. ({limit})")
     else:
         where = "" if found.number is None else f", line {found.number}"
-        click.echo(f"{one.path}{where}: {visible(found.reason)}")
+        click.echo(f"{one.name}{where}: {visible(found.reason)}")
     if found is not None:
         raise click.exceptions.Exit(exit_codes.REFUSED)
 
@@ -257,7 +264,7 @@ def verify(*, anchored: pathlib.Path | None, output: Format, file: pathlib.Path 
 @formats
 @journals
 @common
-def fork(*, conversation: str | None, until: int | None, output: Format, file: pathlib.Path | None) -> None:
+def fork(*, conversation: str | None, until: int | None, output: Format, file: str | None) -> None:
     """Copy a conversation, up to a message, into a new one.
 
     The new conversation is written to the journal, and its identifier is printed; with --format json, all of it.
@@ -284,7 +291,7 @@ def fork(*, conversation: str | None, until: int | None, output: Format, file: p
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @journals
 @common
-def delete(*, conversations: tuple[str, ...], older_than: str | None, yes: bool, file: pathlib.Path | None) -> None:
+def delete(*, conversations: tuple[str, ...], older_than: str | None, yes: bool, file: str | None) -> None:
     """Delete the content of conversations for good.
 
     The text is overwritten in the file. Times, tools and digests stay, so that verify still works.
@@ -324,10 +331,9 @@ def _delete(one: Journal, summary: Summary) -> None:
     began = [line.record for line in one.lines(summary.identifier, owner=summary.owner, stage="began")]
     folders = {record.details.get("workspace") for record in began if record is not None}
     bodies = one.delete(summary.identifier, owner=summary.owner)
-    state = Places.of_user().state
-    PausedStore(state).forget(summary.identifier, owner=summary.owner)
+    PausedStore(one.database).forget(summary.identifier, owner=summary.owner)
     for folder in filter(None, folders):
-        Outputs(state, pathlib.Path(folder)).forget(summary.identifier)
+        Outputs(Places.of_user().state, pathlib.Path(folder)).forget(summary.identifier)
     click.echo(f"Deleted: {visible(summary.identifier)}, {bodies} lines.")
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import os
 import pathlib
 import re
 from collections.abc import Callable, Generator
@@ -9,9 +10,13 @@ from collections.abc import Callable, Generator
 import click
 
 from ripieno.assembly.configuration import Places
-from ripieno.cli.common.options import FILE, Command, Number
+from ripieno.assembly.journal import journal_place
+from ripieno.cli.common.options import Command, Number
+from ripieno.descriptors.loading.layers import read_configuration_part
 from ripieno.exceptions import InputError
-from ripieno.storage.journal import NAME, Journal, Summary
+from ripieno.jsonvalues import EMPTY
+from ripieno.storage.databases.opening import database_at
+from ripieno.storage.journal import Journal, Summary
 
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -24,22 +29,49 @@ def limits(what: str, *, default: int) -> Callable[[Command], Command]:
 
 
 #: Adds ``--journal``; the command receives it as ``file``.
-journals = click.option("--journal", "file", metavar="FILE", type=FILE, help="The journal file, instead of your own.")
+journals = click.option(
+    "--journal",
+    "file",
+    metavar="PLACE",
+    help="The journal, instead of your own: a file, or the address of a database, such as '{env:JOURNAL_URL}'.",
+)
 
 
-def path_of(file: pathlib.Path | None) -> pathlib.Path:
-    """The path of the named journal, or of the user's own."""
-    return (file or Places.of_user().state / NAME).absolute()
+def own_place() -> pathlib.Path | str:
+    """Where the user's journal is: what their own configuration says. Errors: ``InputError``."""
+    places = Places.of_user()
+    part = read_configuration_part(places.file, layer="user") if places.file.is_file() else None
+    url = None if part is None else part.parts.get("journal", EMPTY).get("url")
+    return journal_place(url, places.state, os.environ)
+
+
+def place_of(text: str | None) -> pathlib.Path | str:
+    """The place that an option names, or the user's own. Errors: ``InputError``."""
+    if text is None:
+        return own_place()
+    if text.startswith("{env:") or "://" in text:
+        return journal_place(text, pathlib.Path(), os.environ)
+    return pathlib.Path(text).absolute()
+
+
+def name_of(text: str | None) -> str:
+    """What messages call the journal of an option: a path, or an address without a password."""
+    return database_at(place_of(text)).name
+
+
+def has_journal(text: str | None) -> bool:
+    """Whether there is a journal to read: a user may have none yet. Errors: ``InputError``."""
+    return text is not None or isinstance(place := own_place(), str) or place.exists()
 
 
 @contextlib.contextmanager
-def open_journal(file: pathlib.Path | None) -> Generator[Journal, None, None]:
+def open_journal(text: str | None) -> Generator[Journal, None, None]:
     """An existing journal. Errors: ``InputError``."""
-    path = path_of(file)
-    if not path.exists():
-        advice = " To read another one, give --journal FILE." if file is None else ""
-        raise InputError(f"There is no journal at {path}.{advice}")
-    with Journal(path) as journal:
+    place = place_of(text)
+    if isinstance(place, pathlib.Path) and not place.exists():
+        advice = " To read another one, give --journal FILE." if text is None else ""
+        raise InputError(f"There is no journal at {place}.{advice}")
+    with Journal(place) as journal:
         yield journal
 
 
@@ -54,7 +86,7 @@ def find_conversation(journal: Journal, beginning: str | None, *, conducted: boo
     latest = next((one for one in journal.conversations() if one.conducted or not conducted), None)
     if latest is None:
         lacking = "has no conversation of a model" if conducted else "is empty"
-        raise InputError(f"The journal {journal.path} {lacking}.")
+        raise InputError(f"The journal {journal.name} {lacking}.")
     return latest
 
 

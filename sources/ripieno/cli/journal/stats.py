@@ -1,6 +1,5 @@
 """``ripieno stats``: the tokens, calls, errors and times of the conversations in the journal."""
 
-import pathlib
 from collections.abc import Mapping
 from typing import Literal
 
@@ -9,7 +8,7 @@ import click
 from ripieno.approvals.visible_text import visible
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import count, print_json, print_table
-from ripieno.cli.journal.selection import find_conversation, journals, open_journal, path_of, read_since
+from ripieno.cli.journal.selection import find_conversation, has_journal, journals, name_of, open_journal, read_since
 from ripieno.storage.journal import Statistics, Tally
 
 #: The maximum number of rows for conversations and for unknown names.
@@ -32,7 +31,7 @@ def stats(
     by: Literal["day", "model", "conversation"] | None,
     conversation: str | None,
     output: Format,
-    file: pathlib.Path | None,
+    file: str | None,
 ) -> None:
     """Show the tokens, calls, errors and times of conversations.
 
@@ -46,8 +45,7 @@ def stats(
       ripieno stats --format json
     """
     start = "" if since is None else read_since(since)
-    path = path_of(file)
-    if file is None and not path.exists():
+    if not has_journal(file):
         found = Statistics()
     else:
         with open_journal(file) as one:
@@ -56,7 +54,7 @@ def stats(
     if output == "json":
         print_json(found.mapping())
     elif not found.conversations:
-        click.echo(f"Nothing has been recorded{'' if since is None else ' since then'} in {path}.")
+        click.echo(f"Nothing has been recorded{'' if since is None else ' since then'} in {name_of(file)}.")
     else:
         _show(found, by)
 

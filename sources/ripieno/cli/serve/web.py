@@ -12,7 +12,8 @@ from collections.abc import Generator, Sequence
 import click
 
 from ripieno.approvals.confirmers import ServingConfirmer
-from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.assembly.journal import open_database
 from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.models import require_model
@@ -122,13 +123,12 @@ async def _serve(served: _Served) -> None:
     from ripieno.servers.web.application import create_application
     from ripieno.servers.web.sessions import Sessions
 
-    state = served.loaded.state or Places.of_user().state
     assembly = make_assembly(
         served.loaded,
         confirmer=ServingConfirmer("ripieno serve web"),
         watchers=watchers_for(served.log),
         # Approvals that `ripieno approvals` has noted.
-        grants=PausedStore(state).grants,
+        grants=PausedStore(open_database(served.loaded, os.environ)).grants,
     )
     require_model(assembly, None, None, command="serve web")
     sessions = Sessions(None if served.key is None else Keys({"": digest_of(served.key)}))

@@ -16,7 +16,7 @@ from ripieno.storage.records import Record
 
 
 class ConversationStore:
-    """The conversations in a journal. Those that wait are in files beside it, with their questions and answers.
+    """The conversations in a journal. Those that wait are beside it, with their questions and answers.
 
     Errors of all methods: ``NameAbsence`` for an identifier that the owner does not have; ``InputError`` if a file
     cannot be used.
@@ -24,7 +24,7 @@ class ConversationStore:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._paused = PausedStore(journal.path.parent)
+        self._paused = PausedStore(journal.database)
 
     def create(self, owner: str, title: str, identifier: str = "") -> str:
         """Begins an empty conversation, and returns its identifier. One that is given is not another owner's."""
@@ -68,7 +68,7 @@ class ConversationStore:
 
     def waiting(self, owner: str) -> Sequence[Paused]:
         """All conversations of the owner that wait, the oldest first."""
-        return [one for one in self._paused.all() if one.owner == owner]
+        return self._paused.all(owner)
 
     def pause(self, paused: Paused) -> None:
         """Keeps a conversation that waits, with the answers so far."""

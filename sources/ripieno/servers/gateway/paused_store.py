@@ -7,11 +7,13 @@ nothing and approves nothing.
 import contextlib
 import dataclasses
 import logging
+import os
 from collections.abc import Generator, Mapping, Sequence
 
 from ripieno.approvals import Approve, Deny, Given, RulesConfirmer
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly import Assembly
+from ripieno.assembly.journal import open_database
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
@@ -50,15 +52,14 @@ class Deferral:
     """Saves the waiting conversations of a gateway. Errors: ``InputError`` if calls cannot wait."""
 
     def __init__(self, assembly: Assembly, signer: Signer) -> None:
-        state = assembly.loaded.state
-        if state is None:
+        if assembly.loaded.state is None:
             raise InputError('absent = "defer" under [gateway] needs a state folder. Set one, or set absent = "deny".')
         if isinstance(assembly.execution.confirmer, RulesConfirmer | ServingConfirmer):
             raise InputError(
                 'absent = "defer" under [gateway] lets calls wait for a person, but the confirmer of this assembly '
                 'denies them. Assemble it with confirmer=DeferredConfirmer(), or set absent = "deny".'
             )
-        self._store = PausedStore(state)
+        self._store = PausedStore(open_database(assembly.loaded, os.environ))
         self._workspace = str(assembly.loaded.workspace)
         self._signer = signer
 

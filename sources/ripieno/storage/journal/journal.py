@@ -1,16 +1,22 @@
-"""The journal in a SQLite file: an append-only, hash-chained record of conversations that programs may share."""
+"""The journal: an append-only, hash-chained record of conversations that programs may share."""
 
-import contextlib
-import os
+import collections
+import functools
 import pathlib
-import sqlite3
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from ripieno.canisters import Conversation
-from ripieno.storage.journal.database import Place, connect, fingerprints, translated_errors
+from ripieno.exceptions import InputError
+from ripieno.storage.databases.contract import Connection, Database, Disconnected, RowConflict
+from ripieno.storage.databases.opening import database_at
+from ripieno.storage.journal.fingerprints import fingerprints
 from ripieno.storage.journal.lines import (
+    COLUMNS,
     DELETED,
+    GENESIS,
     Anchor,
     Break,
     Line,
@@ -24,38 +30,54 @@ from ripieno.storage.journal.lines import (
 from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
 from ripieno.storage.journal.statistics import Statistics, compute
 from ripieno.storage.journal.summaries import Summary, identify, of_owner, require, summarize
-from ripieno.storage.journal.verification import COLUMNS, find_break
+from ripieno.storage.journal.verification import find_anchor, find_break
 from ripieno.storage.records import Record
 
 #: The file name of a user's journal in their state folder.
 NAME = "journal.sqlite3"
 #: Lines read at once, so that readers do not block writers.
 _BATCH = 256
-#: Connections of parent processes from before a fork. SQLite forbids any use of them here, even closing.
-_abandoned: list[sqlite3.Connection] = []
-_INSERT = f"INSERT INTO lines ({COLUMNS}) VALUES ({', '.join('?' * 13)})"
+#: Lines written by one statement, which has a parameter for each field.
+_MOST = 1000
+#: Conversations whose ends are remembered, so that a line is written without reading.
+_REMEMBERED = 1024
+#: Seconds for which a server that went away is tried again.
+_PATIENCE = 30.0
+_FIELDS = COLUMNS.split(", ")[1:]
+
+_Chain = tuple[str, str]
+_End = tuple[int, str]
+_Result = TypeVar("_Result")
 
 
 class Journal:
-    """The journal in one file of mode 0600; a ``Recorder``. Threads and programs may share it.
+    """The journal in a file of mode 0600, or at the address of a PostgreSQL database; a ``Recorder``.
+
+    Threads and programs may share it.
 
     In all texts of a record, ``secrets`` of 8 characters or more become fingerprints (``[secret 3f9a41c07b52]``) before
-    anything is hashed or written. Their key is in the file beside it with the suffix ``.key``.
+    anything is hashed or written. Their key is in the file ``key``, by default beside the journal's file with the
+    suffix ``.key``. Without such a file, as for an address alone, secrets become ``[secret]``.
 
     ``owner`` limits a look-up to the lines of one user or client; a server names it every time. None means all owners,
-    for the person who may read the file.
+    for the person who may read the journal.
 
-    Errors, here and in all methods: ``InputError`` with the reason when the file cannot be used.
+    Errors, here and in all methods: ``InputError`` with the reason when the journal cannot be used.
     """
 
-    def __init__(self, path: pathlib.Path, *, secrets: Iterable[str] = ()) -> None:
-        self.path = path
-        self._lock = threading.RLock()
-        self._process = os.getpid()
-        self._connection: sqlite3.Connection | None = None
-        self._open()
+    def __init__(
+        self, place: pathlib.Path | str, *, secrets: Iterable[str] = (), key: pathlib.Path | None = None
+    ) -> None:
+        self.database: Database = database_at(place)
+        self._lock = threading.Lock()
+        #: The ends of the conversations that were written last. Another program may have gone on.
+        self._ends: collections.OrderedDict[_Chain, _End] = collections.OrderedDict()
         try:
-            self._redactor = fingerprints(secrets, path.with_name(path.name + ".key"))
+            with self.database.using("opened"):
+                pass
+            if key is None and isinstance(place, pathlib.Path):
+                key = place.with_name(place.name + ".key")
+            self._redactor = fingerprints(secrets, key)
         except BaseException:
             self.close()
             raise
@@ -66,13 +88,19 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def name(self) -> str:
+        """The path of its file, or its address without a password."""
+        return self.database.name
+
+    @property
+    def remote(self) -> bool:
+        """Whether an event loop must not wait for ``record``."""
+        return self.database.remote
+
     def close(self) -> None:
-        """Closes the file. The next use opens it again."""
-        with self._lock:
-            self._leave_others()
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+        """Closes it. The next use opens it again."""
+        self.database.close()
 
     def record(self, records: Sequence[Record]) -> None:
         """Appends all records in one commit, or none. On return they are on the disk.
@@ -80,26 +108,22 @@ class Journal:
         Errors: ``InputError``, for example for a full disk or when the file was deleted, moved or replaced since it was
         opened; ``JsonInvalidity`` for names that are not Unicode.
         """
-        drafts = [self._draft(record) for record in records]
-        if drafts:
-            with self._writing("written") as connection:
-                _append(connection, drafts)
+        self._append([self._draft(record) for record in records])
 
     def anchor(self) -> Anchor:
         """The present end of the journal. Kept elsewhere, it lets ``verify`` detect truncation."""
-        with self._using("read") as connection:
-            return _end(connection)
+        with self.database.snapshot("read", complete=True) as connection:
+            return find_anchor(connection)
 
     def verify(self, anchor: Anchor | None = None, *, progress: Callable[[int], None] | None = None) -> Break | None:
         """The first altered line, or None. ``progress`` receives the number of lines read.
 
-        Detects lines that were changed, dropped, inserted or moved. Truncation, and a journal rewritten from some line
-        on (possible for any program that can write the file), are detected only with an anchor from after those lines.
-        It shows tampering and does not prevent it.
+        Detects lines of a conversation that were changed, dropped, inserted or moved. Truncation, and conversations
+        that were rewritten from some line on or dropped as a whole (possible for any program that can write the
+        database), are detected only with an anchor from after those lines. It shows tampering and does not prevent it.
         """
-        with translated_errors(self.path, "verified"), contextlib.closing(connect(self.path)) as connection:
-            # A new connection has no cached pages that the file no longer has.
-            return find_break(connection, anchor or Anchor(), progress)
+        with self.database.snapshot("verified") as connection:
+            return find_break(self.database, connection, anchor or Anchor(), progress)
 
     def lines(
         self,
@@ -120,15 +144,15 @@ class Journal:
         wanted = {"conversation": conversation, "owner": owner, "stage": stage, "tool": tool}
         filters = {name: self._redactor.text(value) for name, value in wanted.items() if value is not None}
         sought = None if text is None else self._redactor.text(text)
-        # SQLite also matches names of fields; ``says`` filters these out.
+        # The database also matches names of fields; ``says`` filters these out.
         forms = () if sought is None else written(sought)
         conditions = " AND ".join(["number > ?", *(f"{name} = ?" for name in filters)])
         if forms:
-            conditions += f" AND ({' OR '.join(['instr(body, ?)'] * len(forms))})"
+            conditions += f" AND ({' OR '.join(['instr(body, ?) > 0'] * len(forms))})"
         query = f"SELECT {COLUMNS} FROM lines WHERE {conditions} ORDER BY number LIMIT {_BATCH}"
         last, given = after or 0, 0
         while limit is None or given < limit:
-            with self._using("read") as connection:
+            with self.database.using("read") as connection:
                 rows = connection.execute(query, (last, *filters.values(), *forms)).fetchall()
             for row in rows:
                 line = Line(*row)
@@ -157,17 +181,17 @@ class Journal:
         """Summaries of the conversations, the most recently written first; at most ``limit``."""
         condition, parameters = of_owner(owner and self._redactor.text(owner))
         query = f"SELECT conversation, owner FROM lines WHERE {condition} GROUP BY 1, 2 ORDER BY max(number) DESC"
-        with self._using("read") as connection:
+        with self.database.using("read") as connection:
             names = connection.execute(query, parameters).fetchall()
         for name, whose in names[:limit]:
-            with self._using("read") as connection:
+            with self.database.using("read") as connection:
                 summary = summarize(connection, name, whose)
             yield summary
 
     def summary(self, conversation: str, *, owner: str) -> Summary:
         """The summary of exactly this conversation of an owner. Errors: ``NameAbsence``."""
         name, whose = self._redactor.text(conversation), self._redactor.text(owner)
-        with self._using("read") as connection:
+        with self.database.using("read") as connection:
             require(connection, name, whose)
             return summarize(connection, name, whose)
 
@@ -177,7 +201,7 @@ class Journal:
         Programs name a conversation exactly, as in all other methods: a prefix may be another user's conversation.
         Errors: ``NameAbsence`` for none, ``InputError`` for several.
         """
-        with self._using("read") as connection:
+        with self.database.using("read") as connection:
             return summarize(connection, *identify(connection, self._redactor.text(beginning)))
 
     def restore(self, conversation: str, *, owner: str | None = None, until: int | None = None) -> Restored:
@@ -186,7 +210,7 @@ class Journal:
         Errors: ``NameAbsence``; ``InputError`` when it was deleted or cannot be cut there.
         """
         name = self._redactor.text(conversation)
-        with self._using("read") as connection:
+        with self.database.using("read") as connection:
             require(connection, name, owner and self._redactor.text(owner))
         return restore(name, self.lines(name, owner=owner), until=until)
 
@@ -201,8 +225,7 @@ class Journal:
 
     def statistics(self, *, since: str = "", conversation: str | None = None, owner: str | None = None) -> Statistics:
         """Totals of the lines since a time (ISO 8601, UTC), or of one conversation."""
-        # A separate connection does not block writers.
-        with translated_errors(self.path, "read"), contextlib.closing(connect(self.path)) as connection:
+        with self.database.snapshot("read") as connection:
             return compute(connection, since=since, conversation=conversation, owner=owner)
 
     def delete(self, conversation: str, *, owner: str | None = None) -> int:
@@ -217,19 +240,22 @@ class Journal:
         long that the old text stays in the write-ahead log: run it again.
         """
         name = self._redactor.text(conversation)
-        with self._writing("changed") as connection:
-            whose = owner and self._redactor.text(owner)
-            require(connection, name, whose)
-            condition, parameters = of_owner(whose)
-            where = f"WHERE conversation = ? AND stage != ? AND body NOT NULL AND {condition}"
-            given = (name, DELETED, *parameters)
-            counts = connection.execute(f"SELECT owner, count(*) FROM lines {where} GROUP BY owner", given).fetchall()
-            connection.execute(f"UPDATE lines SET body = NULL, salt = NULL {where}", given)
-            _append(connection, [draft_deletion(name, count, one) for one, count in counts])
-            bodies = sum(int(count) for _, count in counts)
-        with self._using("cleaned") as connection:
-            if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                raise sqlite3.OperationalError("another program reads it: the deleted text is still in its -wal file")
+        whose = owner and self._redactor.text(owner)
+        condition, parameters = of_owner(whose)
+        where = f"WHERE conversation = ? AND stage != ? AND body IS NOT NULL AND {condition}"
+        given = (name, DELETED, *parameters)
+
+        def write() -> int:
+            with self._lock, self.database.writing("changed") as connection:
+                require(connection, name, whose)
+                query = f"SELECT owner, count(*) FROM lines {where} GROUP BY owner"
+                counts = [(str(one), int(count)) for one, count in connection.execute(query, given).fetchall()]
+                connection.execute(f"UPDATE lines SET body = NULL, salt = NULL {where}", given)
+                self._insert(connection, [draft_deletion(name, count, one) for one, count in counts])
+            return sum(count for _, count in counts)
+
+        bodies = self._retried(write)
+        self.database.clean()
         return bodies
 
     def _draft(self, record: Record) -> Line:
@@ -237,52 +263,70 @@ class Journal:
         texts = (line.conversation, line.tool, line.invocation or "", line.body or "", line.owner)
         return draft(record, self._redactor) if self._redactor.suspects(*texts) else line
 
-    @contextlib.contextmanager
-    def _using(self, action: str) -> Generator[sqlite3.Connection, None, None]:
-        with self._lock, translated_errors(self.path, action):
-            self._leave_others()
-            yield self._connection or self._open()
+    def _append(self, drafts: Sequence[Line]) -> None:
+        """Writes lines at the ends of their conversations, all or none."""
+        if not drafts:
+            return
+        tried: list[Line] = []
 
-    def _open(self) -> sqlite3.Connection:
-        self._connection = connect(self.path)
-        self._place = Place(self.path)
-        return self._connection
+        def write() -> None:
+            nonlocal tried
+            many = len(drafts) > _MOST
+            with self._lock, (self.database.writing if many else self.database.using)("written") as connection:
+                if tried and self._has(connection, tried[-1]):
+                    return  # The server went away after it had written them.
+                tried = self._insert(connection, drafts)
 
-    def _leave_others(self) -> None:
-        """After a fork, abandons the parent's connection."""
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            if self._connection is not None:
-                _abandoned.append(self._connection)
-                self._connection = None
+        self._retried(write)
 
-    @contextlib.contextmanager
-    def _writing(self, action: str) -> Generator[sqlite3.Connection, None, None]:
-        """One exclusive commit; rolled back when anything is raised.
-
-        Errors: ``InputError`` when the commit is in a file that is no longer at the path.
-        """
-        with self._using(action) as connection:
-            connection.execute("BEGIN IMMEDIATE")
+    def _retried(self, write: Callable[[], _Result]) -> _Result:
+        """Writes again where another program was first, and for some time where the server went away."""
+        until, pause = time.monotonic() + _PATIENCE, 0.05
+        while True:
             try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.rollback()
-                raise
-            self._place.check()
+                return write()
+            except (RowConflict, Disconnected) as error:
+                if time.monotonic() > until:
+                    if isinstance(error, RowConflict):
+                        raise InputError(f"The journal {self.name} cannot be written: {error}.") from error
+                    raise
+                if isinstance(error, Disconnected):
+                    time.sleep(pause)
+                    pause = min(2 * pause, 1.0)
+
+    def _insert(self, connection: Connection, drafts: Sequence[Line]) -> list[Line]:
+        """Inserts lines at the ends of their conversations; returns them."""
+        ends: dict[_Chain, _End] = {}
+        lines = list[Line]()
+        for one in drafts:
+            chain = one.conversation, one.owner
+            end = ends.get(chain) or self._ends.pop(chain, None) or _end(connection, chain)
+            line = placed(one, end)
+            ends[chain] = line.place, line.digest
+            lines.append(line)
+        for start in range(0, len(lines), _MOST):
+            part = lines[start : start + _MOST]
+            connection.execute(_insertion(len(part)), [getattr(line, name) for line in part for name in _FIELDS])
+        # Only now: an attempt that fails reads the ends again.
+        self._ends.update(ends)
+        while len(self._ends) > _REMEMBERED:
+            self._ends.popitem(last=False)
+        return lines
+
+    def _has(self, connection: Connection, line: Line) -> bool:
+        query = "SELECT 1 FROM lines WHERE conversation = ? AND owner = ? AND place = ? AND digest = ?"
+        found = connection.execute(query, (line.conversation, line.owner, line.place, line.digest)).fetchone()
+        return found is not None
 
 
-def _append(connection: sqlite3.Connection, drafts: Sequence[Line]) -> None:
-    anchor = _end(connection)
-    for line in drafts:
-        row = placed(line, anchor)
-        connection.execute(_INSERT, row)
-        anchor = Anchor(number=row[0], digest=row[11])
+@functools.lru_cache(maxsize=32)
+def _insertion(count: int) -> str:
+    row = f"({', '.join('?' * len(_FIELDS))})"
+    return f"INSERT INTO lines ({', '.join(_FIELDS)}) VALUES {', '.join([row] * count)}"
 
 
-def _end(connection: sqlite3.Connection) -> Anchor:
-    found: tuple[int, str] | None = connection.execute(
-        "SELECT number, digest FROM lines ORDER BY number DESC LIMIT 1"
-    ).fetchone()
-    return Anchor() if found is None else Anchor(number=found[0], digest=found[1])
+def _end(connection: Connection, chain: _Chain) -> _End:
+    """The place and the digest of the last line of a conversation."""
+    query = "SELECT place, digest FROM lines WHERE conversation = ? AND owner = ? ORDER BY place DESC LIMIT 1"
+    found = connection.execute(query, chain).fetchone()
+    return (0, GENESIS) if found is None else (int(found[0]), str(found[1]))

@@ -1,8 +1,10 @@
 """The lines of the journal: their values, the text of a record, and the digests that chain them.
 
-A line's digest is the SHA-256 over the previous digest (hexadecimal) and the line's canonical JSON, in which the body
-is replaced by its own digest: SHA-256 over the salt (16 random bytes, hexadecimal) and the body's UTF-8. A body can
+Each conversation of an owner has a chain of its own, so that programs on several machines can write at once. A line's
+digest is the SHA-256 over the previous digest (hexadecimal) and the line's canonical JSON, in which the body is
+replaced by its own digest: SHA-256 over the salt (16 random bytes, hexadecimal) and the body's UTF-8. A body can
 therefore be deleted without breaking the chain, and without the salt a guess of the deleted text cannot be verified.
+The number of a line, which orders all of a journal, is not in its digest: a copy in another database may have others.
 """
 
 import dataclasses
@@ -10,7 +12,7 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from ripieno.canisters import InvocationCanister, ResultCanister
@@ -20,18 +22,25 @@ from ripieno.jsonvalues import canonical, is_list, is_table
 from ripieno.storage.records import Record, Stage
 from ripieno.storage.redaction import NO_SECRETS, Redactor
 
-#: The digest before the first line.
+#: The digest before the first line of a conversation.
 GENESIS = "0" * 64
 #: The stage of the journal's own line about deleted bodies. No record has it.
 DELETED = "deleted"
 _VERSION = 1
 #: The fields whose values are chained, beside the digest of the body.
-_CHAINED = ("number", "conversation", "turn", "stage", "tool", "invocation", "at")
+_CHAINED = ("place", "conversation", "turn", "stage", "tool", "invocation", "at")
+#: The columns of a line in the tables, in the order of ``Line``.
+COLUMNS = (
+    "number, conversation, turn, stage, tool, invocation, at, body, salt, body_digest, previous, digest, owner, place"
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """A line's number and digest. Kept elsewhere, it detects truncation."""
+    """The last line's number and the digest of the ends of all conversations.
+
+    Kept elsewhere, it detects truncation.
+    """
 
     number: int = 0
     digest: str = GENESIS
@@ -49,8 +58,8 @@ class Break:
 class Line:
     """One line. ``at`` is ISO 8601 in UTC; digests and ``salt`` are hexadecimal.
 
-    ``body`` is canonical JSON. It and its salt are None after deletion; ``body_digest`` stays. ``owner`` is empty where
-    there is only one user.
+    ``number`` is its place in the journal, ``place`` that in its conversation, both from 1. ``body`` is canonical JSON.
+    It and its salt are None after deletion; ``body_digest`` stays. ``owner`` is empty where there is only one user.
     """
 
     number: int
@@ -66,6 +75,7 @@ class Line:
     previous: str
     digest: str
     owner: str = ""
+    place: int = 0
 
     @property
     def record(self) -> Record | None:
@@ -92,10 +102,6 @@ class Line:
         return mapping
 
 
-#: A line in the file: the fields of ``Line`` in order.
-Row = tuple[int, str, int, str, str, str | None, str, str | None, str | None, str, str, str, str]
-
-
 def draft(record: Record, redactor: Redactor = NO_SECRETS) -> Line:
     """The line of a record, without number and digest."""
     invocation = _identifier(record)
@@ -116,20 +122,20 @@ def draft_deletion(conversation: str, bodies: int, owner: str = "") -> Line:
     return _draft(conversation=conversation, stage=DELETED, body=body, owner=owner)
 
 
-def placed(line: Line, anchor: Anchor) -> Row:
-    """A draft as the line after an anchor."""
-    number = anchor.number + 1
-    row = (number, line.conversation, line.turn, line.stage, line.tool, line.invocation, line.at)
-    digest = chain(anchor.digest, row, line.body_digest, line.owner)
-    return (*row, line.body, line.salt, line.body_digest, anchor.digest, digest, line.owner)
+def placed(line: Line, end: tuple[int, str]) -> Line:
+    """A draft as the line after the end of its conversation: the place and the digest of the last line."""
+    place, previous = end[0] + 1, end[1]
+    digest = chain(previous, dataclasses.replace(line, place=place))
+    return dataclasses.replace(line, previous=previous, digest=digest, place=place)
 
 
-def chain(previous: str, row: Sequence[object], body_digest: str, owner: str) -> str:
-    """The digest of a line from its first seven fields. Errors: ``JsonInvalidity``."""
-    # Lines without an owner have the digest of version 1, which had no owners.
-    owned = {"owner": owner} if owner else {}
-    content = canonical({**dict(zip(_CHAINED, row, strict=True)), "body": body_digest, **owned})
-    return hashlib.sha256(previous.encode() + content).hexdigest()
+def chain(previous: str, line: Line) -> str:
+    """The digest of a line after another. Errors: ``JsonInvalidity``."""
+    content: dict[str, Any] = {name: getattr(line, name) for name in _CHAINED}
+    content["body"] = line.body_digest
+    if line.owner:
+        content["owner"] = line.owner
+    return hashlib.sha256(previous.encode() + canonical(content)).hexdigest()
 
 
 def digest_body(salt: str, body: str) -> str:

@@ -1,12 +1,13 @@
 """Statistics of a journal: tokens, calls, errors and times, by tool, day, model and conversation."""
 
 import dataclasses
-import sqlite3
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
 from ripieno.jsonvalues import EMPTY
+from ripieno.storage.databases.contract import Connection
 
 _TURNED = """
 SELECT substr(at, 1, 10), conversation, turn,
@@ -36,6 +37,21 @@ SELECT stage, count(*) FROM lines WHERE at >= ?
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
+def _number(value: object) -> float:
+    """A number in JSON, which PostgreSQL gives as a text; 0 for anything else."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return 0
+    return value if isinstance(value, int | float) and math.isfinite(value) else 0
+
+
+def _is_true(value: object) -> bool:
+    """Whether a value in JSON is true, which PostgreSQL gives as a text."""
+    return value in (1, "true")
+
+
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Tally:
     """Counts. Times are in milliseconds.
@@ -63,11 +79,10 @@ class Tally:
 
     def turn(self, row: tuple[Any, ...]) -> None:
         """Counts a model's answer."""
-        counts = [value if isinstance(value, int) else 0 for value in row[4:9]]
         self.turns += 1
-        for name, count in zip(_TOKENS, counts, strict=True):
-            setattr(self, name, getattr(self, name) + count)
-        self.answering += row[9] if isinstance(row[9], int | float) else 0.0
+        for name, value in zip(_TOKENS, row[4:9], strict=True):
+            setattr(self, name, getattr(self, name) + int(_number(value)))
+        self.answering += _number(row[9])
 
     def call(self, row: tuple[Any, ...]) -> None:
         """Counts a call with its result."""
@@ -76,11 +91,11 @@ class Tally:
             self.refused += 1
             self.denied += category == "denied"
             return
-        taken = duration if isinstance(duration, int | float) else 0.0
+        taken = _number(duration)
         self.calls += 1
         self.errors += category is not None
-        self.cached += bool(cached)
-        self.retries += max(attempts - 1, 0) if isinstance(attempts, int) else 0
+        self.cached += _is_true(cached)
+        self.retries += max(int(_number(attempts)) - 1, 0)
         self.running += taken
         self.longest = max(self.longest, taken)
 
@@ -128,7 +143,7 @@ class Statistics:
 
 
 def compute(
-    connection: sqlite3.Connection, *, since: str = "", conversation: str | None = None, owner: str | None = None
+    connection: Connection, *, since: str = "", conversation: str | None = None, owner: str | None = None
 ) -> Statistics:
     """Totals of the lines since a time (ISO 8601, UTC). A call counts for the model that requested it."""
     asked = (since, conversation, owner)
@@ -142,7 +157,7 @@ def compute(
             tally.turn(row)
     ran = 0
     for row in connection.execute(_CLOSED, asked):
-        ran += row[4] == "finished" and not row[8]
+        ran += row[4] == "finished" and not _is_true(row[8])
         day, name, turn, tool, stage, category = row[:6]
         for tally in (total, days[day], models[model_of.get((name, turn), "?")], conversations[name]):
             tally.call(row)

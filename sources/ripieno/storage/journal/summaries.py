@@ -2,24 +2,25 @@
 
 import dataclasses
 import json
-import sqlite3
 from typing import Any
 
 from ripieno.exceptions import InputError, NameAbsence
+from ripieno.storage.databases.contract import Connection
 from ripieno.storage.journal.lines import DELETED
 
 #: Characters of the user's first message that a summary keeps.
 _WORDS = 200
 _CALLS = """
-SELECT min(at), max(at), count(*), coalesce(sum(stage = 'turned'), 0), coalesce(sum(stage = 'started'), 0),
-    max(CASE WHEN stage = 'began' THEN number END), max(CASE WHEN stage = 'ended' THEN number END),
-    max(CASE WHEN stage = 'turned' THEN number END), coalesce(sum(stage = ?), 0),
-    max(CASE WHEN stage = 'titled' THEN number END)
+SELECT min(at), max(at), count(*),
+    count(*) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = 'started'),
+    max(number) FILTER (WHERE stage = 'began'), max(number) FILTER (WHERE stage = 'ended'),
+    max(number) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = ?),
+    max(number) FILTER (WHERE stage = 'titled')
 FROM lines WHERE conversation = ? AND owner = ?
 """
 _FIRST = """
-SELECT body FROM lines WHERE conversation = ? AND owner = ? AND stage = 'said' AND body NOT NULL
-    AND json_extract(body, '$.canister.type') = 'user' ORDER BY number LIMIT 1
+SELECT body FROM lines WHERE conversation = ? AND owner = ? AND stage = 'said' AND body IS NOT NULL
+    AND body ->> '$.canister.type' = 'user' ORDER BY number LIMIT 1
 """
 _TOOL = "SELECT tool FROM lines WHERE conversation = ? AND owner = ? AND tool != '' ORDER BY number LIMIT 1"
 
@@ -52,7 +53,7 @@ class Summary:
         return dataclasses.asdict(self)
 
 
-def summarize(connection: sqlite3.Connection, identifier: str, owner: str) -> Summary:
+def summarize(connection: Connection, identifier: str, owner: str) -> Summary:
     """The summary of one conversation, in time proportional to its lines."""
     row = connection.execute(_CALLS, (DELETED, identifier, owner)).fetchone()
     first, last, lines, turns, calls, began, ended, turned, deleted, titled = row
@@ -81,7 +82,7 @@ def summarize(connection: sqlite3.Connection, identifier: str, owner: str) -> Su
     )
 
 
-def identify(connection: sqlite3.Connection, beginning: str) -> tuple[str, str]:
+def identify(connection: Connection, beginning: str) -> tuple[str, str]:
     """The identifier and the owner of the one conversation whose identifier equals or begins with a text.
 
     Errors: ``NameAbsence`` for none, ``InputError`` for several.
@@ -105,7 +106,7 @@ def of_owner(owner: str | None) -> tuple[str, tuple[str, ...]]:
     return ("owner = ? AND owner != ''", (owner,)) if owner else ("owner = ''", ())
 
 
-def require(connection: sqlite3.Connection, name: str, owner: str | None) -> None:
+def require(connection: Connection, name: str, owner: str | None) -> None:
     """Errors: ``NameAbsence`` if no conversation of the owner has exactly this identifier."""
     condition, parameters = of_owner(owner)
     query = f"SELECT 1 FROM lines WHERE conversation = ? AND {condition} LIMIT 1"
@@ -113,18 +114,18 @@ def require(connection: sqlite3.Connection, name: str, owner: str | None) -> Non
         raise _absence(connection, name, owner)
 
 
-def _absence(connection: sqlite3.Connection, name: str, owner: str | None) -> NameAbsence:
+def _absence(connection: Connection, name: str, owner: str | None) -> NameAbsence:
     condition, parameters = of_owner(owner)
     found = connection.execute(f"SELECT DISTINCT conversation FROM lines WHERE {condition}", parameters)
     names = (known for (known,) in found)
     return NameAbsence("conversation", name, names, hint="List them: ripieno journal list")
 
 
-def _text(connection: sqlite3.Connection, number: int | None, path: str) -> str | None:
+def _text(connection: Connection, number: int | None, path: str) -> str | None:
     """A text in the body of a line; None where there is none."""
     if number is None:
         return None
-    query = f"SELECT json_extract(body, '$.{path}') FROM lines WHERE number = ?"
+    query = f"SELECT body ->> '$.{path}' FROM lines WHERE number = ?"
     found = connection.execute(query, (number,)).fetchone()[0]
     return found if isinstance(found, str) else None
 

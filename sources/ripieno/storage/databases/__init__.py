@@ -1,0 +1,1 @@
+"""Databases of the state: SQLite in a file, or PostgreSQL, behind one contract."""

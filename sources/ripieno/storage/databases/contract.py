@@ -1,0 +1,96 @@
+"""The contract of databases: connections that run the same SQL, transactions, and errors."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from ripieno.exceptions import InputError
+
+
+class RowConflict(Exception):
+    """Another program has written a row with this key first. Nothing was written; read again and try again."""
+
+
+class Disconnected(InputError):
+    """The server of the database went away. What was being written may be there or not; look before trying again."""
+
+
+class Rows(Protocol):
+    """The rows of a query."""
+
+    @property
+    def rowcount(self) -> int:
+        """The number of changed rows."""
+        ...
+
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """A connection. Queries have ``?`` for parameters, and ``body ->> '$.a.b'`` for a value in a text of JSON.
+
+    Numbers and booleans in JSON are numbers on SQLite and texts on PostgreSQL.
+    """
+
+    def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows: ...
+
+
+class Database(Protocol):
+    """One database with the tables of ``tables.py``. Threads may share it, and a process may fork at any time.
+
+    It is opened, and created, at the first use.
+
+    ``action`` is what fails, for messages: "read", "written". Errors of all methods: ``InputError`` with the reason and
+    the next step; ``RowConflict``; ``Disconnected``.
+    """
+
+    @property
+    def name(self) -> str:
+        """What messages call it: a path, or an address without a password."""
+        ...
+
+    @property
+    def remote(self) -> bool:
+        """Whether it is beyond a network, so that an event loop must not wait for it."""
+        ...
+
+    @property
+    def gapless(self) -> bool:
+        """Whether the numbers of lines have no gaps."""
+        ...
+
+    def using(self, action: str) -> contextlib.AbstractContextManager[Connection]:
+        """The connection; each statement is a transaction and is on the disk when it returns."""
+        ...
+
+    def writing(self, action: str) -> contextlib.AbstractContextManager[Connection]:
+        """One transaction, which is rolled back when anything is raised."""
+        ...
+
+    def snapshot(self, action: str, *, complete: bool = False) -> contextlib.AbstractContextManager[Connection]:
+        """A new connection that sees one state, for long reads; it does not block writers for long.
+
+        ``complete``: no line with a lower number than the highest one appears later.
+        """
+        ...
+
+    def claimed(self, name: str) -> contextlib.AbstractContextManager[bool]:
+        """Holds a name against all other programs, until the block, the process or its machine ends.
+
+        Yields whether it is held: false if another one has it.
+        """
+        ...
+
+    def damage(self, connection: Connection, /) -> str | None:
+        """What a check of the database finds, apart from its rows; None if nothing."""
+        ...
+
+    def clean(self) -> None:
+        """Removes deleted content from the files that this program controls."""
+        ...
+
+    def close(self) -> None:
+        """Closes the connection. The next use opens it again."""
+        ...

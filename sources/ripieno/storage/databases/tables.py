@@ -1,0 +1,60 @@
+"""The tables of the state, the same in both databases, and the steps from each version to the next."""
+
+from collections.abc import Mapping, Sequence
+
+#: The version of these tables.
+VERSION = 3
+
+#: The SQL that creates them, with the names of types in braces.
+CREATE: Sequence[str] = (
+    """
+    CREATE TABLE lines (
+        number {numbered},
+        conversation {text} NOT NULL,
+        turn {integer} NOT NULL,
+        stage {text} NOT NULL,
+        tool {text} NOT NULL,
+        invocation {text},
+        at {text} NOT NULL,
+        body {text},
+        salt {text},
+        body_digest {text} NOT NULL,
+        previous {text} NOT NULL,
+        digest {text} NOT NULL,
+        owner {text} NOT NULL,
+        place {integer} NOT NULL
+    ){strict}
+    """,
+    # The chain of a conversation: of two programs that append at the same place, one is refused.
+    "CREATE UNIQUE INDEX lines_of_chain ON lines (conversation, owner, place)",
+    "CREATE INDEX lines_of_conversation ON lines (conversation, number)",
+    # Without owners, as on one person's machine, this index is empty and costs nothing.
+    "CREATE INDEX lines_of_owner ON lines (owner, conversation, number) WHERE owner != ''",
+    """
+    CREATE TABLE paused (
+        owner {text} NOT NULL,
+        conversation {text} NOT NULL,
+        at {text} NOT NULL,
+        body {text} NOT NULL,
+        PRIMARY KEY (owner, conversation)
+    ){strict}
+    """,
+    # Only hashes: who reads them cannot use a grant.
+    """
+    CREATE TABLE grants (
+        token {text} PRIMARY KEY,
+        conversation {text} NOT NULL,
+        invocation {text} NOT NULL,
+        tool {text} NOT NULL,
+        definition {text} NOT NULL,
+        arguments {text} NOT NULL,
+        rules {text} NOT NULL,
+        issued {real} NOT NULL,
+        expires {real} NOT NULL,
+        used {real}
+    ){strict}
+    """,
+)
+
+#: The steps from an earlier version. There are none yet: earlier journals have another chain.
+MIGRATIONS: Mapping[int, Sequence[str]] = {}
