@@ -5,7 +5,10 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from tests.counts import count
+from tests.support.postgresql import address_of_schema
 
 #: Hang bound of the storm, in seconds.
 HANG = 3000
@@ -34,6 +37,10 @@ WRITE, READ = Policy(effect="write"), Policy(effect="read")
 #: In place of a moment: a child is killed when its tool has acted and has not returned.
 IN_A_TOOL = -1
 deadly = False
+
+
+def place(path):
+    return path / "journal" if len(sys.argv) < 4 else f"{sys.argv[3]}_{path.name}"
 
 
 def append(path):
@@ -65,7 +72,7 @@ class Acknowledging(Journal):
 
 
 def play(path, name, writing):
-    with Acknowledging(path / "journal") as journal:
+    with Acknowledging(place(path)) as journal:
         journal.writing = writing
         try:
             conversation = resumable(journal, name).conversation
@@ -124,7 +131,7 @@ def child(path, name, moment):
 
 
 def check(path, name, acknowledged):
-    with Journal(path / "journal") as journal:
+    with Journal(place(path)) as journal:
         assert journal.verify() is None
         assert sum(1 for _ in journal.lines(name)) >= acknowledged, "an acknowledged line is lost"
         restored = journal.restore(name)
@@ -172,12 +179,16 @@ print(json.dumps({"kills": done, "conversations": ended, "unknown": unknown}))
 """
 
 
-def test_a_conduct_that_is_killed_at_any_moment_is_gone_on_with(tmp_path: pathlib.Path) -> None:
-    kills = count(1000)
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_a_conduct_that_is_killed_at_any_moment_is_gone_on_with(
+    tmp_path: pathlib.Path, database: str, request: pytest.FixtureRequest
+) -> None:
+    kills = count(1000, 20 if database == "sqlite" else 50)
+    address = [] if database == "sqlite" else [address_of_schema(request.getfixturevalue("postgresql_server"))]
     script = tmp_path / "storm.py"
     script.write_text(STORM)
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path), str(kills)],
+        [sys.executable, str(script), str(tmp_path), str(kills), *address],
         capture_output=True,
         text=True,
         timeout=HANG,

@@ -17,6 +17,12 @@ from tests.support.scripted_models import Listening, Recording, ensemble, fault_
 from tests.support.single_calls import ADD, Seeing, raising
 from tests.support.toml_ensembles import make_context
 
+
+@pytest.fixture(autouse=True, params=["local", "remote"])
+def _place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recording, "remote", request.param == "remote")
+
+
 # Recording and alerting.
 
 

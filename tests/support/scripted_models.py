@@ -167,6 +167,9 @@ class Listening:
 class Recording:
     """A recorder that keeps all records, and fails for some."""
 
+    #: Whether it is called in a thread.
+    remote = False
+
     def __init__(self, fails: Callable[[Record], bool] = lambda record: False) -> None:
         self.records: list[Record] = []
         self._fails = fails

@@ -4,8 +4,9 @@ The pipeline records the calls and their results, so those are not recorded agai
 are recorded like other canisters.
 """
 
+import asyncio
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Canister, Conversation
@@ -61,14 +62,17 @@ class Chronicle:
         cost = {"milliseconds": round(seconds * 1000), "usage": _tokens_of(ended.usage)}
         details = {"model": model, "finish": ended.finish, **cost}
         turned = self._record("turned", scope.turn, details=details)
-        if self._reporter.record((*records, turned), scope):
-            self._kept = first + len(canisters)
+        self._keep((*records, turned), first + len(canisters), scope)
 
     def skip(self, conversation: Conversation) -> None:
         """Notes that the results in the conversation are recorded already."""
         if self._reporter.recorder is not None:
             self._kept = len(conversation.canisters)
             conversation.note_kept(self._reporter.recorder, conversation.canisters)
+
+    def written(self) -> asyncio.Future[None] | None:
+        """Done when all records so far are written or have failed; None if they are already."""
+        return self._reporter.written()
 
     def end(self, scope: Circumstances, finish: Finish, budget: Budget) -> None:
         """Records the end of the run, if it began."""
@@ -78,8 +82,32 @@ class Chronicle:
             self._reporter.record((self._record("ended", scope.turn, details=details),), scope)
 
     def _write(self, records: Sequence[Record], conversation: Conversation, scope: Circumstances) -> None:
-        if self._reporter.record(records, scope):
-            self.skip(conversation)
+        recorder, known = self._reporter.recorder, conversation.canisters[: self._kept]
+
+        def written(well: bool) -> None:
+            if not well:
+                conversation.note_kept(recorder, known)
+
+        conversation.note_kept(recorder, conversation.canisters)
+        self._keep(records, len(conversation.canisters), scope, written)
+
+    def _keep(
+        self,
+        records: Sequence[Record],
+        kept: int,
+        scope: Circumstances,
+        then: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        """Writes records, after which the recorder has this many canisters. Those that fail are written again later."""
+        before = self._kept
+
+        def written(well: bool) -> None:
+            if not well:
+                self._kept = min(self._kept, before)
+            then(well)
+
+        self._kept = kept
+        self._reporter.record(records, scope, written)
 
     def _new(self, canisters: Sequence[Canister]) -> Iterator[Record]:
         turn = 0

@@ -121,8 +121,12 @@ class Driver:
             self.driving = False
             self.conversation = self.conversation.replace(finish=finish)
             self._chronicle.end(self._circumstances(), finish, budget)
-            self._notify(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
-            self.channel.close()
+            try:
+                if (written := self._chronicle.written()) is not None:
+                    await asyncio.shield(written)
+            finally:
+                self._notify(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
+                self.channel.close()
 
     def _notify(self, event: Event) -> None:
         notify(self._watching, event)

@@ -136,7 +136,7 @@ class Approver:
             return self._refuse(prepared, denied(prepared.invoker, f"It cannot be shown: {invalidity}"), scope)
         given = _given(prepared, binding, scope)
         if given is not None:
-            return self._settle(prepared, given, binding, scope)
+            return await self._settle(prepared, given, binding, scope)
         if prepared.invocation.identifier in scope.answers:
             message = (
                 f"The answer to {prepared.invocation.identifier} is no longer valid: the call, its changes, its tool "
@@ -160,7 +160,7 @@ class Approver:
             waivable=prepared.verdict.waivable,
         )
         asked = {"reason": request.reason, "effect": request.effect, "arguments_digest": presentation.digest}
-        if not self._record("asked", prepared, scope, asked):
+        if not await self._record("asked", prepared, scope, asked):
             return self._refuse(prepared, UNRECORDED, scope)
         if scope.notify is not None:
             scope.notify(
@@ -174,10 +174,10 @@ class Approver:
             )
         answer = await ask(scope.confirmer or self._confirmer, request)
         if isinstance(answer, Defer):
-            if not self._record("answered", prepared, scope, _details_of(answer)):
+            if not await self._record("answered", prepared, scope, _details_of(answer)):
                 return self._refuse(prepared, UNRECORDED, scope)
             return Deferred(prepared=prepared, request=request, binding=binding)
-        return self._settle(prepared, Given(answer=answer, binding=binding), binding, scope)
+        return await self._settle(prepared, Given(answer=answer, binding=binding), binding, scope)
 
     async def _present(self, prepared: Prepared, scope: Circumstances) -> Presentation:
         """The presentation of a call. A preview reads files, so it runs in a thread, with a time limit."""
@@ -204,9 +204,9 @@ class Approver:
         except TimeoutError:
             return show(preview=lambda _: "The changes are not known: the preview takes too long.")
 
-    def _settle(self, prepared: Prepared, given: Given, binding: Binding, scope: Circumstances) -> Outcome:
+    async def _settle(self, prepared: Prepared, given: Given, binding: Binding, scope: Circumstances) -> Outcome:
         invoker, answer = prepared.invoker, given.answer
-        if not self._record("answered", prepared, scope, _details_of(answer)):
+        if not await self._record("answered", prepared, scope, _details_of(answer)):
             return self._refuse(prepared, UNRECORDED, scope)
         if isinstance(answer, Deny):
             return self._refuse(prepared, denied(invoker, answer.advice), scope)
@@ -255,9 +255,9 @@ class Approver:
     def _refuse(self, prepared: Prepared, fault: Fault, scope: Circumstances) -> ResultCanister:
         return self._reporter.refuse(prepared.invocation, fault, scope, prepared.invoker)
 
-    def _record(self, stage: Stage, prepared: Prepared, scope: Circumstances, details: dict[str, Any]) -> bool:
+    async def _record(self, stage: Stage, prepared: Prepared, scope: Circumstances, details: dict[str, Any]) -> bool:
         record = record_of(stage, scope, prepared.invoker.identity, prepared.invocation, details=details)
-        return self._reporter.record((record,), scope)
+        return await self._reporter.recorded((record,), scope)
 
 
 def _given(prepared: Prepared, binding: Binding, scope: Circumstances) -> Given | None:

@@ -29,8 +29,8 @@ class Call:
     """A call from its start to its result. ``early``: it began while the model still streamed.
 
     ``timeout`` seconds are for each attempt, ``latest`` seconds for all attempts and the pauses between them. ``bug``
-    is an exception of the tool that is not for the model. ``settled`` gets the call when it has its ``outcome``, and
-    calls ``deliver``. ``progress``, ``settled`` and ``alert`` must not raise.
+    is an exception of the tool that is not for the model. The tool begins when ``recorded`` is done. ``settled`` gets
+    the call when it has its ``outcome``, and calls ``deliver``. ``progress``, ``settled`` and ``alert`` must not raise.
     """
 
     bug: BaseException | None = None
@@ -54,6 +54,7 @@ class Call:
         progress: Callable[[float, float | None, str], None],
         settled: Callable[["Call"], None],
         alert: Callable[[str], None],
+        recorded: asyncio.Future[None] | None = None,
     ) -> None:
         self.invocation = invocation
         self.invoker = invoker
@@ -67,6 +68,7 @@ class Call:
         self._progress = progress
         self._settled = settled
         self._alert = alert
+        self._recorded = recorded
         self._ending: Category | None = None
         self._entered = False
         self._thread = threading.get_ident()
@@ -83,6 +85,9 @@ class Call:
 
     async def _run(self) -> None:
         """Runs the tool. Catches everything: ``SystemExit`` in a task would end the event loop and every sibling."""
+        if self._recorded is not None:
+            with self.paused():
+                await asyncio.shield(self._recorded)
         self._entered = True
         pause: float | None = 0.0
         while pause is not None:

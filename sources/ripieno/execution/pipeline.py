@@ -193,6 +193,7 @@ class Execution:
             attempts=Attempts(invoker.policy, self._chance),
             progress=progress,
             settled=finished,
+            recorded=self.reporter.written(),
             alert=lambda message: self.reporter.alert(scope, Alert(message=message, tool=invoker.identity)),
         )
         inquirer.pause = call.paused
@@ -237,10 +238,13 @@ async def _run(
     if isinstance(prepared, Prepared):
         prepared = execution.insist(await execution.confirm(prepared, scope), scope)
     if isinstance(prepared, ResultCanister):
-        return prepared
-    call = execution.launch(prepared, scope, seconds=scope.seconds)
+        call: Call | ResultCanister = prepared
+    else:
+        call = execution.launch(prepared, scope, seconds=scope.seconds)
     if isinstance(call, Call):
         await settle((call,))
+    elif (written := execution.reporter.written()) is not None:
+        await written
     return call
 
 

@@ -1,12 +1,14 @@
 """Writes the records of calls and sends alerts; and the faults of calls that are not run.
 
 Calls that start together are recorded in one commit, before any of them runs. So are calls that end in the same step
-of the event loop, before their results are shown. A recorder that fails loses no result.
+of the event loop, before their results are shown. A recorder that fails loses no result. What comes while a remote
+recorder writes is collected for its next commit.
 """
 
 import asyncio
 import contextlib
 import dataclasses
+import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ from ripieno.canisters.events import Alert
 from ripieno.canisters.faults import Fault, Report
 from ripieno.ensembles import Invoker, Surroundings
 from ripieno.ensembles.owner import reason
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.execution.context import Circumstances, Prepared
 from ripieno.jsonvalues import EMPTY
 from ripieno.schemas import SchemaProblem
@@ -83,12 +86,59 @@ def start_of(prepared: Prepared, scope: Circumstances) -> Record:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _HeldRecord:
-    """A record that waits for others. ``then`` gets whether it was written."""
+class _Held:
+    """Records that wait for others. ``then`` gets whether they were written; it must not raise."""
 
-    record: Record
+    records: Sequence[Record]
     scope: Circumstances
     then: Callable[[bool], None]
+
+
+def _ignore(kept: bool) -> None:
+    """For records after which nothing depends on whether they were written."""
+
+
+class _Queue:
+    """The records that a remote recorder still has to write, for one event loop."""
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[Record]], Exception | None],
+        fail: Callable[[Exception, Sequence[Record], Circumstances], None],
+    ) -> None:
+        self._write = write
+        self._fail = fail
+        self._held: list[_Held] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def written(self) -> asyncio.Future[None] | None:
+        """Done when all that is held now is written or has failed; None if nothing is held."""
+        return self._task
+
+    def add(self, held: _Held) -> None:
+        self._held.append(held)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            while self._held:
+                batch, self._held = self._held, []
+                errors = await run_in_thread(self._write_all, batch, name="recorder")
+                for one, error in zip(batch, errors, strict=True):
+                    if error is not None:
+                        self._fail(error, one.records, one.scope)
+                    one.then(error is None)
+        finally:
+            self._task = None
+
+    def _write_all(self, batch: Sequence[_Held]) -> list[Exception | None]:
+        """Writes all in one commit. If that fails, each alone: one that cannot be written does not lose the others."""
+        error = self._write([record for one in batch for record in one.records])
+        if error is None or len(batch) == 1:
+            return [error] * len(batch)
+        return [self._write(one.records) for one in batch]
 
 
 class Reporter:
@@ -97,26 +147,66 @@ class Reporter:
     def __init__(self, recorder: Recorder | None, surroundings: Surroundings | None) -> None:
         self.recorder = recorder
         self.surroundings = surroundings
-        #: By event loop, since threads may share an execution: calls that start, and calls that have ended.
-        self._starting: dict[asyncio.AbstractEventLoop, list[_HeldRecord]] = {}
-        self._ended: dict[asyncio.AbstractEventLoop, list[_HeldRecord]] = {}
+        #: By event loop, since threads may share an execution: calls that start, calls that have ended, and what a
+        #: remote recorder still has to write.
+        self._starting: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
+        self._ended: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
+        self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = weakref.WeakKeyDictionary()
 
-    def record(self, records: Sequence[Record], scope: Circumstances) -> bool:
-        """Writes records in one commit; returns whether that succeeded."""
+    @property
+    def _remote(self) -> bool:
+        return getattr(self.recorder, "remote", False)
+
+    def record(self, records: Sequence[Record], scope: Circumstances, then: Callable[[bool], None] = _ignore) -> None:
+        """Writes records in one commit, in order after earlier ones. ``then`` gets whether that succeeded.
+
+        It is called at once, or later if the recorder is remote. It must not raise.
+        """
         if self.recorder is None or not records:
-            return True
+            then(True)
+            return
+        if self._remote:
+            self._queue.add(_Held(records=records, scope=scope, then=then))
+            return
+        error = self._write(records)
+        if error is not None:
+            self._report(error, records, scope)
+        then(error is None)
+
+    async def recorded(self, records: Sequence[Record], scope: Circumstances) -> bool:
+        """Writes records, and returns whether that succeeded."""
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.record(records, scope, lambda kept: None if done.done() else done.set_result(kept))
+        return await done
+
+    def written(self) -> asyncio.Future[None] | None:
+        """Done when all records so far are written or have failed; None if they are already."""
+        return self._queue.written if self._remote else None
+
+    @property
+    def _queue(self) -> _Queue:
+        loop = asyncio.get_running_loop()
+        found = self._queues.get(loop)
+        if found is None:
+            found = self._queues[loop] = _Queue(self._write, self._report)
+        return found
+
+    def _write(self, records: Sequence[Record]) -> Exception | None:
+        assert self.recorder is not None
         try:
             self.recorder.record(records)
         except Exception as error:
-            self.alert(scope, Alert(message=f"The recorder failed with {reason(error)}", tool=records[0].tool))
-            return False
-        return True
+            return error
+        return None
+
+    def _report(self, error: Exception, records: Sequence[Record], scope: Circumstances) -> None:
+        self.alert(scope, Alert(message=f"The recorder failed with {reason(error)}", tool=records[0].tool))
 
     @contextlib.contextmanager
     def together(self) -> Generator[None, None, None]:
         """Records the calls that start within it in one commit at its end. The block must not await."""
         loop = asyncio.get_running_loop()
-        if self.recorder is None or loop in self._starting:
+        if self.recorder is None or self._remote or loop in self._starting:
             yield
             return
         held = self._starting[loop] = []
@@ -127,15 +217,26 @@ class Reporter:
             self._keep(held)
 
     def start(self, record: Record, scope: Circumstances, lost: Callable[[], None] = lambda: None) -> bool:
-        """Records a stage of a call, now or at the end of ``together``; calls ``lost`` if that fails later.
+        """Records a stage of a call: now, at the end of ``together``, or later if the recorder is remote.
 
-        Returns whether the call may start.
+        Returns whether the call may start; calls ``lost`` if that turns out to be wrong later.
         """
+        kept = True
+
+        def then(written: bool) -> None:
+            nonlocal kept
+            kept = written
+            if returned and not written:
+                lost()
+
+        returned = False
         held = self._starting.get(asyncio.get_running_loop()) if self._starting else None
         if held is None:
-            return self.record((record,), scope)
-        held.append(_HeldRecord(record=record, scope=scope, then=lambda kept: None if kept else lost()))
-        return True
+            self.record((record,), scope, then)
+        else:
+            held.append(_Held(records=(record,), scope=scope, then=then))
+        returned = True
+        return kept
 
     def end(self, record: Record, scope: Circumstances, then: Callable[[], None]) -> None:
         """Records that a call has ended. ``then`` is called when that is done or has failed; it must not raise."""
@@ -143,14 +244,17 @@ class Reporter:
         if loop not in self._ended:
             self._ended[loop] = []
             loop.call_soon(lambda: self._keep(self._ended.pop(loop)))
-        self._ended[loop].append(_HeldRecord(record=record, scope=scope, then=lambda _: then()))
+        self._ended[loop].append(_Held(records=(record,), scope=scope, then=lambda _: then()))
 
-    def _keep(self, held: Sequence[_HeldRecord]) -> None:
-        if not held:
-            return
-        kept = self.record([one.record for one in held], held[0].scope)
-        for one in held:
-            one.then(kept)
+    def _keep(self, held: Sequence[_Held]) -> None:
+        if held:
+            records = [record for one in held for record in one.records]
+
+            def written(kept: bool) -> None:
+                for one in held:
+                    one.then(kept)
+
+            self.record(records, held[0].scope, written)
 
     def refuse(
         self, invocation: InvocationCanister, fault: Fault, scope: Circumstances, invoker: Invoker | None = None

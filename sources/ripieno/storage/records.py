@@ -54,7 +54,11 @@ class Record:
 
 
 class Recorder(Protocol):
-    """Keeps records. ``record`` returns before a call is dispatched; what is durable then survives a crash."""
+    """Keeps records. ``record`` returns before a call is dispatched; what is durable then survives a crash.
+
+    A recorder whose attribute ``remote`` is true writes over a network. It is called in a thread, one batch after
+    another, while the event loop goes on; a call waits until its start is kept.
+    """
 
     def record(self, records: Sequence[Record]) -> None:
         """Keeps all of these in order, or none and raises."""
