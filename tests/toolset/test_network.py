@@ -13,8 +13,11 @@ import pytest
 from ripieno.ensembles import Ensemble, Outcome
 from ripieno.exceptions import (
     ConfigurationInvalidity,
+    ExecutionFault,
     NameAbsence,
+    NetworkFault,
     PermissionFault,
+    QuotaFault,
     ResourceFault,
     ToolFault,
     ValidationFault,
@@ -79,11 +82,36 @@ async def test_get(tmp_path: pathlib.Path) -> None:
             await call(ensemble, "http_get", url=place, method="POST")
 
 
-async def test_a_failure_of_the_server_is_an_answer(tmp_path: pathlib.Path) -> None:
-    async with web(lambda *_: answer(b"gone", status="410 Gone")) as one, network(tmp_path) as ensemble:
-        said = await call(ensemble, "http_get", url=f"http://127.0.0.1:{one.port}/")
-    assert said.startswith("HTTP 410 Gone\n")
-    assert said.endswith("\n\ngone")
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        ("404 Not Found", ResourceFault),
+        ("403 Forbidden", PermissionFault),
+        ("429 Too Many Requests", QuotaFault),
+        ("503 Service Unavailable", NetworkFault),
+        ("500 Internal Server Error", ExecutionFault),
+    ],
+)
+@pytest.mark.parametrize("name", ["http_get", "http_post", "http_request", "curl", "upload"])
+async def test_a_refusal_of_the_server_is_a_fault_with_its_answer(
+    tmp_path: pathlib.Path, name: str, status: str, kind: type[ToolFault]
+) -> None:
+    (tmp_path / "file").write_text("x")
+    given = {"http_post": {"body": "x"}, "upload": {"path": "file"}}.get(name, {})
+    respond = answer(b"why it is so", "Retry-After: 7", status=status)
+    async with web(lambda *_: respond) as one, network(tmp_path) as ensemble:
+        with pytest.raises(kind) as caught:
+            await call(ensemble, name, url=f"http://127.0.0.1:{one.port}/", **given)
+    assert f"HTTP {status}\n" in str(caught.value)
+    assert str(caught.value).endswith("\n\nwhy it is so")
+    assert caught.value.details["status"] == int(status[:3])
+    assert caught.value.details.get("retry_after") == (7 if status[:3] in ("429", "503") else None)
+
+
+async def test_a_redirect_that_is_not_followed_is_an_answer(tmp_path: pathlib.Path) -> None:
+    async with web(lambda *_: redirect("/other")) as one, network(tmp_path) as ensemble:
+        said = await call(ensemble, "http_get", url=f"http://127.0.0.1:{one.port}/", follow_redirects=False)
+    assert said.startswith("HTTP 302 Elsewhere\n")
 
 
 async def test_post_and_other_methods(tmp_path: pathlib.Path) -> None:

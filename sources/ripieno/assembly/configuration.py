@@ -147,10 +147,12 @@ def load_configuration(
     places: Places | None = None,
     project: Project | None = None,
     user: bool = True,
+    trusting: bool = False,
 ) -> LoadedConfiguration:
     """Reads all layers. Imports only allowed plugins; starts and connects nothing.
 
     ``configuration`` is a file, or a mapping with the same tables. Without ``user``, the user's own files are not read.
+    With ``trusting``, the project is read as if it was trusted, to check it; use nothing of it.
     Problems in files are in ``failures``. Errors: ``InputError`` for a trust store that cannot be read.
     """
     own = places or Places.of_user()
@@ -161,7 +163,7 @@ def load_configuration(
     outer = combine([part.parts for part in parts])
     registry = discover(outer.plugins)
     store = TrustStore(own.state)
-    trusted = project is not None and store.trusts(project)
+    trusted = project is not None and (trusting or store.trusts(project))
     layers = _layers(own if user else None, registry, parts, project, trusted=trusted)
     providers = load_providers(layers)
     counted = list(parts)

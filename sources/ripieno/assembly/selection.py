@@ -1,6 +1,7 @@
 """Selects the enabled ensembles: those that a configuration names, or those of a profile, and added ones."""
 
 import dataclasses
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,12 @@ from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.loading.unknown_names import file_of
 from ripieno.descriptors.policy_keys import retry_values
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import dotted
-from ripieno.exceptions import InputError, NameAbsence, Problem, RipienoError
+from ripieno.descriptors.reader.problems import dotted, spelling
+from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError, nearest
 
 #: The profile if nothing is selected.
 DEFAULT_PROFILE = "starter"
+_LISTED = "To list the ensembles: ripieno ensembles"
 
 
 def choose(
@@ -57,8 +59,13 @@ def choose(
         failures.append(error)
         return ()
     for name in (one for one in names if one not in known and one not in unread):
-        hint = f"It is named {_named_in(parts, name) or by}. {advice}".strip()
-        failures.append(NameAbsence("ensemble", name, known, hint=hint))
+        near = nearest(name, known)
+        hint = f"It is named {by}." if near else f"It is named {by}. {advice}".strip()
+        placed = _place_in(parts, name)
+        if placed is None:
+            failures.append(NameAbsence("ensemble", name, known, hint=hint))
+        else:
+            failures.append(_strange(name, *placed, spelling(name, known) if near else advice or _LISTED))
     names = [name for name in names if name in known]
     if narrowed is not None:
         names = [name for name in names if name in narrowed]
@@ -95,14 +102,19 @@ def apply_settings(
     return known.replaced(configured)
 
 
-def _named_in(parts: Sequence[ConfigurationPart], name: str) -> str:
-    """The key, file and line of the configuration that names an ensemble; empty if none does."""
+def _place_in(parts: Sequence[ConfigurationPart], name: str) -> tuple[str, Path] | None:
+    """The file and key that names an ensemble; None if no file does. The mapping of a program has no lines."""
     for part in reversed(parts):
         for key in ("enabled", "include"):
             names = part.parts.get("ensembles", {}).get(key, ())
-            if name in names:
-                return f"under [ensembles] {key}{_place_of([part], ('ensembles', key, names.index(name)))}"
-    return ""
+            if name in names and os.path.isabs(part.file):
+                return part.file, ("ensembles", key, names.index(name))
+    return None
+
+
+def _strange(name: str, file: str, path: Path, hint: str) -> ConfigurationInvalidity:
+    message = f"[ensembles] {path[1]} names the ensemble {name!r}, which does not exist"
+    return ConfigurationInvalidity(locate([Problem(message=message, file=file, key=dotted(path), hint=hint)]))
 
 
 def _place_of(parts: Sequence[ConfigurationPart], path: Path) -> str:

@@ -176,7 +176,7 @@ def test_a_named_configuration_is_checked_with_what_it_names(call: Call, user: U
     (user.workspace / "mine.toml").write_text('[ensembles]\npaths = ["mine"]\nenabled = ["poor", "pour"]\n')
     done = call("check", "mine.toml")
     assert done.code == exit_codes.INPUT
-    assert "no ensemble named 'pour'" in done.out
+    assert "names the ensemble 'pour', which does not exist" in done.out
     assert "'count' declares no effect" in done.out
 
 

@@ -107,7 +107,9 @@ def test_a_rule_with_a_misspelled_argument_is_named_with_the_nearest(call: Call,
 
 def test_an_unknown_ensemble_is_named_with_its_place(call: Call, user: User) -> None:
     user.configure('[ensembles]\nprofile = "starter"\ninclude = ["git", "gti"]\n')
-    assert f"It is named under [ensembles] include, at {user.configuration / 'config.toml'}:3." in call("check").out
+    shown = call("check").out
+    place = f"{user.configuration / 'config.toml'}:3: error: "
+    assert f"{place}[ensembles] include names the ensemble 'gti', which does not exist\n" in shown
 
 
 def test_rules_for_what_cannot_be_known_are_left_alone(call: Call, user: User) -> None:
@@ -270,11 +272,11 @@ def test_the_first_run_reports_all_errors_with_file_and_line(call: Call, user: U
     (user.configuration / "profiles" / "team.toml").write_text('[profile]\nname = "team"\nensemble = ["io"]\n')
     done = call("check", "--format", "json")
     assert done.code == exit_codes.INPUT
-    unknown, *errors = [one for one in findings(done) if one["severity"] == "error"]
-    assert f"include, at {user.configuration / 'config.toml'}:6." in unknown["message"]
+    errors = [one for one in findings(done) if one["severity"] == "error"]
     lines = [(pathlib.Path(one["file"]).stem, one["line"], one["message"].split(",")[0]) for one in errors]
     assert lines == [
         ("config", 3, "model.default names the provider 'antropic'"),
+        ("config", 6, "[ensembles] include names the ensemble 'gti'"),
         ("config", 8, "agents.reviewer.model names the provider 'anthropi'"),
         ("config", 9, "agents.reviewer.tools[0] is the pattern 'io.read_fil'"),
         ("config", 10, "controls has no key temperatur"),
@@ -345,13 +347,12 @@ def test_wrong_names_are_reported_together_with_wrong_keys(call: Call, user: Use
     (user.configuration / "profiles" / "team.toml").write_text(team)
     file = user.configuration / "config.toml"
     found = findings(call("check", "--format", "json"))
-    assert [one["message"].split(".")[0] for one in found if not one["file"]] == [
-        "There is no ensemble named 'shel'",
-        "There is no ensemble named 'gti'",
-    ]
-    assert [f"at {file}:{line}." in one["message"] for one, line in zip(found, (22, 3), strict=False)] == [True, True]
+    (unplaced,) = (one["message"] for one in found if not one["file"])
+    assert unplaced.startswith("There is no ensemble named 'shel'. ")
+    assert f"at {file}:22." in unplaced
     lines = [(one["line"], one["message"].partition(",")[0]) for one in found if one["file"]]
     assert lines == [
+        (3, "[ensembles] enabled names the ensemble 'gti'"),
         (4, "[ensembles] has no key inclde"),
         (6, "[agents.<name>] has no key toolz"),
         (7, "agents.one.tools[0] is the pattern 'nothing.x'"),
@@ -370,7 +371,7 @@ def test_wrong_names_are_reported_together_with_wrong_keys(call: Call, user: Use
     # A start reports the same of what it uses; with the profile, also its names.
     started = call("tools", "--profile", "team")
     assert started.code == exit_codes.INPUT
-    assert {f"{file}:{line}:" for line in (4, 6, 8, 10, 11, 14, 16)} == {
+    assert {f"{file}:{line}:" for line in (3, 4, 6, 8, 10, 11, 14, 16)} == {
         line.partition(" ")[0] for line in started.err.splitlines() if line.startswith(f"{file}:")
     }
     assert "There is no ensemble named 'oi'" in started.err
@@ -407,7 +408,7 @@ def test_commands_without_ensembles_work_while_ensembles_have_errors(call: Call,
     assert (done.code, "house" in done.out) == (exit_codes.INPUT, True)
     assert "config.toml:2: error: [model] has no key defalt" in done.err
     assert "shop" not in done.err
-    assert "There is no ensemble named 'nothing'" in call("check").out
+    assert "names the ensemble 'nothing', which does not exist" in call("check").out
 
 
 def test_a_default_that_its_argument_refuses_is_a_warning(call: Call, user: User) -> None:

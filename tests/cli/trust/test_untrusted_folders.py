@@ -85,8 +85,8 @@ COMMANDS = {
     "tools": 0,
     "tools --format json": 0,
     "tools --protocol anthropic --format json": 0,
-    "check": 0,
-    "check --strict --format json": 0,
+    "check": 2,
+    "check --strict --format json": 2,
     "ensembles": 0,
     "ensembles --format json": 0,
     "ask Hello": exit_codes.INPUT,
@@ -287,3 +287,39 @@ def test_a_configuration_that_cannot_be_read_is_no_obstacle(user: User, text: st
     assert done.returncode == 0, done.stderr
     assert "read_file" in done.stdout
     assert "ripieno.toml" in user.call("check").stdout
+
+
+BROKEN = """
+[ensemble]
+name = "mine"
+
+[[invokers]]
+name = "list_it"
+description = "Lists a folder."
+effect = "read"
+invocable = { origin = "command", argv = ["ls", "{dir}"] }
+
+[invokers.arguments]
+type = "object"
+properties.dir = { type = "string", description = "The folder." }
+"""
+
+
+def test_check_reads_it_as_if_it_was_trusted_and_trust_reports_what_prevents_a_start(user: User) -> None:
+    (user.workspace / "ensembles").mkdir()
+    (user.workspace / "ensembles" / "mine.toml").write_text(BROKEN)
+    (user.workspace / "ripieno.toml").write_text('[ensembles]\ninclude = ["git", "serch"]\n')
+    reasons = (
+        f"{user.workspace / 'ripieno.toml'}:2: error: [ensembles] include names the ensemble 'serch', which does not",
+        "Did you mean 'search'?",
+        f"{user.workspace / 'ensembles' / 'mine.toml'}:9: error: ",
+        "'dir' may be absent",
+    )
+    before = user.call("check")
+    assert before.returncode == exit_codes.INPUT
+    assert [one for one in reasons if one not in before.stdout] == []
+    assert user.call("tools").returncode == 0, "what is not trusted prevents nothing"
+    trusted = user.call("trust", "--yes")
+    assert [one for one in reasons if one not in trusted.stderr] == []
+    assert "cannot start before that is fixed" in trusted.stderr
+    assert user.call("tools").returncode == exit_codes.INPUT

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import pathlib
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import click
@@ -18,7 +18,7 @@ from ripieno.cli.check.coverage import check_environment, split_words
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_rows
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import left_out_lines, left_out_mappings, load_layers, project_of, project_problems
+from ripieno.cli.common.assembly import left_out_lines, left_out_mappings, load_layers, project_problems
 from ripieno.cli.common.findings import Check, Subject, find_problems
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
@@ -177,7 +177,7 @@ def _trusted(settings: Settings) -> _Imports:
 def _check_layers(settings: Settings, imports: _Imports) -> Findings:
     loaded = load_layers(settings, quiet=True)
     findings = _check_configuration(loaded, imports)
-    found = (*findings.problems, *project_problems(project_of(settings)))
+    found = (*findings.problems, *project_problems(settings))
     return dataclasses.replace(findings, problems=_sorted(found), left_out=loaded)
 
 
@@ -287,7 +287,8 @@ def _check_invoker(document: Document, registry: Registry) -> Sequence[Problem]:
     return problems.finished()
 
 
-def _sorted(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each problem once: errors first, then by place."""
-    unique = dict.fromkeys(problems)
-    return tuple(sorted(unique, key=lambda one: (one.severity != "error", one.file or "", one.line or 0)))
+def _sorted(problems: Collection[Problem]) -> tuple[Problem, ...]:
+    """Each problem once, as an error if it is one: errors first, then by place."""
+    unique = {dataclasses.replace(one, severity="error"): one for one in problems if one.severity != "error"}
+    unique |= {one: one for one in problems if one.severity == "error"}
+    return tuple(sorted(unique.values(), key=lambda one: (one.severity != "error", one.file or "", one.line or 0)))

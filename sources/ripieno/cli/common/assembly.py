@@ -17,7 +17,7 @@ from ripieno.assembly import Assembly
 from ripieno.assembly.availability import absence, reason_of
 from ripieno.assembly.builtins import DEFAULT_PROTOCOL, ripieno_protocols
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
-from ripieno.assembly.failures import find_failures
+from ripieno.assembly.failures import find_failures, problems_of
 from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.events import Alert
@@ -49,16 +49,25 @@ def load_layers(settings: Settings, *, quiet: bool = False) -> LoadedConfigurati
     if not quiet:
         for line in left_out_lines(loaded):
             say(line)
-        if project_problems(project):
+        if project is not None and project.part is not None and project.part.problems and untrusted(project):
             say("Left out: unreadable parts of the project's configuration. To see them: ripieno check")
     return loaded
 
 
-def project_problems(project: Project | None) -> tuple[Problem, ...]:
-    """The problems in an untrusted project's configuration. They prevent no start-up, unlike those of a trusted one."""
-    if project is None or project.part is None or TrustStore(Places.of_user().state).trusts(project):
+def untrusted(project: Project | None) -> bool:
+    """Whether there is a project that is not trusted."""
+    return project is not None and not TrustStore(Places.of_user().state).trusts(project)
+
+
+def project_problems(settings: Settings) -> tuple[Problem, ...]:
+    """The problems in an untrusted project's files. They prevent no start-up, unlike those of a trusted one."""
+    project = project_of(settings)
+    if project is None or not untrusted(project):
         return ()
-    return project.part.problems
+    loaded = load_configuration(settings.config, workspace=settings.workspace, project=project, trusting=True)
+    folder = project.folder.resolve()
+    found = problems_of(find_failures(loaded))
+    return tuple(one for one in found if one.file and pathlib.Path(one.file).resolve().is_relative_to(folder))
 
 
 def project_of(settings: Settings) -> Project | None:

@@ -6,6 +6,7 @@ import sys
 import click
 
 from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.assembly.failures import find_failures
 from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project, trust_command
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -64,9 +65,10 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
     store.add(project)
     click.echo(clean(f"Trusted {files} of {folder}."))
     loaded = load_configuration(settings.config, workspace=settings.workspace, project=project)
-    for failure in loaded.failures:
+    failures = find_failures(loaded)
+    for failure in failures:
         say(str(failure))
-    if loaded.failures:
+    if failures:
         say("Commands in this folder cannot start before that is fixed. To check it: ripieno check")
     if watch:
         watch_folder(project, store)

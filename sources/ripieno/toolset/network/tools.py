@@ -25,7 +25,10 @@ SEND_CAP = 10 * 1024 * 1024
 
 
 async def http_request(context: Context, arguments: dict[str, Any]) -> str:
-    """Status, URL, redirects and headers of a response, an empty line, and its text or a description."""
+    """Status, URL, redirects and headers of a response, an empty line, and its text or a description.
+
+    Errors: those of ``Fetcher``; those of ``explain_status`` for a status from 400.
+    """
     return _describe(await _fetch(context, arguments), context)
 
 
@@ -88,7 +91,10 @@ async def download(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 async def upload(context: Context, arguments: dict[str, Any]) -> str:
-    """Sends a file of the workspace, as the body or as a form field. Errors: those of ``Workspace`` and ``Fetcher``."""
+    """Sends a file of the workspace, as the body or as a form field.
+
+    Errors: those of ``Workspace`` and ``Fetcher``; those of ``explain_status`` for a status from 400.
+    """
     path: str = arguments["path"]
     data = await run_in_thread(_read, context, path, name="upload")
     kind = arguments.get("content_type", "application/octet-stream")
@@ -98,7 +104,7 @@ async def upload(context: Context, arguments: dict[str, Any]) -> str:
         kind, data = _form(field, os.path.basename(path), kind, data)
     options = {**arguments, "method": arguments.get("method", "PUT" if field is None else "POST")}
     fetched = await _fetch(context, options, body=data, kind=kind)
-    return f"{sent}\n{_describe(fetched, context)}"
+    return _describe(fetched, context, sent)
 
 
 async def _fetch(
@@ -183,9 +189,14 @@ def _word(fetched: Fetched, context: Context) -> Wording:
     return Wording(fetched=fetched, redactor=_network(context).redactor)
 
 
-def _describe(fetched: Fetched, context: Context) -> str:
+def _describe(fetched: Fetched, context: Context, sent: str = "") -> str:
+    """A response as text, after what was ``sent``. Errors: those of ``explain_status`` for a status from 400."""
     wording = _word(fetched, context)
-    return f"{wording.head}\n\n{wording.content}" if fetched.body else wording.head
+    text = f"{wording.head}\n\n{wording.content}" if fetched.body else wording.head
+    text = f"{sent}\n{text}" if sent else text
+    if fetched.status >= 400:
+        raise explain_status(f"The server refused the request, or failed.\n{text}", fetched.status, fetched.headers)
+    return text
 
 
 def _keep(context: Context, path: str, fetched: Fetched, wording: Wording, overwrite: bool) -> Outcome:
