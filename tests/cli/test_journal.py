@@ -81,7 +81,7 @@ def test_list(file: pathlib.Path, call: Call) -> None:
     assert "\x1b" not in done.out
     assert done.err == call("journal", "list", "--limit", "2").err == ""
     cut = call("journal", "list", "--limit", "1")
-    assert (len(cut.out.splitlines()), cut.err) == (2, "Showing the latest 1. For more, use --limit, or --all.\n")
+    assert (len(cut.out.splitlines()), cut.err) == (2, "Showing the latest 1 of 2. For more, use --limit, or --all.\n")
     (one,) = json.loads(call("journal", "list", "--limit", "1", "--format", "json").out)
     assert (one["identifier"], one["turns"], one["calls"], one["finish"]) == (SECOND, 2, 1, "stop")
     assert len(json.loads(call("journal", "list", "--all", "--format", "json").out)) == 2
@@ -156,6 +156,8 @@ def test_search(file: pathlib.Path, call: Call) -> None:
     assert {line["stage"] for line in json.loads(call("journal", "search", "I look", "--format", "json").out)} == {
         "said"
     }
+    assert call("journal", "search", "says", "--limit", "2").err == ""
+    assert call("journal", "search", "says", "--limit", "1").err == "Showing the first 1. For more, use --limit.\n"
     nowhere = call("journal", "search", "no such words")
     assert (nowhere.code, nowhere.out) == (1, "")
 

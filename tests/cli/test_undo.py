@@ -63,7 +63,9 @@ def test_the_list_says_what_n_would_take_back(changed: Call) -> None:
         ("2", "~ notes/todo"),
         ("3", "+ notes, + notes/todo"),
     ]
-    assert len(changed("undo", "1", "--list").out.splitlines()) == 2
+    cut = changed("undo", "1", "--list")
+    assert (len(cut.out.splitlines()), cut.err) == (2, "Showing the last 1. For more: ripieno undo --list 2\n")
+    assert done.err == ""
     entries = json.loads(changed("undo", "--list", "--format", "json").out)["changes"]
     assert [entry["cause"]["tool"] for entry in entries][:1] == ["file_manage.delete_file"]
     assert entries[0]["steps"][0]["before"]["size"] == len("one three")

@@ -10,6 +10,7 @@ import click
 
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers
+from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Number, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
@@ -60,7 +61,11 @@ def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | No
             "Set RIPIENO_STATE_HOME to another folder."
         )
     if listing:
-        _show_list([entry for entry, _ in zip(log.entries(), range(count or _LISTED), strict=False)], output)
+        limit = count or _LISTED
+        entries = [entry for entry, _ in zip(log.entries(), range(limit + 1), strict=False)]
+        _show_list(entries[:limit], output)
+        if len(entries) > limit:
+            say(f"Showing the last {limit}. For more: ripieno undo --list {2 * limit}")
         return
     # Undo only the last change that can be undone.
     first = skip and count is None and mark is None

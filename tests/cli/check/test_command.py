@@ -107,6 +107,34 @@ arguments = { type = "object", properties = { any = {D} } }
 """
 
 
+FAULTY = """
+[ensemble]
+name = "faulty"
+description = "Has two errors"
+module = "./dates.py"
+[[invokers]]
+name = "add_days"
+description = "Adds."
+effect = "none"
+[[invokers]]
+name = "get_it"
+description = "Gets."
+effect = "read"
+invocable = { origin = "http", url = "https://{host}/x" }
+arguments = { type = "object", required = ["host"], properties = { host = { type = "string", description = "D" } } }
+"""
+
+
+def test_an_error_is_at_its_own_line_and_has_no_warnings_in_its_wake(call: Call, user: User) -> None:
+    file = user.ensemble("faulty", FAULTY)
+    done = call("check")
+    assert [line for line in done.out.splitlines() if line.startswith(str(user.configuration))] == [
+        f"{file}:5: error: the function of 'add_days' cannot be used: There is no Python file {file.parent}/dates.py.",
+        f"{file}:14: error: an argument cannot set the scheme, the host or the port",
+    ]
+    assert done.out.endswith(f"Checked {BUNDLED + 1} ensembles: 2 errors, 0 warnings.\n")
+
+
 def test_an_argument_that_nothing_uses_is_a_warning(call: Call, user: User) -> None:
     file = user.ensemble("uses", USES.replace("{D}", '{ type = "string", description = "D" }'))
     found = json.loads(call("check", str(file), "--no-import", "--format", "json").out)["problems"]

@@ -87,6 +87,14 @@ def test_without_a_terminal_trust_needs_an_option(call: Call, folder: pathlib.Pa
     assert state(call) == "not trusted"
 
 
+def test_a_file_that_cannot_be_read_is_not_trusted(call: Call, user: User) -> None:
+    (user.workspace / "ripieno.toml").write_text("[ensembles\n")
+    done = call("trust", "--yes")
+    assert (done.code, done.out) == (exit_codes.INPUT, "")
+    assert "Nothing is trusted, because this file cannot be read:" in done.err
+    assert f"{user.workspace / 'ripieno.toml'}:1: error: Expected ']'" in done.err
+
+
 def test_the_ensembles_that_a_folder_enables_are_listed(call: Call, user: User) -> None:
     file = user.workspace / "ripieno.toml"
     file.write_text('[ensembles]\nenabled = ["io", "mine"]\ninclude = ["test"]\n')

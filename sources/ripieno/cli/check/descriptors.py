@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
+from ripieno.assembly.failures import check_origins
 from ripieno.cli.common.assembly import find_origins
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import InvokerDescriptor
@@ -24,6 +25,8 @@ _VERB_NOUN = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+\Z")
 def check_arguments(subject: Subject) -> Iterator[Problem]:
     """A warning for each declared argument that a tool does not use."""
     for descriptor in subject.descriptors:
+        if any(check_origins([descriptor], subject.loaded.registry)):
+            continue  # A template with an error has no arguments.
         places = {id(invoker): body for invoker, body in descriptor.located()}
         for origin in find_origins(needed_origins(descriptor), subject.loaded.registry):
             for invoker, name in unused_arguments(origin, descriptor):

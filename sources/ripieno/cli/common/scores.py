@@ -37,6 +37,11 @@ def find_model(name: str | None) -> str | Model | None:
     return dataclasses.replace(model_of(Score.read(file)), name=str(file.resolve()))
 
 
+def typed(identity: str) -> str:
+    """A recorded model as it is typed after ``-m``: scripted ones are recorded as ``score//path``."""
+    return f"score:{identity.removeprefix('score/')}" if identity.startswith("score//") else identity
+
+
 def score_of(model: str | Model | None) -> Score | None:
     """The score that a model of ``find_model`` plays; None for any other model."""
     transport = model.provider.transport if isinstance(model, Model) else None

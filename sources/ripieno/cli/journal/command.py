@@ -12,6 +12,7 @@ from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
+from ripieno.cli.common.scores import typed
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.journal.selection import (
     find_conversation,
@@ -65,13 +66,11 @@ def list_(*, limit: int, everything: bool, output: Format, file: str | None) -> 
       ripieno journal list --all --format json
     """
     if not has_journal(file):
-        summaries: list[Summary] = []
+        summaries, total = list[Summary](), 0
     else:
         with open_journal(file) as one:
-            # One more, to know whether there are others.
-            summaries = list(one.conversations(limit=None if everything else limit + 1))
-    more = not everything and len(summaries) > limit
-    summaries = summaries[:limit] if more else summaries
+            summaries = list(one.conversations(limit=None if everything else limit))
+            total = one.count()
     if output == "json":
         print_json([summary.mapping() for summary in summaries])
         return
@@ -84,15 +83,15 @@ def list_(*, limit: int, everything: bool, output: Format, file: str | None) -> 
             moment(one.last),
             str(one.turns),
             str(one.calls),
-            visible(one.model or "-"),
+            visible(typed(one.model or "-")),
             visible(one.finish or "-"),
             "(deleted)" if one.deleted and not one.words else brief(one.words, 60),
         )
         for one in summaries
     ]
     print_table(("CONVERSATION", "LAST (UTC)", "TURNS", "CALLS", "MODEL", "END", "BEGINS WITH"), rows)
-    if more:
-        say(f"Showing the latest {limit}. For more, use --limit, or --all.")
+    if len(summaries) < total:
+        say(f"Showing the latest {limit} of {total:,}. For more, use --limit, or --all.")
 
 
 @journal.command()
@@ -152,7 +151,9 @@ def search(
         raise click.UsageError("The text to search for is empty.")
     with open_journal(file) as one:
         named = None if conversation is None else find_conversation(one, conversation).identifier
-        lines = list(one.lines(named, stage=stage, tool=tool, text=text, limit=limit))
+        # One more, to know whether there are others.
+        lines = list(one.lines(named, stage=stage, tool=tool, text=text, limit=limit + 1))
+    more, lines = len(lines) > limit, lines[:limit]
     if output == "json":
         print_json([line.mapping() for line in lines])
     elif lines:
@@ -168,7 +169,7 @@ def search(
             for line in lines
         ]
         print_table(("CONVERSATION", "LINE", "TIME (UTC)", "STAGE", "TOOL", "TEXT"), rows)
-        if len(lines) == limit:
+        if more:
             say(f"Showing the first {limit}. For more, use --limit.")
     if not lines:
         say("Not found.")

@@ -14,6 +14,7 @@ from ripieno.canisters import (
     SupervisorCanister,
     TextualContent,
 )
+from ripieno.cli.common.scores import typed
 from ripieno.cli.common.tables import count
 from ripieno.conducting.observers.console import clean, label
 from ripieno.jsonvalues import canonical
@@ -43,7 +44,7 @@ def heading(summary: Summary) -> str:
         return f"Calls {visible(summary.identifier)} | no model | {count(summary.calls, 'call')} | {times}"
     parts = [
         f"Conversation {visible(summary.identifier)}",
-        visible(summary.model or "model unknown"),
+        visible(typed(summary.model or "model unknown")),
         f"{count(summary.turns, 'turn')}, {count(summary.calls, 'call')}",
         times,
         visible(summary.finish) if summary.finish else "deleted" if summary.deleted else "not ended",

@@ -14,7 +14,7 @@ from ripieno.cli.common.tables import count
 from ripieno.cli.trust.declared import declared
 from ripieno.cli.trust.watch import watch as watch_folder
 from ripieno.conducting.observers.console import clean
-from ripieno.exceptions import InputError
+from ripieno.exceptions import ConfigurationInvalidity, InputError
 
 
 @click.command()
@@ -51,6 +51,9 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
     if project is None:
         raise InputError(f"Nothing to trust in {folder}: it has neither {CONFIGURATION_NAME} nor {ENSEMBLES_NAME}/.")
     store.check(project)
+    if project.part is not None and project.part.file not in project.files:
+        say("Nothing is trusted, because this file cannot be read:")
+        raise ConfigurationInvalidity(project.part.problems)
     files = count(len(project.files), "file")
     click.echo(clean(f"{folder} has {files}:"))
     for line in (*sorted(project.files), "", *(declared(project) or ("It declares and enables no tools.",))):

@@ -188,6 +188,12 @@ class Journal:
                 summary = summarize(connection, name, whose)
             yield summary
 
+    def count(self) -> int:
+        """The number of conversations."""
+        with self.database.using("read") as connection:
+            query = "SELECT count(*) FROM (SELECT DISTINCT conversation, owner FROM lines) AS distinct_ones"
+            return int(connection.execute(query).fetchone()[0])
+
     def summary(self, conversation: str, *, owner: str) -> Summary:
         """The summary of exactly this conversation of an owner. Errors: ``NameAbsence``."""
         name, whose = self._redactor.text(conversation), self._redactor.text(owner)
