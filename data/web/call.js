@@ -14,7 +14,7 @@ const STATES = {
 };
 
 /** The state of a call, and the word for it. */
-export function stateOf({ phase, result }) {
+function stateOf({ phase, result }) {
   if (!result) return phase;
   const category = result.error?.category;
   if (!category) return "done";
@@ -31,11 +31,11 @@ export function Call({ call }) {
       <span class="mark" aria-hidden="true"></span>
       <code class="name">${visible(call.tool || call.name)}</code>
       <span class="gist">${gist(call)}</span>
-      ${call.progress && !call.result ? html`<${Progress} progress=${call.progress} />` : null}
-      <span class="state">${STATES[state]}${report.cached ? ", cached" : ""}</span>
+      ${call.progress && !call.result && html`<${Progress} progress=${call.progress} />`}
+      <span class="state">${STATES[state]}${report.cached ? ", cached" : ""}${report.edited ? ", edited" : ""}</span>
       <span class="took">${report.duration_ms ? duration(report.duration_ms) : html`<${Elapsed} call=${call} />`}</span>
     </summary>
-    ${open ? html`<${Inside} call=${call} report=${report} />` : null}
+    ${open && html`<${Inside} call=${call} report=${report} />`}
   </details>`;
 }
 
@@ -59,22 +59,22 @@ function Progress({ progress: { done, total, message } }) {
 
 function Inside({ call, report }) {
   const { error, content = [], discarded } = call.result || {};
-  const values = call.raw && (call.fault || call.phase === "writing") ? call.raw : pretty(JSON.stringify(call.arguments || {}));
+  const values = call.raw && (call.fault || call.phase === "writing") ? call.raw : pretty(JSON.stringify(report.edited || call.arguments || {}));
   const output = content.filter((one) => one.type === "text").map((one) => one.text).join("");
   const facts = [
     report.attempts > 1 ? `${report.attempts} attempts${report.retried?.length ? ` (after ${report.retried.join(", ")})` : ""}` : "",
-    report.exit_code !== undefined && report.exit_code !== null ? `exit code ${report.exit_code}` : "",
+    report.exit_code != null ? `exit code ${report.exit_code}` : "",
     report.sandbox ? `sandbox: ${report.sandbox}` : "",
-    report.cached ? "the result of an earlier call" : "",
     report.stdout_truncated || report.stderr_truncated ? "output shortened" : "",
     discarded ? "discarded: the model did not read it" : "",
   ].filter(Boolean);
   return html`<div class="inside">
     <p class="label">Arguments</p>
     <div class="output"><pre dir="ltr">${visible(values)}</pre></div>
-    ${call.fault ? html`<p class="notice bad">${visible(call.fault.message)}</p>` : null}
+    ${report.edited && html`<p class="dim">The model asked for ${visible(JSON.stringify(call.arguments))}</p>`}
+    ${call.fault && html`<p class="notice bad">${visible(call.fault.message)}</p>`}
     ${call.result && html`<p class="label">${error ? "Error" : "Result"}</p>
-      ${error ? html`<p class="notice bad">${visible(error.message)}${error.suggestion ? ` ${visible(error.suggestion)}` : ""}</p>` : null}
+      ${error && html`<p class="notice bad">${visible(error.message)} ${visible(error.suggestion || "")}</p>`}
       ${content.length ? html`<div class="output" tabindex="0" role="region" aria-label="Result">
         ${output ? html`<${Copy} text=${output} label="Copy this result" />` : null}
         ${content.map((one) => html`<${Content} content=${one} plain />`)}
@@ -82,13 +82,14 @@ function Inside({ call, report }) {
     ${report.changes?.length ? html`<p class="label">Changes</p><ul class="facts">
       ${report.changes.map((one) => html`<li>${visible(one.kind.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase())}
         ${" "}<code>${visible(one.data.path ?? one.data.command ?? one.data.key ?? one.data.pid ?? "")}</code></li>`)}</ul>` : null}
-    ${facts.length ? html`<p class="dim">${visible(facts.join(" · "))}</p>` : null}
+    <p class="dim">${visible(facts.join(" · "))}</p>
   </div>`;
 }
 
 /** The arguments in some words, for the line. */
-function gist({ arguments: values = {}, raw, phase }) {
-  if (phase === "writing") return visible((raw || "").slice(0, 120));
+function gist(call) {
+  if (call.phase === "writing") return visible((call.raw || "").slice(0, 120));
+  const values = call.result?.report?.edited || call.arguments || {};
   const parts = Object.entries(values).map(([name, value]) => {
     const text = typeof value === "string" ? value : JSON.stringify(value);
     return Object.keys(values).length === 1 ? text : `${name}: ${text}`;

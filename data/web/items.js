@@ -81,7 +81,7 @@ export class Items {
       ...(item.result ? { result: item.result } : {}),
     };
     const known = this.last((one) => one.kind === "call" && one.identifier === item.identifier && !one.result);
-    if (known >= 0) this.change(known, fields);
+    if (known >= 0) this.change(known, { ...fields, ...kept(this.list[known]) });
     else this.add({ kind: "call", ...fields });
   }
 
@@ -150,13 +150,14 @@ export class Items {
       one.kind === "call" && !one.result &&
       (one.identifier === invocation.identifier || (one.phase === "writing" && index !== undefined && one.index === index));
     const at = this.last(same);
-    if (at >= 0) this.change(at, { ...callOf(invocation), ...fields });
+    if (at >= 0) this.change(at, { ...callOf(invocation), ...fields, ...kept(this.list[at]) });
     else this.add({ kind: "call", ...callOf(invocation), ...fields });
   }
 }
 
+// A person may have edited them.
+const kept = (one) => one.phase === "open" && { arguments: one.arguments };
+
 const settled = (one) => one.kind === "call" && one.phase !== "writing";
 
-function callOf({ identifier, name, arguments: values, raw, fault, timestamp }) {
-  return { identifier, name, arguments: values || {}, raw, fault, at: timestamp };
-}
+const callOf = ({ identifier, name, arguments: values, raw, fault }) => ({ identifier, name, arguments: values || {}, raw, fault });

@@ -15,7 +15,14 @@ from tests.support.scripted_models import says, scripted
 from tests.support.web_pages import serving_page
 
 #: What a browser reports when its server is gone, or knows its token no more.
-GONE = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED", "ERR_CONNECTION_RESET", "ERR_EMPTY", "status of 401")
+GONE = (
+    "ERR_CONNECTION_REFUSED",
+    "ERR_INCOMPLETE_CHUNKED",
+    "ERR_CONNECTION_RESET",
+    "ERR_EMPTY",
+    "ERR_SOCKET_NOT_CONNECTED",
+    "status of 401",
+)
 
 
 async def hide(page: Page, hidden: bool) -> None:

@@ -106,8 +106,33 @@ async def test_arguments_are_edited_and_keep_their_digits(serve_page: ServePage,
     await field.fill('{"number": 9007199254740995}')
     await button(page, "Run with these arguments").click()
     await expect(question(page)).to_have_count(0)
-    await expect(page.locator(".call .state")).to_have_text("done")
+    await expect(page.locator(".call .state")).to_have_text("done, edited")
     assert taken == [9007199254740995]
+
+
+async def test_an_edited_call_shows_both_arguments_and_a_wrong_edit_leaves_the_question(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    written = Written()
+    page = await asked(visitor, await serve_page(writing("one"), written.definition))
+    await button(page, "Edit arguments").click()
+    field = page.get_by_role("textbox", name="Other arguments")
+    visitor.allowed.append("status of 400")
+    await field.fill('{"text": 5}')
+    await button(page, "Run with these arguments").click()
+    await expect(question(page).get_by_role("alert").filter(has_text="text")).to_be_visible()
+    await expect(field).to_have_value('{"text": 5}')
+    await field.fill('{"text": "two"}')
+    await button(page, "Run with these arguments").click()
+    for _ in range(2):
+        await expect(page.locator(".call .state")).to_have_text("done, edited")
+        await expect(page.locator(".call .gist")).to_have_text("two")
+        await page.locator(".call summary").click()
+        await expect(page.locator(".call .inside pre").first).to_contain_text('"two"')
+        await expect(page.get_by_text('The model asked for {"text":"one"}')).to_be_visible()
+        # After a reload it looks the same.
+        await page.reload()
+    assert written.texts == ["two"]
 
 
 async def test_always_asks_no_more(serve_page: ServePage, visitor: Visitor) -> None:

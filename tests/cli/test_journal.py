@@ -120,6 +120,20 @@ def test_show(file: pathlib.Path, call: Call) -> None:
     assert call("journal", "show", "3f", "--full").out.count("It says README.rst.") == 20
 
 
+def test_a_call_that_a_person_edited_is_shown_with_both_arguments(file: pathlib.Path, call: Call) -> None:
+    with Journal(file) as journal:
+        for record in conducted("aa", "README.rst"):
+            if record.stage == "finished" and record.result is not None:
+                report = dataclasses.replace(record.result.report, edited={"path": "OTHER.rst"})
+                result = dataclasses.replace(record.result, report=report)
+                journal.record([dataclasses.replace(record, result=result)])
+            else:
+                journal.record([record])
+    shown = call("journal", "show", "aa").out
+    assert '3  call read_file {"path":"README.rst"} (call_1)' in shown
+    assert 'in 12 ms, attempt 2, with arguments that a person edited: {"path":"OTHER.rst"}' in shown
+
+
 def test_the_latest_is_shown_by_itself_and_nothing_in_it_acts_on_a_terminal(file: pathlib.Path, call: Call) -> None:
     done = call("journal", "show", "--full")
     assert done.out.startswith(f"Conversation {SECOND}")

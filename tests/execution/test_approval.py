@@ -134,6 +134,8 @@ async def test_an_edit_is_judged_again() -> None:
     assert [one["path"] for one in seeing.arguments] == ["b", "c"]
     started = [one.invocation for one in recording.records if one.stage == "started"]
     assert [one and dict(one.arguments) for one in started] == [{"path": "b"}, {"path": "c"}]
+    # Who reads a result later sees what ran.
+    assert [one.report.edited for one in results] == [None, None, {"path": "b"}, {"path": "c"}]
 
 
 async def test_always_is_for_one_tool_and_weakens_no_rule() -> None:

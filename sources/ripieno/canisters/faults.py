@@ -153,6 +153,8 @@ class Report:
     sandbox: str | None = None
     #: The exposed name of the tool, in results of ``execute_invocations``: some wires need it without the call.
     tool: str = ""
+    #: The arguments that ran, if a person edited those of the model.
+    edited: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         tuple_fields(self, "changes", "retried")

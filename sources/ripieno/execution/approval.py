@@ -7,10 +7,8 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
-
-from frozendict import frozendict
 
 from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, Defer, Deny, Edit, Given, Grants
 from ripieno.approvals.grants import Binding, digest_definition, digest_rules
@@ -224,7 +222,7 @@ class Approver:
             if given.token:
                 # The grant is for the call as shown; the edited call uses it up.
                 self._grants.redeem(given.token, binding)
-            arguments = invoker.schema.complete(_without_presets(prepared, edit))
+            arguments = edited_arguments(invoker, edit)
             problems = invoker.schema.validate(arguments)
             if problems:
                 return self._refuse(prepared, unfit(invoker, problems), scope)
@@ -232,6 +230,7 @@ class Approver:
                 prepared,
                 arguments=thaw(arguments),
                 change=None,
+                edited=True,
                 # The conversation keeps the arguments that were sent; these are recorded and run.
                 invocation=dataclasses.replace(prepared.invocation, arguments=freeze(arguments)),
             )
@@ -287,10 +286,11 @@ def _details_of(answer: Answer) -> dict[str, Any]:
             return {"answer": "defer", **({"advice": answer.reason} if answer.reason else {})}
 
 
-def _without_presets(prepared: Prepared, edit: Edit) -> frozendict[str, object]:
-    """Edited arguments without the presets. Errors: ``ValueError`` when a preset was edited."""
+def edited_arguments(invoker: Invoker, edit: Edit) -> Mapping[str, Any]:
+    """Edited arguments with their defaults and without the presets. Errors: ``ValueError`` if a preset was edited."""
     arguments = freeze(dict(edit.arguments))
-    for name, value in prepared.invoker.presets.items():
+    for name, value in invoker.presets.items():
         if name in arguments and digest(arguments[name]) != digest(value):
             raise ValueError(f"{name} is a preset and cannot be edited.")
-    return frozendict({name: value for name, value in arguments.items() if name not in prepared.invoker.presets})
+    own: dict[str, Any] = {name: value for name, value in arguments.items() if name not in invoker.presets}
+    return invoker.schema.complete(freeze(own))

@@ -60,6 +60,8 @@ class Prepared:
     token: str = dataclasses.field(default="", repr=False)
     reader: str | None = None
     change: str | None = None
+    #: Whether a person edited the arguments.
+    edited: bool = False
 
     @property
     def immediate(self) -> bool:

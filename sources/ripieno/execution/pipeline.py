@@ -3,6 +3,7 @@
 A bare ``Execution()`` is strict: it allows only the effects ``none`` and ``read``.
 """
 
+import dataclasses
 import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -136,6 +137,9 @@ class Execution:
             assert result is not None
             if end is not None:
                 end(result)
+            if prepared.edited:
+                report = dataclasses.replace(result.report, edited=invocation.arguments)
+                result = call.outcome = dataclasses.replace(result, report=report)
             if call.withdrawn or self.reporter.recorder is None:
                 show(call)
                 return

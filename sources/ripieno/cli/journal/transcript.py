@@ -160,7 +160,9 @@ def _step(record: Record) -> str:
         report, error = record.result.report, record.result.error
         taken = f" in {report.duration_ms:.0f} ms" if record.stage == "finished" else ""
         again = f", attempt {report.attempts}" if report.attempts > 1 else ""
-        return f"{name}{taken}{again}" + (f": {error.category}: {visible(error.message)}" if error else "")
+        edited = report.edited and visible(canonical(report.edited).decode())
+        changed = f", with arguments that a person edited: {edited}" if edited else ""
+        return f"{name}{taken}{again}{changed}" + (f": {error.category}: {visible(error.message)}" if error else "")
     if record.stage == "started" and "allowed" in record.details:
         return f"{name} ({visible(str(record.details['allowed']))})"
     if record.stage == "ended":

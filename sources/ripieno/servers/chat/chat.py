@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
-from ripieno.approvals import Given
+from ripieno.approvals import Edit, Given
 from ripieno.approvals.grants import Binding
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
@@ -16,6 +16,7 @@ from ripieno.canisters.contents import Content
 from ripieno.conducting.paused import Paused
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
+from ripieno.execution.approval import edited_arguments
 from ripieno.jsonvalues import digest, thaw
 from ripieno.models.protocol import Refusal
 from ripieno.servers.chat.contents import referenced
@@ -215,6 +216,8 @@ class Chat:
         if question["kind"] == "input":
             held.answer_input(invocation, answer)
             return len(held.questions) - 1
+        if isinstance(answer, Edit):
+            self._check_edit(str(question["tool"]), answer)
         self._check_runs(owner)
         (waiting,) = (one for one in held.conversation.waiting if one.invocation == invocation)
         binding = Binding(**{name: str(part) for name, part in waiting.binding.items()})
@@ -222,6 +225,18 @@ class Chat:
         self._keep(held)
         held.publish(QuestionAnswered(invocation=invocation, answer=str(sent["answer"])))
         return self._go_on(held)
+
+    def _check_edit(self, tool: str, edit: Edit) -> None:
+        """Errors: ``RequestInvalidity`` for arguments that the tool would refuse; the question stays open."""
+        invokers = (one for ensemble in self._assembly.ensembles for one in ensemble.invokers.values())
+        invoker = next((one for one in invokers if one.identity == tool), None)
+        if invoker is not None:
+            try:
+                problems = invoker.schema.validate(edited_arguments(invoker, edit))
+            except (TypeError, ValueError) as error:
+                raise RequestInvalidity(f"The edited arguments are invalid: {error}", parameter="arguments") from None
+            if problems:
+                raise RequestInvalidity(" ".join(one.message for one in problems), parameter="arguments")
 
     def deliver(self, owner: str, identifier: str, result: ResultCanister) -> int:
         """Takes the result of a call that the client runs, and returns the number of questions that are left.
