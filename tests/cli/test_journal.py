@@ -15,6 +15,7 @@ from ripieno.canisters.serialization import deserialize_conversation
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
 from tests.support.command_line import Screen, User
+from tests.support.postgresql import address_of_schema
 from tests.support.users import Call
 
 FIRST, SECOND = "3f9a41c07b52", "77aa00bb11cc"
@@ -212,6 +213,30 @@ def test_a_long_check_says_how_far_it_is_at_a_terminal(file: pathlib.Path, user:
         screen.wait_for("1000 of 2528 lines")
         screen.wait_for("Verified 2528 lines")
         assert screen.end() == 0
+
+
+def test_copy_to_a_database_and_back(
+    file: pathlib.Path, user: User, call: Call, postgresql_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOURNAL_URL", address_of_schema(postgresql_server))
+    done = call("journal", "copy", "{env:JOURNAL_URL}")
+    assert (done.code, done.out.startswith("Copied 28 lines to postgresql://")) == (0, True)
+    assert done.out.endswith("It is verified: none altered.\n")
+    assert call("journal", "copy", "{env:JOURNAL_URL}").out.startswith("Copied 0 lines to ")
+    back = call("journal", "copy", "--journal", "{env:JOURNAL_URL}", str(user.workspace / "back"), "--format", "json")
+    assert (json.loads(back.out)["copied"], json.loads(back.out)["lines"]) == (28, 28)
+    same = call("journal", "copy", str(file))
+    assert (same.code, "already at this place" in same.err) == (2, True)
+    # The user's configuration may name the database; then all commands read it.
+    user.configure('[journal]\nurl = "{env:JOURNAL_URL}"\n')
+    for command in (("list",), ("show", "3f"), ("search", "says"), ("verify",), ("export",)):
+        assert call("journal", *command).out.replace(str(file), "") != "", command
+    assert call("journal", "list").out == call("journal", "list", "--journal", str(file)).out
+    assert call("journal", "delete", "3f", "--yes").code == 0
+    assert "(deleted)" in call("journal", "list").out or "deleted" in call("journal", "show", "3f").out
+    monkeypatch.delenv("JOURNAL_URL")
+    lacking = call("journal", "list")
+    assert (lacking.code, "needs the variable JOURNAL_URL, which is not set" in lacking.err) == (2, True)
 
 
 def test_fork(file: pathlib.Path, call: Call) -> None:

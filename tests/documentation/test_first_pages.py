@@ -46,6 +46,7 @@ from tests.support.command_line import BUNDLED, PATIENCE, ROOT, User
 from tests.support.loopback_models import golden
 from tests.support.loopback_servers import serving
 from tests.support.obedient_server import Obedient, obeying
+from tests.support.postgresql import address_of_schema
 from tests.support.users import Done
 from tests.support.wire_requests import write
 
@@ -366,9 +367,15 @@ def commands(block: str) -> list[list[str]]:
     return [typed(line) for line in block.splitlines()]
 
 
-def test_the_journal(asked: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
-    look, invoked, fork, verify, export, delete, enabled, program = texts(
-        "tutorials/the-journal", *["console"] * 6, "toml", "python"
+def test_the_journal(
+    asked: User,
+    call: Call,
+    capsys: pytest.CaptureFixture[str],
+    postgresql_server: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    look, invoked, fork, verify, export, delete, enabled, program, copy, shared = texts(
+        "tutorials/the-journal", *["console"] * 6, "toml", "python", "console", "toml"
     )
     listed, shown, found = (call(*words) for words in commands(look))
     assert "What is in README.rst?" in listed.out
@@ -393,6 +400,14 @@ def test_the_journal(asked: User, call: Call, capsys: pytest.CaptureFixture[str]
     assert read.out == "Read me.\n"
     assert "call read_file" in show.out
     assert load_configuration(tomllib.loads(enabled), places=asked.places).configuration.journal is True
+    monkeypatch.setenv("JOURNAL_URL", address_of_schema(postgresql_server))
+    listed = call("journal", "list")
+    (words,) = commands(copy)
+    assert "It is verified: none altered." in call(*words).out
+    with (asked.configuration / "config.toml").open("a") as file:
+        file.write(f"\n{shared}")
+    (asked.state / "journal.sqlite3").unlink()
+    assert call("journal", "list").out == listed.out
 
 
 def test_observability(asked: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:

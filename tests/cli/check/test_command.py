@@ -129,7 +129,7 @@ def test_an_error_is_at_its_own_line_and_has_no_warnings_in_its_wake(call: Call,
     file = user.ensemble("faulty", FAULTY)
     done = call("check")
     assert [line for line in done.out.splitlines() if line.startswith(str(user.configuration))] == [
-        f"{file}:5: error: the function of 'add_days' cannot be used: There is no Python file {file.parent}/dates.py.",
+        f"{file}:6: error: the function of 'add_days' cannot be used: There is no Python file {file.parent}/dates.py.",
         f"{file}:14: error: an argument cannot set the scheme, the host or the port",
     ]
     assert done.out.endswith(f"Checked {BUNDLED + 1} ensembles: 2 errors, 0 warnings.\n")

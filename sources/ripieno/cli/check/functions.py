@@ -66,9 +66,7 @@ def _resolve(descriptor: EnsembleDescriptor, only: str | None) -> Iterator[Probl
         # The origin reports a reference that cannot be read.
         reason = None if reference is None else _try(reference)
         if reason is not None:
-            # Without a function of its own, its name is one of the ensemble's module.
-            implied = invoker.invocable.settings.get("function") == f"{descriptor.module}:{invoker.name}"
-            where = ("ensemble", "module") if implied and body else path
+            where = path if "function" in invoker.invocable.settings else body or ("invoker",)
             message = f"the function of {invoker.name!r} cannot be used: {reason}"
             hint = "Fix the reference in this file, or the function."
             yield finding(invoker.file, where, message, hint, "error")

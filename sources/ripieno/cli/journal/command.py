@@ -1,5 +1,6 @@
 """``ripieno journal``: lists, shows, searches, exports, verifies, forks and deletes recorded conversations."""
 
+import dataclasses
 import functools
 import pathlib
 import sys
@@ -13,7 +14,7 @@ from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
 from ripieno.cli.common.scores import typed
-from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.common.tables import count, print_json, print_table
 from ripieno.cli.journal.selection import (
     find_conversation,
     has_journal,
@@ -21,6 +22,7 @@ from ripieno.cli.journal.selection import (
     limits,
     name_of,
     open_journal,
+    place_of,
     read_since,
 )
 from ripieno.cli.journal.transcript import excerpt, heading, moment, transcript
@@ -29,6 +31,7 @@ from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
 from ripieno.storage.files import open_private
 from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor
+from ripieno.storage.journal.copies import copy_journal
 from ripieno.storage.journal.lines import says
 from ripieno.storage.outputs import Outputs
 
@@ -284,6 +287,41 @@ def fork(*, conversation: str | None, until: int | None, output: Format, file: s
     else:
         say(f"Copied {visible(summary.identifier)[:_ABBREVIATED]} to {forked.identifier[:_ABBREVIATED]}.")
         click.echo(forked.identifier)
+
+
+@journal.command()
+@click.argument("target", metavar="PLACE")
+@formats
+@journals
+@common
+def copy(*, target: str, output: Format, file: str | None) -> None:
+    """Copy the journal to another place, and verify the copy.
+
+    PLACE is a file, or the address of a database. Lines that are there already are skipped, so that a copy can be
+    repeated. Paused conversations and approvals are copied, too; kept outputs and undo are of one machine.
+
+    \b
+    Example:
+      ripieno journal copy '{env:JOURNAL_URL}'
+      ripieno journal copy --journal '{env:JOURNAL_URL}' backup.sqlite3
+    """
+    to = place_of(target)
+    with open_journal(file) as one:
+        if to == place_of(file):
+            raise click.UsageError("The journal is already at this place. Name another one.")
+        with Journal(to) as other:
+            total = one.anchor().number
+            progress = functools.partial(_show_progress, total) if sys.stderr.isatty() else None
+            copied = copy_journal(one, other, progress)
+            found, end = other.verify(), other.anchor()
+    if found is not None:
+        raise InputError(
+            f"The copy {other.name} is damaged, line {found.number}: {found.reason} Copy to another place."
+        )
+    if output == "json":
+        print_json({"to": other.name, "copied": copied, "lines": end.number, "anchor": dataclasses.asdict(end)})
+    else:
+        click.echo(f"Copied {count(copied, 'line')} to {other.name}. It is verified: none altered.")
 
 
 @journal.command()

@@ -1,0 +1,95 @@
+"""Copies a journal to another database: line by line as it is, with its paused conversations and approvals."""
+
+from collections.abc import Callable, Sequence
+
+from ripieno.exceptions import InputError
+from ripieno.storage.databases.contract import Connection
+from ripieno.storage.journal.journal import Journal
+from ripieno.storage.journal.lines import COLUMNS, DELETED, GENESIS, Line, chain, digest_body
+
+#: Lines in one commit.
+_BATCH = 500
+_FIELDS = COLUMNS.split(", ")[1:]
+_OTHERS = {
+    "paused": "owner, conversation, at, body",
+    "grants": "token, conversation, invocation, tool, definition, arguments, rules, issued, expires, used",
+}
+
+
+def copy_journal(source: Journal, target: Journal, progress: Callable[[int], None] | None = None) -> int:
+    """Copies all lines that the target does not have, in their order; returns their number.
+
+    Digests stay, numbers may change. A copy that was cut off is continued by the next one. A conversation of the target
+    may be the beginning of the one in the source. Errors: ``InputError`` for a line that was altered, or for another
+    conversation of the same name; what was copied before stays.
+    """
+    ends: dict[tuple[str, str], tuple[int, str]] = {}
+    copied, batch = 0, list[Line]()
+    with source.database.snapshot("read") as reading:
+        for number, row in enumerate(reading.execute(f"SELECT {COLUMNS} FROM lines ORDER BY number"), 1):
+            line = Line(*row)
+            if _is_new(line, ends, target):
+                batch.append(line)
+            if len(batch) == _BATCH:
+                copied += _write(target, batch)
+            if progress is not None and number % _BATCH == 0:
+                progress(number)
+        copied += _write(target, batch)
+        for table, columns in _OTHERS.items():
+            rows = reading.execute(f"SELECT {columns} FROM {table}").fetchall()
+            with target.database.writing("written") as connection:
+                for row in rows:
+                    marks = ", ".join("?" * len(row))
+                    connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks}) ON CONFLICT DO NOTHING", row)
+    return copied
+
+
+def _is_new(line: Line, ends: dict[tuple[str, str], tuple[int, str]], target: Journal) -> bool:
+    """Whether the target lacks a line. ``ends`` are the last lines of the target's conversations so far."""
+    key = line.conversation, line.owner
+    if key not in ends:
+        with target.database.using("read") as connection:
+            ends[key] = _end(connection, key)
+    place, digest = ends[key]
+    if line.place < place:
+        return False
+    if line.place == place:
+        if line.digest != digest:
+            raise InputError(
+                f"{target.name} has another conversation {line.conversation!r}, or this one was continued in both. "
+                "Copy to another place."
+            )
+        return False
+    body = line.body is None or line.salt is None or digest_body(line.salt, line.body) == line.body_digest
+    if line.place != place + 1 or line.previous != digest or chain(digest, line) != line.digest or not body:
+        raise InputError(f"Line {line.number} was altered. To see where and how: ripieno journal verify")
+    ends[key] = line.place, line.digest
+    return True
+
+
+def _end(connection: Connection, key: tuple[str, str]) -> tuple[int, str]:
+    query = "SELECT place, digest FROM lines WHERE conversation = ? AND owner = ? ORDER BY place DESC LIMIT 1"
+    found = connection.execute(query, key).fetchone()
+    return (0, GENESIS) if found is None else (int(found[0]), str(found[1]))
+
+
+def _write(target: Journal, batch: list[Line]) -> int:
+    """Writes lines in one commit, and empties the list; returns their number."""
+    count = len(batch)
+    if count:
+        with target.database.writing("written") as connection:
+            _insert(connection, batch)
+        batch.clear()
+    return count
+
+
+def _insert(connection: Connection, lines: Sequence[Line]) -> None:
+    row = f"({', '.join('?' * len(_FIELDS))})"
+    query = f"INSERT INTO lines ({', '.join(_FIELDS)}) VALUES {', '.join([row] * len(lines))}"
+    connection.execute(query, [getattr(line, name) for line in lines for name in _FIELDS])
+    for line in lines:
+        if line.stage == DELETED:
+            # An earlier copy may have the bodies.
+            condition = "conversation = ? AND owner = ? AND place < ? AND stage != ?"
+            values = (line.conversation, line.owner, line.place, DELETED)
+            connection.execute(f"UPDATE lines SET body = NULL, salt = NULL WHERE {condition}", values)

@@ -1,0 +1,101 @@
+"""Copies of journals between databases: nothing is lost, changed or doubled, and what was altered is refused."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ripieno.approvals import Grants
+from ripieno.approvals.grant_stores import DatabaseStore
+from ripieno.approvals.grants import Binding
+from ripieno.canisters import Conversation
+from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.exceptions import InputError
+from ripieno.storage.journal import Journal
+from ripieno.storage.journal.copies import copy_journal
+from tests.counts import count
+from tests.storage.journal.test_journal import call
+from tests.storage.journal.test_owners import said, titled
+from tests.support.postgresql import NewPlace, address_of_schema
+
+
+@pytest.fixture
+def places(new_place: NewPlace, tmp_path: Path, postgresql_server: str) -> list[Path | str]:
+    """A place of one database, one of the other, and one of the first again."""
+    first = new_place()
+    other = tmp_path / "other" if isinstance(first, str) else address_of_schema(postgresql_server)
+    return [first, other, new_place()]
+
+
+def content(journal: Journal) -> list[object]:
+    """All lines without their numbers."""
+    return [{name: value for name, value in line.mapping().items() if name != "number"} for line in journal.lines()]
+
+
+NAMES, OWNERS = st.sampled_from(["c", "d", "é"]), st.sampled_from(["", "ada", "bob"])
+STEPS = st.lists(st.tuples(OWNERS, NAMES, st.sampled_from(["say", "title", "delete", "copy"])), max_size=20)
+
+
+@given(STEPS)
+@settings(max_examples=count(200, 20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_copy_has_what_the_journal_has(
+    new_place: NewPlace, tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, str]]
+) -> None:
+    source, target = new_place(), tmp_path_factory.mktemp("copies") / "target"
+    known: set[tuple[str, str]] = set()
+    with Journal(source) as journal, Journal(target) as other:
+        for number, (owner, name, step) in enumerate(steps):
+            if step == "copy":
+                copy_journal(journal, other)
+            elif step == "delete" and (owner, name) in known:
+                journal.delete(name, owner=owner)
+            elif step != "delete":
+                known.add((owner, name))
+                journal.record([said(owner, name, f"{number}") if step == "say" else titled(owner, name, f"{number}")])
+        copy_journal(journal, other)
+        assert content(other) == content(journal)
+        assert copy_journal(journal, other) == 0
+        assert other.verify(other.anchor()) is None
+        if not isinstance(source, str):
+            assert other.anchor() == journal.anchor()
+
+
+def test_paused_conversations_and_approvals_come_too_and_back(places: list[Path | str]) -> None:
+    binding = Binding(conversation="c", invocation="i", tool="t", definition="d", arguments="a", rules="r")
+    one = Paused(conversation=Conversation.of("Hi."), workspace="/w", model="m", owner="ada")
+    with Journal(places[0]) as first, Journal(places[1]) as second, Journal(places[2]) as third:
+        first.record([call("finished", f"i{number}", text="é\x00" * 40) for number in range(1200)])
+        PausedStore(first.database).save(one)
+        grant = Grants(DatabaseStore(first.database)).issue(binding)
+        seen: list[int] = []
+        assert copy_journal(first, second, seen.append) == 1200
+        assert seen == [500, 1000]
+        assert copy_journal(second, third) == 1200
+        assert content(third) == content(first)
+        assert third.anchor() == first.anchor()
+        assert PausedStore(third.database).all() == (one,)
+        Grants(DatabaseStore(third.database)).redeem(grant.token, binding)
+
+
+def test_a_conversation_that_went_on_in_both_is_refused(places: list[Path | str]) -> None:
+    with Journal(places[0]) as first, Journal(places[1]) as second:
+        first.record([said("ada", "c", "One."), said("bob", "c", "Two.")])
+        copy_journal(first, second)
+        first.record([said("ada", "c", "Here.")])
+        second.record([said("ada", "c", "There.")])
+        with pytest.raises(InputError, match="has another conversation 'c', or this one was continued in both"):
+            copy_journal(first, second)
+        assert second.verify() is None
+        assert len([*second.lines()]) == 3
+
+
+def test_an_altered_line_is_not_copied(tmp_path: Path) -> None:
+    with Journal(tmp_path / "first") as first, Journal(tmp_path / "second") as second:
+        first.record([said("", "c", "One."), said("", "c", "Two.")])
+        with sqlite3.connect(tmp_path / "first") as file:
+            file.execute("UPDATE lines SET body = replace(body, 'Two', 'Too') WHERE number = 2")
+        file.close()
+        with pytest.raises(InputError, match="Line 2 was altered"):
+            copy_journal(first, second)
