@@ -108,6 +108,9 @@ def test_failures_are_named_and_the_others_go_on(site: pathlib.Path) -> None:
     assert "The hooks are ripieno_commands, ripieno_data, " in reasons["mistyped_plugin"]
     assert "no data today" in reasons["raising_plugin"]
     assert "carrier-pigeon" in registry.origins
+    # An unknown name may be that of something which these would have provided.
+    failed = "broken_plugin, mistyped_plugin, raising_plugin"
+    assert registry.advice == f"It may come from a plugin that could not be loaded: {failed}."
 
 
 def test_what_is_taken_stays(site: pathlib.Path) -> None:

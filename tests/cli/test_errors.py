@@ -1,5 +1,7 @@
 """Bad input: each mistake gives one clear message (what, where, what to do), a non-zero exit, and nothing stays."""
 
+import json
+import shlex
 import socket
 
 import pytest
@@ -137,3 +139,21 @@ def test_two_files_of_one_name_in_one_layer(call: Call, user: User) -> None:
     assert "two ensembles named 'good'" in done.err
     assert str(one) in done.err
     assert str(two) in done.err
+
+
+def test_an_advised_command_repeats_the_options(call: Call, user: User) -> None:
+    config = user.workspace / "my settings.toml"
+    config.write_text('[ensembles]\ninclude = ["none-such"]\n')
+    done = call("tools", "--config", str(config), "--profile", "minimal")
+    advised = done.err.rstrip().rpartition(": ripieno ")[2]
+    assert advised == f"--config {shlex.quote(str(config))} --profile minimal check"
+    checked = call("--config", str(config), "check")
+    assert (checked.code, "none-such" in checked.out) == (exit_codes.INPUT, True)
+    # A path may need other quotes in JSON than in a shell.
+    failure = call("invoke", "io.read_file", "--config", str(config), "--format", "json")
+    assert "none-such" in json.dumps(json.loads(failure.err))
+
+
+def test_an_advised_command_is_as_short_as_the_given_one(call: Call, user: User) -> None:
+    user.configure('[ensembles]\ninclude = ["none-such"]\n')
+    assert call("tools").err.rstrip().endswith(": ripieno check")

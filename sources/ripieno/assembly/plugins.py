@@ -56,7 +56,9 @@ class Registry:
 
     @property
     def advice(self) -> str:
-        """Advice about the installed plugins that are not allowed; empty if there are none."""
+        """Advice about plugins that failed, or are installed and not allowed; empty if there are none."""
+        if failed := sorted({one.plugin for one in self.failures}):
+            return f"It may come from a plugin that could not be loaded: {', '.join(failed)}."
         others = sorted({one.distribution for one in self.plugins if not one.allowed})
         if not others:
             return ""

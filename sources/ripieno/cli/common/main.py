@@ -6,6 +6,8 @@ import contextvars
 import io
 import itertools
 import os
+import re
+import shlex
 import signal
 import sys
 import traceback
@@ -28,6 +30,8 @@ from ripieno.exceptions import (
 
 Value = TypeVar("Value")
 
+#: A command that a message advises, without the options that select the configuration. ``trust FOLDER`` needs none.
+_ADVISED = re.compile(r"(?<=: )ripieno (?=[a-z])(?!trust [/'])(?![^\n]*--(?:config|profile|workspace)\b)")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -49,6 +53,7 @@ def launch(arguments: Sequence[str] | None) -> int:
     # An error may come before the options are read.
     wants_json = "--format=json" in given or ("--format", "json") in itertools.pairwise(given)
     settings = Settings(debug="--debug" in given, json=wants_json)
+    _SETTINGS.set(settings)
     try:
         _invoke(given, settings)
         sys.stdout.flush()
@@ -88,7 +93,7 @@ def _explain(error: BaseException, settings: Settings) -> int:
 
         from ripieno.cli.common.json_errors import error_object
 
-        say(json.dumps(error_object(error, code)))
+        _WRITER.get()(json.dumps(error_object(error, code)))
     elif isinstance(error, click.ClickException):
         error.show()
     else:
@@ -123,11 +128,20 @@ def _write(text: str) -> None:
     sys.stderr.flush()
 
 
+#: The options of the running command.
+_SETTINGS: contextvars.ContextVar[Settings] = contextvars.ContextVar("options of the command")
 _WRITER: contextvars.ContextVar[Callable[[str], None]] = contextvars.ContextVar("writer of messages", default=_write)
 
 
 def say(text: str) -> None:
-    """Writes a line to standard error, with control characters escaped."""
+    """Writes a line to standard error, with control characters escaped.
+
+    A command that it advises gets the options with which this one was called, so that it is about the same files.
+    """
+    settings = _SETTINGS.get(None)
+    if settings is not None and settings.given:
+        command = f"ripieno {shlex.join(settings.given)} "
+        text = _ADVISED.sub(lambda _: command, text)
     _WRITER.get()(text)
 
 

@@ -30,6 +30,7 @@ def watch(project: Project, store: TrustStore) -> None:
     if _find(project.folder) != project:
         since = None
     click.echo(clean(f"Watching {project.folder}. What you change there is trusted at once. Ctrl-C ends it."))
+    click.echo("A chat or server that is running keeps the tools with which it started: start it again to use changes.")
     try:
         # Another command may end the trust meanwhile, or trust the files as they are.
         while store.trusts(trusted) or store.knows(trusted):
