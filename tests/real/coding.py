@@ -62,6 +62,8 @@ class Agent:
 
     program: pathlib.Path
     folder: pathlib.Path
+    #: Whether it sends its requests on a WebSocket, if the gateway has them.
+    sockets: bool = False
 
     @property
     def workspace(self) -> pathlib.Path:
@@ -79,6 +81,7 @@ class Agent:
             "request_max_retries": 0,
             "stream_max_retries": 0,
             "stream_idle_timeout_ms": PATIENCE * 1000,
+            "supports_websockets": self.sockets,
         }
         # Without ``required`` its tools are missing until it has started, which may be too late.
         server = {

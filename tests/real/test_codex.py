@@ -1,6 +1,7 @@
 """A coding agent that speaks only the Responses API, in front of a model that speaks only chat completions."""
 
 import contextlib
+import dataclasses
 import json
 import pathlib
 from collections.abc import AsyncGenerator, Iterable
@@ -101,6 +102,21 @@ async def test_its_shell_and_its_servers(agent: Agent, user: User) -> None:
     for part in ("made by the shell; its size:", "17 proof.txt", "the sum: Wall time:", '{"result":42}'):
         assert part in done.said
     assert len(backend.asked) == 3
+
+
+async def test_on_a_websocket(agent: Agent, user: User) -> None:
+    score = [
+        turn("I write it.", calls=[call("exec_command", "ran", cmd=COMMAND)]),
+        turn("It says: {ran}", expect=["ran"]),
+    ]
+    async with fronted(user, score) as (gateway, backend):
+        done = await dataclasses.replace(agent, sockets=True).do(TASK, gateway.url)
+    assert done.code == 0, done.told
+    assert done.said.endswith("made by the shell")
+    # It neither connected again nor went on without a socket, and no request was made to warm up.
+    assert "econnect" not in done.told
+    assert "alling back" not in done.told
+    assert len(backend.asked) == 2
 
 
 async def test_calls_that_the_model_leaves_in_its_text(agent: Agent, user: User) -> None:

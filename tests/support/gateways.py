@@ -216,7 +216,7 @@ async def fronting(
     )
     async with assembly:
         application = create_application(assembly, settings=GatewayDescriptor(**fields), watchers=watchers)
-        async with serve(application, bounds=bounds) as served:
+        async with serve(application, bounds=bounds or Bounds(message_bytes=2**20)) as served:
             yield Front(served, assembly)
 
 

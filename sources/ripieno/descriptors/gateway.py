@@ -62,6 +62,9 @@ class GatewayDescriptor:
     memory_bytes: int = 512 * 2**20
     connections: int = 1000
     concurrency: int = 200
+    sockets: int = 50
+    socket_seconds: float = 3600.0
+    socket_idle: float = 600.0
     seconds: float = 600.0
     keep_alive: float = 15.0
     stalled: float = 30.0
@@ -197,6 +200,19 @@ _BOUNDS = Key.rows(
     ("memory_bytes", Size(), "Memory of all open requests together, for each worker, estimated.", "256 MiB"),
     ("connections", Number(whole=True, minimum=1, maximum=100_000), "Connections at once, for each worker.", 200),
     ("concurrency", Number(whole=True, minimum=1, maximum=100_000), "Requests at once, for each worker.", 50),
+    (
+        "sockets",
+        Number(whole=True, minimum=0, maximum=100_000),
+        "WebSockets at once of one caller, for each worker. 0 refuses all.",
+        10,
+    ),
+    (
+        "socket_seconds",
+        Number(above=0, maximum=3600, unit="seconds"),
+        "Seconds after which a WebSocket is closed, after the answer that is open then.",
+        1800,
+    ),
+    ("socket_idle", _SECONDS, "Seconds without a request after which a WebSocket is closed.", 120),
     ("seconds", _SECONDS, "Seconds that a request may take.", 120),
     ("keep_alive", _SECONDS, "Seconds without an event after which a stream sends a comment.", 5),
     ("stalled", _SECONDS, "Seconds within which a client must read a part of its answer.", 10),

@@ -298,6 +298,8 @@ class Protocol:
     refuse: Callable[[Refusal], bytes]
     #: Whether an answer can include results of calls that its server ran. Otherwise such calls are hidden, too.
     shows_results: bool = False
+    #: Whether clients may send requests on a WebSocket at its routes, as the open specification of Responses defines.
+    sockets: bool = False
     #: Requirements on the conversation itself.
     requirements: Requirements = Requirements()  # noqa: RUF009
     #: Makes the filter of an answer's events; None, or a result of None, leaves them unchanged.

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.models.protocol import Refusal
-from ripieno.servers.gateway.middleware import Guard
+from ripieno.servers.gateway.middleware import Guard, Slots
 from ripieno.servers.http.connections import Bounds
 from ripieno.servers.http.keys import digest_of
 from ripieno.servers.http.server import serve
@@ -93,11 +93,16 @@ def refuse(path: str, refusal: Refusal) -> bytes:
     return json.dumps({"path": path, "code": refusal.code, "message": refusal.message}).encode()
 
 
+def guard(application: Application, **settings: Any) -> Guard:
+    chosen = GatewayDescriptor(**settings)
+    return Guard(application, chosen, Slots(chosen.concurrency), refuse)
+
+
 @contextlib.asynccontextmanager
 async def guarded(bounds: Bounds | None = None, **settings: Any) -> AsyncGenerator[Place, None]:
     application = Application()
     async with asyncio.timeout(60):
-        async with serve(Guard(application, GatewayDescriptor(**settings), refuse), bounds=bounds) as url:
+        async with serve(guard(application, **settings), bounds=bounds) as url:
             yield Place(application, url)
 
 
@@ -196,7 +201,7 @@ async def test_no_other_site_may_even_ask() -> None:
 async def test_the_address_that_was_dialled_comes_in_and_no_other() -> None:
     """Behind 0.0.0.0 there are addresses that no setting names."""
     application = Application()
-    async with serve(Guard(application, GatewayDescriptor(), refuse), host="0.0.0.0") as url:
+    async with serve(guard(application), host="0.0.0.0") as url:
         place = Place(application, url)
         for address, status in (("127.0.0.9", 200), ("127.0.0.8", 421)):
             reader, writer = await asyncio.open_connection("127.0.0.9", place.port)
@@ -286,7 +291,7 @@ async def test_so_many_requests_at_once_and_no_more() -> None:
         assert (await place.post()).status == 200
 
 
-async def test_what_is_no_request_is_not_passed_on() -> None:
+async def test_a_websocket_is_judged_as_a_request() -> None:
     entered: list[str] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -300,10 +305,10 @@ async def test_what_is_no_request_is_not_passed_on() -> None:
     async def receive() -> Any:
         raise AssertionError
 
-    guard = Guard(application, GatewayDescriptor(), refuse)
-    for kind in ("websocket", "lifespan"):
-        await guard({"type": kind}, receive, send)
-    assert (entered, sent) == (["lifespan"], [{"type": "websocket.close", "code": 1008}])
+    guarding = guard(application)
+    await guarding({"type": "lifespan"}, receive, send)
+    await guarding({"type": "websocket", "path": "/", "headers": [(b"host", b"elsewhere.example")]}, receive, send)
+    assert (entered, sent[0]["status"]) == (["lifespan"], 421)
 
 
 HEAD = "GET / HTTP/1.1\r\nHost: localhost\r\n"

@@ -314,6 +314,7 @@ async def _serve(served: _Served, report_ready: Callable[[str], None]) -> None:
         connections=chosen.connections,
         grace=chosen.grace,
         farewell=_FAREWELL,
+        message_bytes=chosen.body_bytes if chosen.sockets else 0,
     )
     can_wait = chosen.absent == "defer"
     confirmer = DeferredConfirmer() if can_wait else ServingConfirmer("ripieno serve responses")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +12,11 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, compile_path
+from starlette.routing import Route, WebSocketRoute, compile_path
 from starlette.types import Receive, Scope, Send
 
 from ripieno.assembly import Assembly
+from ripieno.canisters.events import Batches
 from ripieno.conducting import Watcher
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.templates import Template
@@ -22,9 +24,10 @@ from ripieno.exceptions import InputError
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.servers.gateway.gateway import Gateway, protocols_of
-from ripieno.servers.gateway.middleware import Guard, Identifier, path_in
+from ripieno.servers.gateway.middleware import Guard, Identifier, Slots, path_in
 from ripieno.servers.gateway.request_log import RequestLog, RequestObserver
 from ripieno.servers.gateway.responses import Streaming, send_body, send_refusal, while_present
+from ripieno.servers.gateway.sockets import GENERATES, PREVIOUS, SocketEndpoint
 from ripieno.servers.http.bodies import Gone, json_response, read_asked, receive_body, routes_of
 from ripieno.servers.http.errors import plain, refusal_of
 from ripieno.servers.http.limits import MemoryBudget, Refused, RequestLimits, Reservation
@@ -92,19 +95,23 @@ def create_application(
         observer.refuse("" if protocol is None else protocol.name, refusal, path)
         return plain(refusal) if protocol is None else protocol.refuse(refusal)
 
+    slots = Slots(chosen.concurrency)
+    endpoints = {route: Endpoint(protocol, gateway, chosen, observer, budget) for route, protocol in routes.items()}
     application = Starlette(
         routes=[
             # Before the wire that has POST routes with the model in the path.
             Route(_MODELS, models, methods=["GET"]),
             Route(_MODELS + "/{name:path}", model, methods=["GET"]),
+            *(Route(route, endpoint) for route, endpoint in endpoints.items()),
             *(
-                Route(route, Endpoint(protocol, gateway, chosen, observer, budget))
+                WebSocketRoute(route, SocketEndpoint(endpoints[route], protocol, chosen, slots, budget))
                 for route, protocol in routes.items()
+                if protocol.sockets
             ),
             Route("/healthz", health, methods=["GET"]),
             Route(_METRICS, metrics, methods=["GET"]),
         ],
-        middleware=[Middleware(Identifier), Middleware(Guard, chosen, refuse_early)],
+        middleware=[Middleware(Identifier), Middleware(Guard, chosen, slots, refuse_early)],
         exception_handlers={404: refuse, 405: refuse},
     )
     # No redirect to an address made from a request.
@@ -172,17 +179,26 @@ class Endpoint:
         except Exception as error:
             await self._refuse(send, refusal_of(error), log)
         else:
+            state = scope.get("state", {})
+            previous = state.get(PREVIOUS)
+            if previous is not None:
+                # The answer names it, as the client did.
+                asked = dataclasses.replace(asked, native={**asked.native, "previous_response_id": previous})
             log.read(asked)
-            await self._answer(asked, scope.get("state", {}).get("caller", ""), receive, send, log)
+            caller = state.get("caller", "")
+            generates = state.get(GENERATES, True)
+            batches = (
+                self._gateway.respond(asked, protocol, caller, log) if generates else self._gateway.prepare(asked, log)
+            )
+            await self._answer(asked, batches, receive, send, log)
 
     async def _refuse(self, send: Send, refusal: Refusal, log: RequestLog) -> None:
         log.refuse(refusal)
         await send_refusal(send, self._protocol, refusal)
 
-    async def _answer(self, asked: Asked, caller: str, receive: Receive, send: Send, log: RequestLog) -> None:
+    async def _answer(self, asked: Asked, batches: Batches, receive: Receive, send: Send, log: RequestLog) -> None:
         protocol, settings = self._protocol, self._settings
         with while_present(receive) as presence:
-            batches = self._gateway.respond(asked, protocol, caller, log)
             if asked.controls.stream:
                 streaming = Streaming(send, protocol, asked, quiet=settings.keep_alive, log=log)
                 await streaming.send(batches, presence, seconds=settings.seconds)

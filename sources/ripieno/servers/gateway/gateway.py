@@ -9,7 +9,7 @@ from frozendict import frozendict
 
 from ripieno.assembly import Assembly
 from ripieno.canisters import Controls
-from ripieno.canisters.events import Batches
+from ripieno.canisters.events import Batches, TurnBegan, TurnEnded
 from ripieno.conducting import Watcher
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError, NameAbsence
@@ -117,6 +117,11 @@ class Gateway:
         async with contextlib.aclosing(answering) as batches:
             async for batch in batches:
                 yield log.hear(batch)
+
+    async def prepare(self, asked: Asked, log: RequestLog = UNOBSERVED) -> Batches:
+        """The events of an answer without a model, which a later request continues. Errors: ``InputError``."""
+        log.resolve(self.names.resolve(asked.model))
+        yield [TurnBegan(model=asked.model, turn=1), TurnEnded(finish="stop", turn=1)]
 
 
 def protocols_of(assembly: Assembly) -> Sequence[Protocol]:

@@ -49,6 +49,24 @@ def path_in(scope: Scope) -> str:
     return path[len(root) :] if root and path.startswith(f"{root}/") else path
 
 
+class Slots:
+    """The requests of a worker at once: those over HTTP, and the answers on sockets."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self) -> Refusal | None:
+        """Takes one; the refusal if there is none left."""
+        if self._left <= 0:
+            return _BUSY
+        self._left -= 1
+        return None
+
+    def give(self) -> None:
+        """Returns one."""
+        self._left += 1
+
+
 class Guard:
     """Forwards permitted requests, with the name of the caller in ``scope["state"]["caller"]``.
 
@@ -56,33 +74,31 @@ class Guard:
     Decisions depend only on ``scope["path"]`` and the headers as received, never on an address made from them.
     """
 
-    def __init__(self, application: ASGIApp, settings: GatewayDescriptor, refuse: Refuse) -> None:
+    def __init__(self, application: ASGIApp, settings: GatewayDescriptor, slots: Slots, refuse: Refuse) -> None:
         self._application = application
         self._refuse = refuse
         self._keys = Keys(settings.keys)
         self._hosts = Hosts(settings.hosts)
-        self._most = settings.concurrency
-        self._open = 0
+        self._slots = slots
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-            return
-        refusal = self._judge(scope) if scope["type"] == "http" else None
-        if refusal is None and (scope["type"] == "lifespan" or path_in(scope) == HEALTH):
+        if scope["type"] == "lifespan":
             await self._application(scope, receive, send)
             return
-        if refusal is None and self._open >= self._most:
-            refusal = _BUSY
+        refusal = self._judge(scope)
+        # The answers on a socket are counted, not the socket.
+        counted = refusal is None and scope["type"] == "http" and path_in(scope) != HEALTH
+        if counted:
+            refusal = self._slots.take()
         if refusal is not None:
             body = self._refuse(path_in(scope), refusal)
             await send_body(send, body, refusal.status, headers_of(refusal))
             return
-        self._open += 1
         try:
             await self._application(scope, receive, send)
         finally:
-            self._open -= 1
+            if counted:
+                self._slots.give()
 
     def _judge(self, scope: Scope) -> Refusal | None:
         watched = [header for header in scope["headers"] if header[0] in _WATCHED]
@@ -98,7 +114,7 @@ class Guard:
                 return _WRONG_KEY
             caller = found
         types = [value.partition(b";")[0].strip().lower() for name, value in watched if name == _TYPE]
-        if scope["method"] == "POST" and types != [_JSON]:
+        if scope.get("method") == "POST" and types != [_JSON]:
             return _WRONG_TYPE
         scope["state"] = {**scope.get("state", {}), "caller": caller}
         return None
@@ -121,7 +137,7 @@ class Identifier:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._application(scope, receive, send)
             return
         given = [value for name, value in scope["headers"] if name == _NAME]
@@ -130,7 +146,7 @@ class Identifier:
         headers = [(name, identifier) for name in _NAMES]
 
         async def identified(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in ("http.response.start", "websocket.accept"):
                 message = {**message, "headers": [*message.get("headers", ()), *headers]}
             await send(message)
 

@@ -34,7 +34,8 @@ class Bounds:
     ``header_seconds`` is for all headers of a request, from the connection or their first byte on. ``idle_seconds``
     limits a connection without a request, ``stalled_seconds`` a client that reads nothing of a waiting answer.
     ``connections`` None means no limit. Open answers have ``grace`` at the end. Then they are cut off, or, with
-    ``farewell``, cancelled, with this time to report it.
+    ``farewell``, cancelled, with this time to report it. ``message_bytes`` limits a message to a WebSocket; 0 means
+    that there are no WebSockets.
     """
 
     header_bytes: int = 64 * 1024
@@ -44,6 +45,7 @@ class Bounds:
     connections: int | None = None
     grace: float = 0.3
     farewell: float = 0.0
+    message_bytes: int = 0
 
 
 class ConnectionQueue:
@@ -98,20 +100,57 @@ class _StrictHeaders(ReceiveBuffer):
         return lines
 
 
-class Connection(H11Protocol):
+class ReaderWatch:
+    """Ends a connection whose client reads nothing of what waits for it. A slow client may continue."""
+
+    transport: asyncio.Transport
+    stalled_seconds: float
+    _stalled: asyncio.TimerHandle | None = None
+    #: Unread bytes of an answer at the last check.
+    _unsent = 0
+
+    def cut(self) -> None:
+        """Closes the connection at once."""
+        self.transport.abort()
+
+    def _watch_reader(self) -> None:
+        self._unsent = self._count_unsent()
+        self._stalled = asyncio.get_running_loop().call_later(self.stalled_seconds, self._check_reader)
+
+    def _check_reader(self) -> None:
+        if self._count_unsent() < self._unsent:
+            self._watch_reader()
+        else:
+            self.cut()
+
+    def _count_unsent(self) -> int:
+        """The bytes that the client has not read: the system's buffer, which empties first, and ours."""
+        held = struct.pack("i", 0)
+        # Not available everywhere. Without it, a very slow client counts as stalled.
+        with contextlib.suppress(OSError, AttributeError):
+            held = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, held)
+        return self.transport.get_write_buffer_size() + int(struct.unpack("i", held)[0])
+
+    def _stop_watching(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+
+class Connection(ReaderWatch, H11Protocol):
     """A connection that ends if its next request does not arrive.
 
     The library's limit ends with the first byte (measured). Bodies are bounded by their readers.
     """
 
     _overdue: asyncio.TimerHandle | None = None
-    _stalled: asyncio.TimerHandle | None = None
-    #: Unread bytes of an answer at the last check.
-    _unsent = 0
+    #: Whether a WebSocket has taken over the connection.
+    _upgraded = False
 
     def __init__(self, queue: ConnectionQueue, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._queue = queue
+        self.stalled_seconds = queue.bounds.stalled_seconds
         self.conn._receive_buffer = _StrictHeaders()  # pyright: ignore[reportPrivateUsage]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -125,12 +164,24 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self._upgraded:
+            return
         # The cycle answers the last request with complete headers.
         cycle: Any = self.cycle
         if cycle is None or cycle.response_complete:
             self._expect()
         else:
             self._expect_nothing()
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        self._upgraded = True
+        self._expect_nothing()
+        super().handle_websocket_upgrade(event)
+
+    def _should_upgrade(self) -> bool:
+        # A connection beyond the limit gets its answer; so does a request for an upgrade that is not known here.
+        wanted = self.ws_protocol_class is not None and self.app is not turn_away
+        return wanted and self._get_upgrade() == b"websocket"
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -158,31 +209,6 @@ class Connection(H11Protocol):
         self.connections.discard(self)
         self.transport.abort()
 
-    def _watch_reader(self) -> None:
-        """Closes the connection of a client that reads nothing; a slow one may continue."""
-        self._unsent = self._count_unsent()
-        seconds = self._queue.bounds.stalled_seconds
-        self._stalled = asyncio.get_running_loop().call_later(seconds, self._check_reader)
-
-    def _check_reader(self) -> None:
-        if self._count_unsent() < self._unsent:
-            self._watch_reader()
-        else:
-            self.cut()
-
-    def _count_unsent(self) -> int:
-        """The bytes that the client has not read: the system's buffer, which empties first, and ours."""
-        held = struct.pack("i", 0)
-        # Not available everywhere. Without it, a very slow client counts as stalled.
-        with contextlib.suppress(OSError, AttributeError):
-            held = fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, held)
-        return self.transport.get_write_buffer_size() + int(struct.unpack("i", held)[0])
-
-    def _stop_watching(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
-
     def _expect(self) -> None:
         self._queue.join(self)
         if self._overdue is None:
@@ -209,6 +235,8 @@ def bounded(application: ASGIApp, header_bytes: int) -> ASGIApp:
     """
 
     async def bound(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            send = denying(send)
         size = len(scope["raw_path"]) + len(scope["query_string"])
         for name, value in scope["headers"]:
             size += len(name) + len(value) + 4
@@ -229,6 +257,17 @@ def bounded(application: ASGIApp, header_bytes: int) -> ASGIApp:
         await application(scope, receive, send_pieces)
 
     return bound
+
+
+def denying(send: Send) -> Send:
+    """The function for answers to the request for a WebSocket that is refused: HTTP, as for other requests."""
+
+    async def deny(message: Message) -> None:
+        if message["type"].startswith("http.response."):
+            message = {**message, "type": f"websocket.{message['type']}"}
+        await send(message)
+
+    return deny
 
 
 async def _refuse(send: Send, status: int, text: bytes, *more: tuple[bytes, bytes]) -> None:

@@ -44,7 +44,12 @@ async def serve(
         log_level="error",
         access_log=False,
         lifespan="off",
-        ws="none",
+        ws=functools.partial(_open_socket, bounds) if bounds.message_bytes else "none",  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        ws_max_size=bounds.message_bytes,
+        # Pings keep the connection open at proxies. A late answer is no failure: the client may read slowly.
+        ws_ping_timeout=None,
+        # Each compressed connection needs memory of its own, and a message would be larger than what was received.
+        ws_per_message_deflate=False,
         server_header=False,
         backlog=_ACCEPTED,
         timeout_keep_alive=bounds.idle_seconds,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -75,6 +80,13 @@ async def serve(
             for timer in timers:
                 timer.cancel()
             _cut(server.server_state.connections)
+
+
+def _open_socket(bounds: Bounds, **arguments: Any) -> asyncio.Protocol:
+    # Imported with the first WebSocket.
+    from ripieno.servers.http.sockets import make_socket
+
+    return make_socket(bounds, **arguments)
 
 
 def _cancel(tasks: Collection["asyncio.Task[None]"]) -> None:

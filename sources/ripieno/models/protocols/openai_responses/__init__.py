@@ -76,4 +76,5 @@ PROTOCOL = Protocol(
     encode=encode,
     refuse=refuse,
     shows_results=True,
+    sockets=True,
 )
