@@ -15,6 +15,7 @@ from typing import Protocol as Contract
 from frozendict import frozendict
 
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
+from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Event
 from ripieno.ensembles import Definition, Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
@@ -217,6 +218,8 @@ class Asked:
     native: Native = dataclasses.field(default_factory=frozendict[str, Any], compare=False, repr=False)
 
 
+#: The kind of an opaque content with a sealed summary, whose text is its ``encrypted_content``.
+COMPACTION = "compaction"
 #: The protocol of an opaque content with the ``text`` of reasoning that a score wrote. Each wire sends it as its own.
 SCORED = "score"
 
@@ -300,6 +303,8 @@ class Protocol:
     shows_results: bool = False
     #: Whether clients may send requests on a WebSocket at its routes, as the open specification of Responses defines.
     sockets: bool = False
+    #: The body of the answer to a request for a compaction, with its sealed text. Its routes end with ``/compact``.
+    compacted: Callable[[Asked, str, Usage], bytes] | None = None
     #: Requirements on the conversation itself.
     requirements: Requirements = Requirements()  # noqa: RUF009
     #: Makes the filter of an answer's events; None, or a result of None, leaves them unchanged.

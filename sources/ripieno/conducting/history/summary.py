@@ -93,11 +93,7 @@ class Summarizing(Tokens):
             self.asking.pop(key, None)
 
     async def _ask(self, before: str, part: Sequence[Canister]) -> tuple[str, Usage]:
-        material = "\n\n".join(filter(None, [before, *map(_line, part)]))
-        canisters = (
-            SupervisorCanister.of(_INSTRUCTION.format(tokens=self.budget.marker)),
-            UserCanister.of(f"<conversation>\n{material}\n</conversation>"),
-        )
+        canisters = summary_request(part, self.budget.marker, before)
         events: list[Event] = [event async for event in self.model.stream(canisters, controls=Controls())]
         usage = sum((event.usage for event in events if isinstance(event, TurnEnded)), NO_USAGE)
         said = (one for one in collect(events) if isinstance(one, AssistantCanister))
@@ -117,6 +113,15 @@ class Summarizing(Tokens):
 
     def _tokens(self, text: str) -> int:
         return self.tokenizer.count((UserCanister.of(text),)).tokens
+
+
+def summary_request(part: Sequence[Canister], tokens: int, before: str = "") -> tuple[Canister, ...]:
+    """The conversation that asks a model for a summary of a part, in at most ``tokens``, with the summary before it."""
+    material = "\n\n".join(filter(None, [before, *map(_line, part)]))
+    return (
+        SupervisorCanister.of(_INSTRUCTION.format(tokens=tokens)),
+        UserCanister.of(f"<conversation>\n{material}\n</conversation>"),
+    )
 
 
 def summarize(

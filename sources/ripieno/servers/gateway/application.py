@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -73,6 +73,8 @@ def create_application(
     async def health(_: Request) -> Response:
         return json_response(b'{"status":"ok"}')
 
+    compacting = {f"{route}/compact": one for route, one in routes.items() if one.compacted is not None}
+    routes = {**routes, **compacting}
     posted = [("POST", route.replace(":path}", "}")) for route in routes]
     listed = [*posted, *(("GET", path) for path in (_MODELS, "/healthz", _METRICS))]
 
@@ -96,7 +98,10 @@ def create_application(
         return plain(refusal) if protocol is None else protocol.refuse(refusal)
 
     slots = Slots(chosen.concurrency)
-    endpoints = {route: Endpoint(protocol, gateway, chosen, observer, budget) for route, protocol in routes.items()}
+    endpoints = {
+        route: (Compactions if route in compacting else Endpoint)(protocol, gateway, chosen, observer, budget)
+        for route, protocol in routes.items()
+    }
     application = Starlette(
         routes=[
             # Before the wire that has POST routes with the model in the path.
@@ -106,7 +111,7 @@ def create_application(
             *(
                 WebSocketRoute(route, SocketEndpoint(endpoints[route], protocol, chosen, slots, budget))
                 for route, protocol in routes.items()
-                if protocol.sockets
+                if protocol.sockets and route not in compacting
             ),
             Route("/healthz", health, methods=["GET"]),
             Route(_METRICS, metrics, methods=["GET"]),
@@ -132,6 +137,8 @@ def _secret(assembly: Assembly, settings: GatewayDescriptor) -> bytes:
 
 class Endpoint:
     """An ASGI application for the requests of one wire."""
+
+    _streams = True
 
     def __init__(
         self,
@@ -185,28 +192,27 @@ class Endpoint:
                 # The answer names it, as the client did.
                 asked = dataclasses.replace(asked, native={**asked.native, "previous_response_id": previous})
             log.read(asked)
-            caller = state.get("caller", "")
-            generates = state.get(GENERATES, True)
-            batches = (
-                self._gateway.respond(asked, protocol, caller, log) if generates else self._gateway.prepare(asked, log)
-            )
-            await self._answer(asked, batches, receive, send, log)
+            await self._answer(asked, state, receive, send, log)
 
     async def _refuse(self, send: Send, refusal: Refusal, log: RequestLog) -> None:
         log.refuse(refusal)
         await send_refusal(send, self._protocol, refusal)
 
-    async def _answer(self, asked: Asked, batches: Batches, receive: Receive, send: Send, log: RequestLog) -> None:
-        protocol, settings = self._protocol, self._settings
+    async def _answer(
+        self, asked: Asked, state: Mapping[str, Any], receive: Receive, send: Send, log: RequestLog
+    ) -> None:
+        settings, caller = self._settings, state.get("caller", "")
         with while_present(receive) as presence:
-            if asked.controls.stream:
-                streaming = Streaming(send, protocol, asked, quiet=settings.keep_alive, log=log)
+            if asked.controls.stream and self._streams:
+                batches = self._respond(asked, caller, log)
+                if not state.get(GENERATES, True):
+                    batches = self._gateway.prepare(asked, log)
+                streaming = Streaming(send, self._protocol, asked, quiet=settings.keep_alive, log=log)
                 await streaming.send(batches, presence, seconds=settings.seconds)
                 return
             try:
-                async with asyncio.timeout(settings.seconds), contextlib.aclosing(batches):
-                    events = [event async for batch in batches for event in batch]
-                answer = protocol.encode(events, asked)
+                async with asyncio.timeout(settings.seconds):
+                    answer = await self._whole(asked, caller, log)
             except BaseException as error:
                 refusal = presence.refusal_for(error)
                 presence.stop()
@@ -215,3 +221,21 @@ class Endpoint:
             presence.stop()
             log.answer()
             await send_body(send, answer)
+
+    def _respond(self, asked: Asked, caller: str, log: RequestLog) -> Batches:
+        return self._gateway.respond(asked, self._protocol, caller, log)
+
+    async def _whole(self, asked: Asked, caller: str, log: RequestLog) -> bytes:
+        """The body of an answer that is not streamed."""
+        async with contextlib.aclosing(self._respond(asked, caller, log)) as batches:
+            events = [event async for batch in batches for event in batch]
+        return self._protocol.encode(events, asked)
+
+
+class Compactions(Endpoint):
+    """An ASGI application for requests for a compaction."""
+
+    _streams = False
+
+    async def _whole(self, asked: Asked, caller: str, log: RequestLog) -> bytes:
+        return await self._gateway.compact(asked, self._protocol, caller, log)

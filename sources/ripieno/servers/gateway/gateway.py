@@ -8,23 +8,30 @@ from collections.abc import Mapping, Sequence
 from frozendict import frozendict
 
 from ripieno.assembly import Assembly
-from ripieno.canisters import Controls
-from ripieno.canisters.events import Batches, TurnBegan, TurnEnded
+from ripieno.canisters import AssistantCanister, Controls, InvocationCanister, SupervisorCanister
+from ripieno.canisters.conversation import NO_USAGE
+from ripieno.canisters.events import Batches, Event, TurnBegan, TurnEnded, collect
 from ripieno.conducting import Watcher
+from ripieno.conducting.history.summary import SUMMARY, summary_request
 from ripieno.descriptors import GatewayDescriptor
-from ripieno.exceptions import InputError, NameAbsence
+from ripieno.exceptions import InputError, NameAbsence, ProviderRefusal
 from ripieno.jsonvalues import encode
 from ripieno.models import Model, Protocol
 from ripieno.models.protocol import Asked
+from ripieno.servers.gateway.history_checks import unanswered
 from ripieno.servers.gateway.pass_through import translate
 from ripieno.servers.gateway.request_log import UNOBSERVED, RequestLog
 from ripieno.servers.gateway.run import HostedRuns
+from ripieno.servers.gateway.sealing import Compaction, Sealer
+from ripieno.servers.gateway.signatures import claims_in
 from ripieno.servers.gateway.tools import Offers
 from ripieno.servers.http.bodies import model_entry, model_list
 
 _logger = logging.getLogger(__name__)
 #: The name for all other names.
 ANY = "*"
+#: Tokens of the summary in a compaction.
+_SUMMARY_TOKENS = 4096
 
 
 class Names:
@@ -87,6 +94,7 @@ class Gateway:
     ) -> None:
         self.names = Names(assembly, settings)
         self._hosted = HostedRuns(assembly, settings, _logger.warning, secret)
+        self._sealer = Sealer(secret)
         self._show_calls = settings.show_calls
         self._offers = Offers()
         self._watchers = tuple(watchers)
@@ -101,7 +109,7 @@ class Gateway:
         """The events of the answer, in batches. Errors: ``InputError``, ``ProviderFailure``."""
         model = self.names.resolve(asked.model)
         log.resolve(model)
-        asked, claim = self._hosted.pair(asked, caller)
+        asked, claim = self._hosted.pair(self._sealer.reveal(asked, protocol.name, caller), caller)
         lacking = {name: value for name, value in self._defaults.items() if getattr(asked.controls, name) is None}
         if lacking:
             asked = dataclasses.replace(asked, controls=dataclasses.replace(asked.controls, **lacking))
@@ -122,6 +130,43 @@ class Gateway:
         """The events of an answer without a model, which a later request continues. Errors: ``InputError``."""
         log.resolve(self.names.resolve(asked.model))
         yield [TurnBegan(model=asked.model, turn=1), TurnEnded(finish="stop", turn=1)]
+
+    async def compact(self, asked: Asked, protocol: Protocol, caller: str, log: RequestLog = UNOBSERVED) -> bytes:
+        """The body of a compaction, whose summary the requested model writes. No tool runs.
+
+        Errors: ``InputError``, ``ProviderFailure``.
+        """
+        assert protocol.compacted is not None
+        model = self.names.resolve(asked.model)
+        log.resolve(model)
+        canisters = self._sealer.reveal(asked, protocol.name, caller).canisters
+        opened = unanswered(canisters)
+        if opened.keys() & claims_in(asked.native).keys():
+            raise InputError("A call waits for a person. Compact the conversation after its result, or leave it out.")
+        # A later call may have the identifier of an earlier one.
+        last = {one.identifier: one for one in canisters if isinstance(one, InvocationCanister)}
+        calls = tuple(last[identifier] for identifier in opened)
+        # A client sends its instructions again.
+        first = 1 if asked.native.get("instructions") and isinstance(canisters[0], SupervisorCanister) else 0
+        said = [one for one in canisters[first:] if not any(one is call for call in calls)]
+        summarizing = Asked(
+            model=asked.model,
+            canisters=summary_request(said, _SUMMARY_TOKENS),
+            controls=Controls(stream=False),
+            native=asked.native,
+        )
+        events: list[Event] = []
+        async with contextlib.aclosing(
+            translate(model, summarizing, self._offers.of(caller, ()), self._watchers)
+        ) as batches:
+            async for batch in batches:
+                events += log.hear(batch)
+        usage = sum((event.usage for event in events if isinstance(event, TurnEnded)), NO_USAGE)
+        text = "".join(one.text for one in collect(events) if isinstance(one, AssistantCanister)).strip()
+        if not text:
+            raise ProviderRefusal(model.identity, "The model wrote no summary.")
+        sealed = self._sealer.seal(Compaction(summary=SUMMARY + text, calls=calls), caller)
+        return protocol.compacted(asked, sealed, usage)
 
 
 def protocols_of(assembly: Assembly) -> Sequence[Protocol]:

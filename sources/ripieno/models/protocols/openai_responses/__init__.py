@@ -50,6 +50,7 @@ from frozendict import frozendict
 from ripieno.canisters import DocumentContent, ImageContent, TextualContent
 from ripieno.models.protocol import Protocol
 from ripieno.models.protocols.common.openai import refuse
+from ripieno.models.protocols.openai_responses.compaction import compacted
 from ripieno.models.protocols.openai_responses.contents import NAME
 from ripieno.models.protocols.openai_responses.controls import CONTROLS
 from ripieno.models.protocols.openai_responses.decoder import Decoder, decode
@@ -77,4 +78,5 @@ PROTOCOL = Protocol(
     refuse=refuse,
     shows_results=True,
     sockets=True,
+    compacted=compacted,
 )
