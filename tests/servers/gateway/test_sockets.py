@@ -16,7 +16,9 @@ from ripieno.canisters.events import Event
 from ripieno.models.protocol import Asked
 from ripieno.servers.http.connections import Bounds
 from ripieno.testing.scores.turns import Turn
-from tests.support.gateways import KINDS, Backend, Front, before, kinds, says
+from tests.servers.gateway.test_streams import Gated
+from tests.support.gateways import KINDS, Backend, Front, before, fronting, kinds, says
+from tests.support.loopback_servers import serving
 from tests.support.openresponses_checker import check_stream
 
 CHAT = KINDS["openai-chat"]
@@ -257,3 +259,39 @@ async def test_one_answer_at_a_time_and_the_first_goes_on(tmp_path: pathlib.Path
         if not messages or messages[-1]["type"] not in LAST:
             assert (await hear(socket))[-1]["type"] == "response.completed"
         assert len(backend.asked) == 1
+
+
+# The end of the server.
+
+
+async def test_the_end_of_the_server_is_reported_in_an_open_answer(tmp_path: pathlib.Path) -> None:
+    backend = Gated(CHAT)
+    async with serving(backend) as (url, _), contextlib.AsyncExitStack() as stack:
+        bounds = Bounds(message_bytes=2**20, grace=0.0, farewell=30.0)
+        front = await stack.enter_async_context(fronting(tmp_path, CHAT, f"{url}/v1", bounds=bounds))
+        async with asyncio.timeout(60), opening(front) as socket:
+            await socket.send(json.dumps({"type": "response.create", "model": "small", "input": "Hi."}))
+            while json.loads(await socket.recv())["type"] != "response.output_text.delta":
+                pass
+            ending = asyncio.create_task(stack.aclose())
+            last = (await hear(socket))[-1]
+            assert await closed(socket) == 1012
+            await ending
+    assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", "server_ending")
+
+
+async def test_an_open_answer_ends_before_the_server_does(tmp_path: pathlib.Path) -> None:
+    backend = Gated(CHAT)
+    async with serving(backend) as (url, _), contextlib.AsyncExitStack() as stack:
+        bounds = Bounds(message_bytes=2**20, grace=60.0)
+        front = await stack.enter_async_context(fronting(tmp_path, CHAT, f"{url}/v1", bounds=bounds))
+        async with asyncio.timeout(60), opening(front) as socket:
+            await socket.send(json.dumps({"type": "response.create", "model": "small", "input": "Hi."}))
+            while json.loads(await socket.recv())["type"] != "response.output_text.delta":
+                pass
+            ending = asyncio.create_task(stack.aclose())
+            await asyncio.sleep(0)
+            backend.go.set()
+            assert (await hear(socket))[-1]["type"] == "response.completed"
+            assert await closed(socket) == 1012
+            await ending
