@@ -94,12 +94,16 @@ class Reference:
             return self
         return dataclasses.replace(self, source=files.read(str(_path(self.place, self.folder))))
 
+    def module(self) -> ModuleType:
+        """Imports the module. Errors: ``InputError`` when there is none; any error of the module itself."""
+        return _import_file(self) if self.place.startswith("./") else _import(self.place)
+
     def load(self) -> Callable[..., Any]:
         """Imports the module and returns the named function.
 
-        Errors: ``InputError`` when there is no such module, file or function; any error of the module itself.
+        Errors: those of ``module``; ``InputError`` when it has no such function.
         """
-        value: Any = _import_file(self) if self.place.startswith("./") else _import(self.place)
+        value: Any = self.module()
         for part in self.name.split("."):
             if not hasattr(value, part):
                 near = nearest(part, (name for name in dir(value) if not name.startswith("__")))
@@ -216,11 +220,25 @@ def _load(
     try:
         return reference.read(surroundings.named)
     except InputError as error:
-        place = next((path for one, path in descriptor.located() if one is invoker), ())
-        where = (*place, "invocable") if "function" in invoker.invocable.settings else place or ("invoker",)
-        problems = Problems(Source(file=invoker.file))
-        problems.add(where, f"the function of {invoker.name!r} cannot be used: {error}")
+        file, path, what = locate_function(descriptor, invoker, in_module=False)
+        problems = Problems(Source(file=file))
+        problems.add(path, f"{what} cannot be used: {error}")
         raise ConfigurationInvalidity(locate(problems.finished())) from None
+
+
+def locate_function(
+    descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, *, in_module: bool
+) -> tuple[str | None, Path, str]:
+    """The file and the path that name an invoker's function, and what they name, for an error.
+
+    ``in_module``: whether its module could be imported. If not, the ensemble's ``module`` is wrong, unless the invoker
+    names another one.
+    """
+    # The reader of descriptors writes the default into the settings.
+    if not in_module and invoker.invocable.settings.get("function") == f"{descriptor.module}:{invoker.name}":
+        return descriptor.file, ("ensemble", "module"), f"the module of {descriptor.name!r}"
+    place = next((path for one, path in descriptor.located() if one is invoker), ())
+    return invoker.file, (*place, "invocable"), f"the function of {invoker.name!r}"
 
 
 def _foresight(

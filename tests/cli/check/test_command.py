@@ -125,14 +125,36 @@ arguments = { type = "object", required = ["host"], properties = { host = { type
 """
 
 
+SECOND = """[[invokers]]
+name = "drop_days"
+description = "Subtracts."
+effect = "none"
+"""
+
+
 def test_an_error_is_at_its_own_line_and_has_no_warnings_in_its_wake(call: Call, user: User) -> None:
     file = user.ensemble("faulty", FAULTY)
     done = call("check")
     assert [line for line in done.out.splitlines() if line.startswith(str(user.configuration))] == [
-        f"{file}:6: error: the function of 'add_days' cannot be used: There is no Python file {file.parent}/dates.py.",
+        f"{file}:5: error: the module of 'faulty' cannot be used: There is no Python file {file.parent}/dates.py.",
         f"{file}:14: error: an argument cannot set the scheme, the host or the port",
     ]
     assert done.out.endswith(f"Checked {BUNDLED + 1} ensembles: 2 errors, 0 warnings.\n")
+
+
+def test_a_missing_module_is_an_error_of_its_own_line_and_not_of_each_tool(call: Call, user: User) -> None:
+    file = user.ensemble("faulty", FAULTY.partition('[[invokers]]\nname = "get_it"')[0] + SECOND)
+    message = f"{file}:5: error: the module of 'faulty' cannot be used: There is no Python file {file.parent}/dates.py."
+    user.configure('[ensembles]\ninclude = ["faulty"]\n')
+    checked, started = call("check").out, call("tools").err
+    for out in (checked, started):
+        assert [line for line in out.splitlines() if line.startswith(str(user.configuration))] == [message]
+    # A function that its module lacks is an error of its tool.
+    (file.parent / "dates.py").write_text("def drop_days(context, arguments): ...\n")
+    assert (
+        f"{file}:6: error: the function of 'add_days' cannot be used: ./dates.py has no 'add_days'."
+        in call("check").out
+    )
 
 
 def test_an_argument_that_nothing_uses_is_a_warning(call: Call, user: User) -> None:

@@ -6,14 +6,14 @@ import pathlib
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError, Problem
-from ripieno.origins.python import Reference, read_function
+from ripieno.origins.python import Reference, locate_function, read_function
 
 _OWN = pathlib.Path(__file__).parents[2]
 _PACKAGES = tuple({pathlib.Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")})
@@ -54,7 +54,9 @@ def resolve_functions(descriptors: Iterable[EnsembleDescriptor], *, only: str | 
     Output of the modules goes to standard error.
     """
     with contextlib.redirect_stdout(sys.stderr):
-        return locate(problem for descriptor in descriptors for problem in _resolve(descriptor, only))
+        found = (problem for descriptor in descriptors for problem in _resolve(descriptor, only))
+        # A module that several invokers use is reported once.
+        return locate(dict.fromkeys(found))
 
 
 def _resolve(descriptor: EnsembleDescriptor, only: str | None) -> Iterator[Problem]:
@@ -64,18 +66,21 @@ def _resolve(descriptor: EnsembleDescriptor, only: str | None) -> Iterator[Probl
         path = (*body, "invocable")
         reference = read_function(descriptor, invoker, path, Problems(Source()))
         # The origin reports a reference that cannot be read.
-        reason = None if reference is None else _try(reference)
+        if reference is None:
+            continue
+        reason = _run(reference, reference.module)
+        imported = reason is None
+        reason = reason or _try(reference)
         if reason is not None:
-            where = path if "function" in invoker.invocable.settings else body or ("invoker",)
-            message = f"the function of {invoker.name!r} cannot be used: {reason}"
-            hint = "Fix the reference in this file, or the function."
-            yield finding(invoker.file, where, message, hint, "error")
+            file, where, what = locate_function(descriptor, invoker, in_module=imported)
+            hint = f"Fix the reference in this file, or the {'function' if imported else 'module'}."
+            yield finding(file, where, f"{what} cannot be used: {reason}", hint, "error")
 
 
-def _try(reference: Reference) -> str | None:
-    """The reason why a function cannot be used, or None. Any exception of its module, even an exit, is a reason."""
+def _run(reference: Reference, load: Callable[[], object]) -> str | None:
+    """The reason why a module or a function cannot be loaded, or None. Any exception, even an exit, is a reason."""
     try:
-        function = reference.load()
+        load()
     except InputError as error:
         # If all frames are ours, the reference is wrong.
         own = place_of_error(error)
@@ -85,6 +90,15 @@ def _try(reference: Reference) -> str | None:
     except BaseException as error:
         at = place_of_error(error)
         return f"importing {reference.place} raised {type(error).__name__}: {error}{f', at {at}' if at else ''}"
+    return None
+
+
+def _try(reference: Reference) -> str | None:
+    """The reason why a function of an imported module cannot be used, or None."""
+    reason = _run(reference, reference.load)
+    if reason is not None:
+        return reason
+    function = reference.load()
     try:
         inspect.signature(function).bind(None, {})
     except TypeError:
