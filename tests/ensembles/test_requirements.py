@@ -1,6 +1,8 @@
 """What must be there before an ensemble or a tool is offered, and why it is left out where that is not there."""
 
+import asyncio
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ from ripieno.descriptors.loading import Layer, load_ensembles, locate
 from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.ensembles import Surroundings
 from ripieno.ensembles.requirements import find_absent, find_unmet, find_unmet_of, programs_of
+from ripieno.exceptions import ResourceFault
 from ripieno.sandbox import Sandbox
-from ripieno.sandbox.processes import LocalSpawner
+from ripieno.sandbox.processes import LocalSpawner, ProcessLimits, collect
 
 WRITE = '"command:NAME", "ensemble:NAME", "sandbox" or "network"'
 
@@ -201,3 +204,55 @@ def test_an_unknown_kind_is_a_problem_with_its_line(tmp_path: Path, requirement:
     assert problem.line == text.splitlines().index(line.strip()) + 1
     assert WRITE in str(problem)
     assert requirement in str(problem)
+
+
+@pytest.mark.parametrize("origin", ["command", "python"])
+@pytest.mark.parametrize("readable", [False, True])
+def test_a_program_that_the_sandbox_hides_does_not_count(
+    origin: str, readable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is that of the program itself, started in the sandbox."""
+    workspace, home = tmp_path / "workspace", tmp_path / "home"
+    tools = home / "bin"
+    for folder in (workspace, tools):
+        folder.mkdir(parents=True)
+    (tools / "hidden-tool").write_text("#!/bin/sh\necho here\n")
+    (tools / "hidden-tool").chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    sandbox = Sandbox(workspace, SandboxDescriptor(level="auto", readable=(str(tools),) if readable else ()))
+    if sandbox.tier not in (1, 2):
+        pytest.skip("no sandbox can be tried here")
+    surroundings = dataclasses.replace(around(), workspace=workspace, sandbox=sandbox)
+    one = ensemble(requires=["command:hidden-tool"], origin=origin)
+    confined = dataclasses.replace(one, layer="package" if origin == "python" else "project")
+    try:
+        reason = find_unmet(confined, surroundings)
+        assert runs(sandbox, "hidden-tool") is readable is (reason is None)
+        if reason is not None:
+            assert f'the sandbox hides {tools}/hidden-tool: set readable = ["{tools}"] under [sandbox]' in reason
+        # The user's own programs and functions are not confined.
+        assert find_unmet(dataclasses.replace(one, layer="user"), surroundings) is None
+        assert find_unmet(dataclasses.replace(confined, requires=("command:sh",)), surroundings) is None
+    finally:
+        sandbox.close()
+
+
+def runs(sandbox: Sandbox, name: str) -> bool:
+    """Whether a program of this name can be started in the sandbox."""
+
+    async def start() -> bool:
+        try:
+            process = await LocalSpawner().start(
+                [name],
+                sandbox.environment(),
+                sandbox.workspace,
+                ProcessLimits(),
+                confinement=sandbox.confinement(writable=[sandbox.workspace]),
+            )
+        except ResourceFault:
+            return False
+        async with process:
+            return (await collect(process)).exit_code == 0
+
+    return asyncio.run(start())

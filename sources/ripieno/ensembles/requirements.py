@@ -35,12 +35,12 @@ def programs_of(requires: Iterable[str]) -> Iterator[str]:
 def find_unmet(descriptor: EnsembleDescriptor, surroundings: Surroundings) -> str | None:
     """Why an ensemble is unavailable, or None. Starts a process only to try a sandbox."""
     invocables = [one.invocable for one in descriptor.invokers]
-    return _find(descriptor.requires, descriptor.name, descriptor, invocables, surroundings)
+    return _find(descriptor.requires, descriptor, descriptor, invocables, surroundings)
 
 
 def find_unmet_of(invoker: InvokerDescriptor, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> str | None:
     """Why a tool cannot be offered, or None, without the requirements of its ensemble."""
-    return _find(invoker.policy.requires, descriptor.name, invoker, [invoker.invocable], surroundings)
+    return _find(invoker.policy.requires, descriptor, invoker, [invoker.invocable], surroundings)
 
 
 def waits_for_grant(invoker: InvokerDescriptor, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> bool:
@@ -80,7 +80,21 @@ def find_absent(
 
 def has_command(name: str) -> bool:
     """Whether a program is in the absolute folders of PATH, which tools use."""
-    return shutil.which(name, path=clean_environment()["PATH"] or os.defpath) is not None
+    return next(_commands(name), None) is not None
+
+
+def find_hidden(name: str, surroundings: Surroundings) -> str | None:
+    """The path of a program in PATH that the sandbox hides from confined programs; None where it shows one."""
+    sandbox, found = surroundings.sandbox, list(_commands(name))
+    if sandbox is None or any(map(sandbox.shows, found)):
+        return None
+    return next(iter(found), None)
+
+
+def _commands(name: str) -> Iterator[str]:
+    """The paths of the programs of a name in the folders of PATH, in their order."""
+    folders = (clean_environment()["PATH"] or os.defpath).split(os.pathsep)
+    return (path for folder in folders if (path := shutil.which(name, path=folder)) is not None)
 
 
 def find_own_program(roots: Iterable[str], *names: str) -> str | None:
@@ -113,7 +127,7 @@ def _split(requirement: str) -> tuple[str, str]:
 
 def _find(
     requires: Iterable[str],
-    ensemble: str,
+    descriptor: EnsembleDescriptor,
     asking: EnsembleDescriptor | InvokerDescriptor,
     invocables: Sequence[InvocableDescriptor],
     surroundings: Surroundings,
@@ -124,9 +138,9 @@ def _find(
                 sandbox = surroundings.sandbox
                 reason = "no sandbox is available" if sandbox is None else sandbox.missing
             case (kind, "") if kind == NETWORK:
-                reason = _lacks_network(ensemble, asking.configuration, invocables, surroundings)
+                reason = _lacks_network(descriptor.name, asking.configuration, invocables, surroundings)
             case (kind, name) if kind == COMMAND and name:
-                reason = _lacks_command(name, invocables, surroundings)
+                reason = _lacks_command(name, descriptor, invocables, surroundings)
             case (kind, name) if kind == ENSEMBLE and name:
                 lack = surroundings.absent.get(name, "no ensemble has this name")
                 reason = None if lack is None else f"the ensemble {name!r} is not available: {lack}"
@@ -137,10 +151,16 @@ def _find(
     return None
 
 
-def _lacks_command(name: str, invocables: Sequence[InvocableDescriptor], surroundings: Surroundings) -> str | None:
+def _lacks_command(
+    name: str, descriptor: EnsembleDescriptor, invocables: Sequence[InvocableDescriptor], surroundings: Surroundings
+) -> str | None:
     """Why a program is missing. The project's own one suffices if all invocables would run that one, confined."""
     if has_command(name):
-        return None
+        hidden = find_hidden(name, surroundings) if _are_confined(descriptor, invocables) else None
+        if hidden is None:
+            return None
+        advice = f'set readable = ["{os.path.dirname(hidden)}"] under [sandbox] {_OWN}'
+        return f"the sandbox hides {hidden}: {advice}"
     if not invocables or not all(map(_runs_own, invocables)):
         return f"there is no program {name!r} in any folder of PATH"
     workspace = os.path.realpath(surroundings.workspace)
@@ -149,6 +169,12 @@ def _lacks_command(name: str, invocables: Sequence[InvocableDescriptor], surroun
         return None
     folders = ", ".join(PROJECT_FOLDERS)
     return f"there is no program {name!r}, neither in {folders} of the workspace nor in any folder of PATH"
+
+
+def _are_confined(descriptor: EnsembleDescriptor, invocables: Sequence[InvocableDescriptor]) -> bool:
+    """Whether all of these run their programs in the sandbox. A Python function that is not ours may start its own."""
+    own = {COMMAND: not descriptor.own, PYTHON: descriptor.layer == "package"}
+    return bool(invocables) and all(one.settings.get("confined", own.get(one.origin, False)) for one in invocables)
 
 
 def _runs_own(invocable: InvocableDescriptor) -> bool:

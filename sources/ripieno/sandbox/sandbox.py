@@ -210,6 +210,15 @@ class Sandbox:
             seconds=3600,
         )
 
+    def shows(self, path: str) -> bool:
+        """Whether a confined program can be started from this path. Tries a tier only for one outside of the system."""
+        folder, name = os.path.split(path)
+        ways = {os.path.join(os.path.realpath(folder), name), os.path.realpath(path)}
+        system = readable_places(clean_environment()["PATH"], os.path.expanduser("~"), network=False)
+        places = [*system, *self._toolchains[1], self.workspace, *map(os.path.realpath, self.wishes.readable)]
+        places += self._writable()
+        return all(is_beneath(one, places) for one in ways) or self.tier not in (1, 2)
+
     def parts(self) -> frozenset[str]:
         """HEAD, objects and refs of the known repositories, if they exist."""
         return parts_of(self._protected())

@@ -21,7 +21,7 @@ from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.names import expose
 from ripieno.ensembles import Surroundings
 from ripieno.ensembles.opener import why_not
-from ripieno.ensembles.requirements import find_absent, has_command, programs_of, waits_for_grant
+from ripieno.ensembles.requirements import find_absent, find_hidden, has_command, programs_of, waits_for_grant
 from ripieno.exceptions import AssemblyFailure, NameAbsence
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.toolset import DATA
@@ -214,7 +214,7 @@ class _Survey:
                 granted=reason is None or not waits_for_grant(invoker, descriptor, surroundings),
             )
             requires = (*descriptor.requires, *invoker.policy.requires)
-            if not all(map(has_command, programs_of(requires))):
+            if any(not has_command(one) or find_hidden(one, surroundings) for one in programs_of(requires)):
                 self.lacking.add(name)
 
     def cover(self, need: Need | None, names: tuple[str, ...], included: tuple[str, ...]) -> Coverage:
