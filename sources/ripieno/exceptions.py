@@ -116,6 +116,10 @@ class Conflict(InputError):
     """Valid input that comes too late or too early: another process does the same now, or has done it."""
 
 
+class Superseded(Conflict):
+    """Another process has taken over the conversation. Nothing that this one does with it is recorded or run."""
+
+
 class RequestInvalidity(InputError):
     """A client's request cannot be answered. ``parameter`` is the part at fault, if known: ``tools[2]``."""
 

@@ -20,7 +20,11 @@ from ripieno.storage.records import Record, Stage
 
 
 class Chronicle:
-    """Writes the records of one conversation. A recorder that fails does not end the run; it causes an ``Alert``."""
+    """Writes the records of one conversation.
+
+    A recorder that fails does not end the run; it causes an ``Alert``. That another process has taken over the
+    conversation does: see ``check``.
+    """
 
     def __init__(self, reporter: Reporter, conversation: Conversation, owner: str) -> None:
         self._reporter = reporter
@@ -35,6 +39,7 @@ class Chronicle:
         if self._reporter.recorder is None:
             return
         self._began = True
+        self._reporter.superseded(self._owner, self._identifier)
         counted = {**details, "canisters": len(conversation.canisters)}
         began = self._record("began", scope.turn, details=counted)
         self._write((began, *self._new(conversation.canisters)), conversation, scope)
@@ -69,6 +74,18 @@ class Chronicle:
         if self._reporter.recorder is not None:
             self._kept = len(conversation.canisters)
             conversation.note_kept(self._reporter.recorder, conversation.canisters)
+
+    def check(self) -> None:
+        """Errors: ``Superseded`` if another process has taken over the conversation."""
+        error = self._reporter.superseded(self._owner, self._identifier)
+        if error is not None:
+            raise error
+
+    async def finish(self) -> None:
+        """Waits until all records so far are written or have failed. Errors: those of ``check``."""
+        if (written := self.written()) is not None:
+            await asyncio.shield(written)
+        self.check()
 
     def written(self) -> asyncio.Future[None] | None:
         """Done when all records so far are written or have failed; None if they are already."""

@@ -100,13 +100,17 @@ class Driver:
         return self._tokenizer.count(self._view.latest(self.conversation.canisters), self._offer)
 
     async def drive(self) -> None:
-        """Conducts until no invocation is left. Errors: those of the model; ``ToolExecutionFailure``."""
+        """Conducts until no invocation is left.
+
+        Errors: those of the model; ``ToolExecutionFailure``; ``Superseded``.
+        """
         self.driving = True
         self._watching = [watch(self.conversation.identifier, self.model.identity) for watch in self.watchers]
         budget = self._budget = Budget(self.limits)
         finish: Finish = "error"
         try:
             finish = await self._conduct()
+            await self._chronicle.finish()
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if not self.cancelled and task is not None and not task.cancelling():
@@ -168,6 +172,7 @@ class Driver:
                 return finish
         controls, urged = self.controls, False
         while not self.cancelled and self._budget.admits_turn():
+            self._chronicle.check()
             finish = await self._turn(controls)
             if finish == "stop" and controls.forced():
                 self._urge(controls, again=urged)

@@ -24,7 +24,7 @@ from ripieno.canisters import Conversation
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
-from ripieno.storage.databases.contract import Database
+from ripieno.storage.databases.contract import Connection, Database
 
 #: Seconds for which an approval is valid until the conversation is resumed.
 LIFETIME = 7 * 86_400.0
@@ -72,7 +72,8 @@ register({Paused: "paused"})
 class PausedStore:
     """The paused conversations of all owners, in the database of the journal.
 
-    Two owners may have the same identifier. Errors: ``InputError``, which names the database.
+    Two owners may have the same identifier. Errors: ``InputError``, which names the database; ``Superseded`` for a
+    change of a conversation that this program had claimed, and another one has taken.
     """
 
     def __init__(self, database: Database) -> None:
@@ -84,7 +85,7 @@ class PausedStore:
         """Writes a conversation, durably, in place of an earlier version of it."""
         key = _key(paused.owner, paused.identifier)
         row = (*key, paused.at.isoformat(), json.dumps(serialize(paused)))
-        with self._database.using("written") as connection:
+        with self._writing(paused.owner, paused.identifier) as connection:
             connection.execute(
                 "INSERT INTO paused (owner, conversation, at, body) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT (owner, conversation) DO UPDATE SET at = excluded.at, body = excluded.body",
@@ -154,16 +155,25 @@ class PausedStore:
 
     def forget(self, identifier: str, *, owner: str = "") -> None:
         """Deletes a conversation, if it is there."""
-        with self._database.using("written") as connection:
+        with self._writing(owner, identifier) as connection:
             connection.execute("DELETE FROM paused WHERE owner = ? AND conversation = ?", _key(owner, identifier))
 
     @contextlib.contextmanager
     def claimed(self, identifier: str, *, owner: str = "") -> Generator[None, None, None]:
         """Locks a conversation against other programs. Errors: ``Conflict`` when another one has the lock."""
-        with self._database.claimed(json.dumps([owner, identifier])) as held:
+        with self._database.claimed(owner, identifier) as held:
             if not held:
                 raise Conflict(f"Another process conducts the conversation {identifier}. Wait until it ends.")
             yield
+
+    @contextlib.contextmanager
+    def _writing(self, owner: str, identifier: str) -> Generator[Connection, None, None]:
+        """A connection to change a conversation. Errors: ``Superseded`` if another program has taken its claim."""
+        fence = self._database.fence(owner, identifier)
+        with (self._database.using if fence is None else self._database.writing)("written") as connection:
+            if fence is not None:
+                fence.check(connection)
+            yield connection
 
     def close(self) -> None:
         """Closes the database. The next use opens it again."""

@@ -20,6 +20,7 @@ from ripieno.canisters.faults import Fault, Report
 from ripieno.ensembles import Invoker, Surroundings
 from ripieno.ensembles.owner import reason
 from ripieno.ensembles.threads import run_in_thread
+from ripieno.exceptions import Superseded
 from ripieno.execution.context import Circumstances, Prepared
 from ripieno.jsonvalues import EMPTY
 from ripieno.schemas import SchemaProblem
@@ -152,6 +153,8 @@ class Reporter:
         self._starting: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
         self._ended: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
         self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = weakref.WeakKeyDictionary()
+        #: The conversations that other processes have taken over, by owner and identifier.
+        self._superseded: dict[tuple[str, str], Superseded] = {}
 
     @property
     def _remote(self) -> bool:
@@ -199,7 +202,15 @@ class Reporter:
             return error
         return None
 
+    def superseded(self, owner: str, conversation: str) -> Superseded | None:
+        """The error of a conversation that another process has taken over, once; None if none has."""
+        return self._superseded.pop((owner, conversation), None)
+
     def _report(self, error: Exception, records: Sequence[Record], scope: Circumstances) -> None:
+        if isinstance(error, Superseded):
+            # It ends the run.
+            self._superseded |= {(one.owner, one.conversation): error for one in records}
+            return
         self.alert(scope, Alert(message=f"The recorder failed with {reason(error)}", tool=records[0].tool))
 
     @contextlib.contextmanager

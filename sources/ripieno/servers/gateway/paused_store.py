@@ -31,6 +31,7 @@ from ripieno.models.protocol import Asked
 from ripieno.servers.gateway import history_checks
 from ripieno.servers.gateway.history_checks import described
 from ripieno.servers.gateway.signatures import Signer, claims_in
+from ripieno.storage.journal import Journal
 
 _logger = logging.getLogger(__name__)
 
@@ -59,7 +60,10 @@ class Deferral:
                 'absent = "defer" under [gateway] lets calls wait for a person, but the confirmer of this assembly '
                 'denies them. Assemble it with confirmer=DeferredConfirmer(), or set absent = "deny".'
             )
-        self._store = PausedStore(open_database(assembly.loaded, os.environ))
+        journal = assembly.execution.reporter.recorder
+        # The same database, so that the journal's lines are checked against the claims that are made here.
+        own = journal.database if isinstance(journal, Journal) else open_database(assembly.loaded, os.environ)
+        self._store = PausedStore(own)
         self._workspace = str(assembly.loaded.workspace)
         self._signer = signer
 

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from ripieno.exceptions import InputError
+from ripieno.exceptions import InputError, Superseded
 
 
 class RowConflict(Exception):
@@ -35,6 +35,23 @@ class Connection(Protocol):
     """
 
     def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows: ...
+
+
+class Fence(Protocol):
+    """A claim that another program may have taken meanwhile. ``query`` with ``parameters`` has a row if it has not."""
+
+    @property
+    def query(self) -> str: ...
+    @property
+    def parameters(self) -> Sequence[Any]: ...
+
+    def check(self, connection: Connection, /) -> None:
+        """Errors: ``Superseded``. Until the end of the transaction, nobody else takes the claim."""
+        ...
+
+    def lost(self) -> Superseded:
+        """The error of who no longer has the claim."""
+        ...
 
 
 class Database(Protocol):
@@ -76,10 +93,17 @@ class Database(Protocol):
         """
         ...
 
-    def claimed(self, name: str) -> contextlib.AbstractContextManager[bool]:
-        """Holds a name against all other programs, until the block, the process or its machine ends.
+    def claimed(self, owner: str, conversation: str) -> contextlib.AbstractContextManager[bool]:
+        """Holds a conversation against all other programs, until the block, the process or its machine ends.
 
         Yields whether it is held: false if another one has it.
+        """
+        ...
+
+    def fence(self, owner: str, conversation: str) -> "Fence | None":
+        """What all that is written to a conversation must be checked against.
+
+        None if this program has not claimed it, or where no other one can take a claim away.
         """
         ...
 

@@ -6,7 +6,6 @@ role must be allowed to create it once. A commit is as durable as the server's `
 
 import contextlib
 import functools
-import hashlib
 import itertools
 import os
 import re
@@ -19,7 +18,8 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ripieno.exceptions import InputError
-from ripieno.storage.databases.contract import Connection, Disconnected, RowConflict, Rows
+from ripieno.storage.databases.claims import Claims
+from ripieno.storage.databases.contract import Connection, Disconnected, Fence, RowConflict, Rows
 from ripieno.storage.databases.tables import CREATE, MIGRATIONS, VERSION
 
 #: Seconds to wait for the server, and for other programs that hold a lock.
@@ -34,6 +34,11 @@ _TYPES = {
 }
 #: The functions that make the SQL the same. JSON in PostgreSQL has neither U+0000 nor half a surrogate pair.
 _FUNCTIONS = (
+    # The clock of the server: those of the machines that ask it may differ.
+    """
+    CREATE OR REPLACE FUNCTION now_seconds() RETURNS double precision LANGUAGE sql VOLATILE
+    AS 'SELECT extract(epoch FROM clock_timestamp())::double precision'
+    """,
     "CREATE OR REPLACE FUNCTION instr(text, text) RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT strpos($1, $2)'",
     r"""
     CREATE OR REPLACE FUNCTION value_at(body text, path text[]) RETURNS text LANGUAGE sql IMMUTABLE AS $$
@@ -77,6 +82,7 @@ class PostgresqlDatabase:
         self._process = os.getpid()
         self._connection: psycopg.Connection[Any] | None = None
         self._prepared = False
+        self._claims = Claims(self._claiming)
 
     @property
     def name(self) -> str:
@@ -102,15 +108,17 @@ class PostgresqlDatabase:
             with contextlib.ExitStack() as cursors:
                 yield _Connection(connection, cursors)
 
+    def claimed(self, owner: str, conversation: str) -> contextlib.AbstractContextManager[bool]:
+        return self._claims.held(owner, conversation)
+
+    def fence(self, owner: str, conversation: str) -> Fence | None:
+        return self._claims.fence(owner, conversation)
+
     @contextlib.contextmanager
-    def claimed(self, name: str) -> Generator[bool, None, None]:
-        """Held by a connection of its own, so that it ends with the process and, after a while, with its machine."""
-        key = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8], signed=True)
-        with contextlib.ExitStack() as stack:
-            with self._translated("locked"):
-                connection = stack.enter_context(self._connect())
-                held = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
-            yield held is not None and bool(held[0])
+    def _claiming(self) -> Generator["_Connection", None, None]:
+        """A connection for claims: a long write does not delay their renewal."""
+        with self._translated("claimed"), self._connect() as connection:
+            yield _Connection(connection)
 
     def damage(self, _: Connection) -> str | None:
         """Always None: the server's own checks are its operator's."""
@@ -122,6 +130,7 @@ class PostgresqlDatabase:
             connection.execute("VACUUM lines")
 
     def close(self) -> None:
+        self._claims.close()
         with self._lock:
             self._leave_others()
             if self._connection is not None:
@@ -224,7 +233,7 @@ def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
         version = _version(connection)
         statements: list[str] = []
         if version is None:
-            statements = [*_FUNCTIONS, *(one.format_map(_TYPES) for one in CREATE)]
+            statements = [one.format_map(_TYPES) for one in CREATE]
             version = VERSION
         while version in MIGRATIONS:
             statements += (one.format_map(_TYPES) for one in MIGRATIONS[version])
@@ -233,7 +242,7 @@ def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
             raise InputError(
                 f"The tables of {name} have version {version}; this program has {VERSION}. Use a newer program."
             )
-        for statement in statements:
+        for statement in (*_FUNCTIONS, *statements):
             connection.execute(statement.encode())
         connection.execute("DELETE FROM versions")
         connection.execute("INSERT INTO versions VALUES (%s)", (version,))

@@ -6,6 +6,7 @@ loss takes an acknowledged line. Deleted content is overwritten.
 
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import sqlite3
@@ -78,8 +79,9 @@ class SqliteDatabase:
                 connection.rollback()
 
     @contextlib.contextmanager
-    def claimed(self, name: str) -> Generator[bool, None, None]:
+    def claimed(self, owner: str, conversation: str) -> Generator[bool, None, None]:
         # A digest: applications choose names freely.
+        name = json.dumps([owner, conversation])
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         path = self.path.with_name(f"{self.path.name}.claims") / digest
         with translated_errors(self.path, "locked"):
@@ -92,6 +94,9 @@ class SqliteDatabase:
                 with contextlib.suppress(OSError):
                     path.unlink()
                 os.close(descriptor)
+
+    def fence(self, owner: str, conversation: str) -> None:
+        """Always None: the system's lock stays with its process."""
 
     def damage(self, connection: Connection) -> str | None:
         found = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])

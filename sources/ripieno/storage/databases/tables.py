@@ -3,7 +3,18 @@
 from collections.abc import Mapping, Sequence
 
 #: The version of these tables.
-VERSION = 3
+VERSION = 4
+
+# Who continues a conversation, where several machines share the database: see ``claims.py``.
+_CLAIMS = """
+    CREATE TABLE claims (
+        owner {text} NOT NULL,
+        conversation {text} NOT NULL,
+        epoch {integer} NOT NULL,
+        until {real} NOT NULL,
+        PRIMARY KEY (owner, conversation)
+    ){strict}
+"""
 
 #: The SQL that creates them, with the names of types in braces.
 CREATE: Sequence[str] = (
@@ -54,7 +65,8 @@ CREATE: Sequence[str] = (
         used {real}
     ){strict}
     """,
+    _CLAIMS,
 )
 
-#: The steps from an earlier version. There are none yet: earlier journals have another chain.
-MIGRATIONS: Mapping[int, Sequence[str]] = {}
+#: The steps from each earlier version. Those before 3 have another chain and are refused.
+MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,)}

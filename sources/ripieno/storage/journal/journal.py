@@ -2,15 +2,18 @@
 
 import collections
 import functools
+import itertools
 import pathlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
+
+from frozendict import frozendict
 
 from ripieno.canisters import Conversation
 from ripieno.exceptions import InputError
-from ripieno.storage.databases.contract import Connection, Database, Disconnected, RowConflict
+from ripieno.storage.databases.contract import Connection, Database, Disconnected, Fence, RowConflict
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal.fingerprints import fingerprints
 from ripieno.storage.journal.lines import (
@@ -106,9 +109,16 @@ class Journal:
         """Appends all records in one commit, or none. On return they are on the disk.
 
         Errors: ``InputError``, for example for a full disk or when the file was deleted, moved or replaced since it was
-        opened; ``JsonInvalidity`` for names that are not Unicode.
+        opened; ``JsonInvalidity`` for names that are not Unicode; ``Superseded`` if another program has taken a
+        conversation that this one had claimed.
         """
-        self._append([self._draft(record) for record in records])
+        drafts = [self._draft(record) for record in records]
+        fences: dict[_Chain, Fence] = {}
+        for record, one in zip(records, drafts, strict=True):
+            fence = self.database.fence(record.owner, record.conversation)
+            if fence is not None:
+                fences[one.conversation, one.owner] = fence
+        self._append(drafts, fences)
 
     def anchor(self) -> Anchor:
         """The present end of the journal. Kept elsewhere, it lets ``verify`` detect truncation."""
@@ -269,7 +279,7 @@ class Journal:
         texts = (line.conversation, line.tool, line.invocation or "", line.body or "", line.owner)
         return draft(record, self._redactor) if self._redactor.suspects(*texts) else line
 
-    def _append(self, drafts: Sequence[Line]) -> None:
+    def _append(self, drafts: Sequence[Line], fences: Mapping[_Chain, Fence]) -> None:
         """Writes lines at the ends of their conversations, all or none."""
         if not drafts:
             return
@@ -277,11 +287,11 @@ class Journal:
 
         def write() -> None:
             nonlocal tried
-            many = len(drafts) > _MOST
+            many = len(drafts) > _MOST or (bool(fences) and len({(one.conversation, one.owner) for one in drafts}) > 1)
             with self._lock, (self.database.writing if many else self.database.using)("written") as connection:
                 if tried and self._has(connection, tried[-1]):
                     return  # The server went away after it had written them.
-                tried = self._insert(connection, drafts)
+                tried = self._insert(connection, drafts, fences)
 
         self._retried(write)
 
@@ -300,8 +310,10 @@ class Journal:
                     time.sleep(pause)
                     pause = min(2 * pause, 1.0)
 
-    def _insert(self, connection: Connection, drafts: Sequence[Line]) -> list[Line]:
-        """Inserts lines at the ends of their conversations; returns them."""
+    def _insert(
+        self, connection: Connection, drafts: Sequence[Line], fences: Mapping[_Chain, Fence] = frozendict()
+    ) -> list[Line]:
+        """Inserts lines at the ends of their conversations; returns them. Errors: ``Superseded`` of the fences."""
         ends: dict[_Chain, _End] = {}
         lines = list[Line]()
         for one in drafts:
@@ -310,9 +322,12 @@ class Journal:
             line = placed(one, end)
             ends[chain] = line.place, line.digest
             lines.append(line)
-        for start in range(0, len(lines), _MOST):
-            part = lines[start : start + _MOST]
-            connection.execute(_insertion(len(part)), [getattr(line, name) for line in part for name in _FIELDS])
+        for fence, part in _parts(lines, fences):
+            values = [getattr(line, name) for line in part for name in _FIELDS]
+            if fence is None:
+                connection.execute(_insertion(len(part)), values)
+            elif not connection.execute(_insertion(len(part), fence.query), (*fence.parameters, *values)).rowcount:
+                raise fence.lost()
         # Only now: an attempt that fails reads the ends again.
         self._ends.update(ends)
         while len(self._ends) > _REMEMBERED:
@@ -326,9 +341,22 @@ class Journal:
 
 
 @functools.lru_cache(maxsize=32)
-def _insertion(count: int) -> str:
+def _insertion(count: int, held: str | None = None) -> str:
+    """The statement that inserts lines; where the query ``held`` has no row, it inserts none."""
     row = f"({', '.join('?' * len(_FIELDS))})"
-    return f"INSERT INTO lines ({', '.join(_FIELDS)}) VALUES {', '.join([row] * count)}"
+    target, values = f"INSERT INTO lines ({', '.join(_FIELDS)})", f"VALUES {', '.join([row] * count)}"
+    if held is None:
+        return f"{target} {values}"
+    return f"WITH held AS ({held}) {target} SELECT added.* FROM ({values}) AS added, held"
+
+
+def _parts(lines: Sequence[Line], fences: Mapping[_Chain, Fence]) -> Iterator[tuple[Fence | None, Sequence[Line]]]:
+    """The lines of one statement each, with their fence."""
+    whole = itertools.groupby(lines, lambda line: fences.get((line.conversation, line.owner)))
+    for fence, some in whole:
+        part = list(some)
+        for start in range(0, len(part), _MOST):
+            yield fence, part[start : start + _MOST]
 
 
 def _end(connection: Connection, chain: _Chain) -> _End:

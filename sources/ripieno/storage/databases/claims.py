@@ -1,0 +1,120 @@
+"""Claims of conversations in a database that several machines share: leases by its clock, with epochs.
+
+A claim ends ``LEASE`` seconds after its last renewal, so that a machine that vanished holds nothing for ever. A process
+that was stopped meanwhile does not know that its claim went to another one. Therefore each line names the epoch of its
+claim, and the database refuses a line whose epoch is not the latest: a wrong verdict about who is alive costs work, and
+never an effect.
+"""
+
+import contextlib
+import dataclasses
+import json
+import threading
+from collections.abc import Callable, Generator, Sequence
+
+from ripieno.exceptions import InputError, Superseded
+from ripieno.storage.databases.contract import Connection, Disconnected
+
+#: Seconds after which a claim that is not renewed may be taken.
+LEASE = 15.0
+#: Seconds between renewals.
+RENEWAL = 5.0
+
+_Key = tuple[str, str]
+_TAKE = """
+    INSERT INTO claims (owner, conversation, epoch, until) VALUES (?, ?, 1, now_seconds() + ?)
+    ON CONFLICT (owner, conversation) DO UPDATE SET epoch = claims.epoch + 1, until = excluded.until
+    WHERE claims.until <= now_seconds() RETURNING epoch
+"""
+_MINE = "owner = ? AND conversation = ? AND epoch = ?"
+_RENEW = f"UPDATE claims SET until = now_seconds() + ? WHERE {_MINE}"
+_RELEASE = f"UPDATE claims SET until = 0 WHERE {_MINE}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The claim under which a conversation is written: a ``Fence``, whose query holds back those who would take it."""
+
+    owner: str
+    conversation: str
+    epoch: int
+
+    query = f"SELECT 1 FROM claims WHERE {_MINE} FOR SHARE"
+
+    @property
+    def parameters(self) -> Sequence[object]:
+        """The parameters of ``query``."""
+        return *_key(self.owner, self.conversation), self.epoch
+
+    def check(self, connection: Connection) -> None:
+        """Errors: ``Superseded``. Until the end of the transaction, nobody else takes the claim."""
+        if connection.execute(self.query, self.parameters).fetchone() is None:
+            raise self.lost()
+
+    def lost(self) -> Superseded:
+        """The error of who no longer has the claim."""
+        return Superseded(
+            f"Another process continues the conversation {self.conversation}: this one did not renew its claim for "
+            f"{LEASE:.0f} seconds. It runs and records nothing more."
+        )
+
+
+class Claims:
+    """The claims of this process in one database. ``connect`` opens a connection of its own, closed by the block."""
+
+    def __init__(self, connect: Callable[[], contextlib.AbstractContextManager[Connection]]) -> None:
+        self._connect = connect
+        self._lock = threading.Lock()
+        self._held: dict[_Key, Claim] = {}
+        self._changed = threading.Event()
+        self._renewer: threading.Thread | None = None
+
+    def fence(self, owner: str, conversation: str) -> Claim | None:
+        """The claim of a conversation, if this process has one."""
+        return self._held.get((owner, conversation)) if self._held else None
+
+    @contextlib.contextmanager
+    def held(self, owner: str, conversation: str) -> Generator[bool, None, None]:
+        """Claims a conversation until the end of the block. Yields whether that succeeded."""
+        key = owner, conversation
+        with self._connect() as connection:
+            found = connection.execute(_TAKE, (*_key(*key), LEASE)).fetchone()
+        if found is None:
+            yield False
+            return
+        claim = Claim(owner=owner, conversation=conversation, epoch=int(found[0]))
+        with self._lock:
+            self._held[key] = claim
+            if self._renewer is None or not self._renewer.is_alive():
+                self._changed.clear()
+                self._renewer = threading.Thread(target=self._renew, name="ripieno claims", daemon=True)
+                self._renewer.start()
+        try:
+            yield True
+        finally:
+            with self._lock:
+                del self._held[key]
+            # Otherwise it ends by itself.
+            with contextlib.suppress(InputError), self._connect() as connection:
+                connection.execute(_RELEASE, claim.parameters)
+
+    def close(self) -> None:
+        """Ends the renewals. A later claim begins them again."""
+        self._changed.set()
+
+    def _renew(self) -> None:
+        """Renews all claims, while there are any. A server that went away is asked again at the next time."""
+        while not self._changed.wait(RENEWAL):
+            with self._lock:
+                claims = tuple(self._held.values())
+                if not claims:
+                    self._renewer = None
+                    return
+            with contextlib.suppress(Disconnected), self._connect() as connection:
+                for one in claims:
+                    connection.execute(_RENEW, (LEASE, *one.parameters))
+
+
+def _key(owner: str, conversation: str) -> _Key:
+    """In ASCII: applications choose them freely, and PostgreSQL refuses U+0000 and half a surrogate pair."""
+    return json.dumps(owner), json.dumps(conversation)
