@@ -12,7 +12,6 @@ export function Approvals() {
   useEffect(() => {
     refresh();
     refreshQuestions();
-    document.title = "Approvals · ripieno";
     const timer = setInterval(() => document.hidden || refreshQuestions(), POLL);
     return () => clearInterval(timer);
   }, []);

@@ -37,9 +37,6 @@ function Opened({ conversation, models, name, fresh }) {
   useEffect(() => {
     if (!fresh) refresh();
   }, [running, title]);
-  useEffect(() => {
-    document.title = `${questions.length ? `(${questions.length}) ` : ""}${fresh ? "New conversation" : titled(title)} · ripieno`;
-  }, [title, questions.length]);
   const attempt = async (work) => {
     trouble(null);
     try {
@@ -59,7 +56,7 @@ function Opened({ conversation, models, name, fresh }) {
     location.hash = `#/chat/${identifier}`;
   };
   return html`<main id="main" class="main chat">
-    <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)}>
+    <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)} waiting=${questions.length}>
       ${connection === "reconnecting" && html`<span class="badge warn" role="status">Reconnecting …</span>`}
       ${state.tokens?.input || state.tokens?.output ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>
         ${plural(state.tokens.input + state.tokens.output, "token")}</span>` : null}
@@ -79,8 +76,11 @@ function Opened({ conversation, models, name, fresh }) {
   </main>`;
 }
 
-/** The line above a view. */
-export function Header({ title, children }) {
+/** The line above a view, whose title is that of the tab, too. */
+export function Header({ title, waiting, children }) {
+  useEffect(() => {
+    document.title = `${waiting ? `(${waiting}) ` : ""}${title ? `${title} · ` : ""}ripieno`;
+  }, [title, waiting]);
   return html`<header class="header">
     <button type="button" class="quiet drawer-button" data-drawer aria-label="Conversations and views">
       <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d="M2 4h12M2 8h12M2 12h12" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" /></svg></button>

@@ -1,5 +1,5 @@
 // One open conversation: its snapshot, its events, and what a person does to it.
-import { get, post, send } from "./api.js";
+import { get, post } from "./api.js";
 import { Items } from "./items.js";
 import { events } from "./stream.js";
 import { announce, store, visible } from "./ui.js";
@@ -11,6 +11,8 @@ const pause = (milliseconds, signal) =>
   });
 
 const textOf = (message) => message.content.map((one) => one.text || "").join("\n").slice(0, 200);
+
+const ENDS = { cancelled: "Stopped.", limit: "A limit ended this run." };
 
 export class Conversation {
   constructor(identifier) {
@@ -72,6 +74,7 @@ export class Conversation {
     const found = await get(this.path);
     this.items = Items.of(found.messages);
     this.items.live(found.turn);
+    this.ended(found.finish);
     this.position = found.position;
     const running = found.state === "running";
     const last = found.messages.at(-1)?.type;
@@ -119,13 +122,11 @@ export class Conversation {
         this.later({ running: false, resumable: true });
         announce(`Failed: ${visible(event.message)}`);
         break;
-      case "ConductEnded": {
+      case "ConductEnded":
         this.later({ running: false, status: "idle", ...(event.finish === "cancelled" ? { resumable: true } : {}) });
-        if (event.finish === "cancelled") items.add({ kind: "notice", text: "Stopped." });
-        else if (event.finish === "limit") items.add({ kind: "notice", text: "A limit ended this run." });
-        if (!state.value.questions.length) announce(event.finish === "cancelled" ? "Stopped." : "Done.");
+        this.ended(event.finish);
+        if (!state.value.questions.length) announce(ENDS[event.finish] || "Done.");
         break;
-      }
       case "Titled":
         this.later({ title: event.title });
         break;
@@ -138,6 +139,10 @@ export class Conversation {
     }
     this.later({});
     return true;
+  }
+
+  ended(finish) {
+    if (ENDS[finish]) this.items.add({ kind: "notice", text: ENDS[finish] });
   }
 
   folded(event) {
@@ -184,10 +189,6 @@ export class Conversation {
 
   resume() {
     return post(`${this.path}/resume`);
-  }
-
-  rename(title) {
-    return send("PATCH", this.path, { title });
   }
 }
 

@@ -18,7 +18,6 @@ function Index() {
   const [more, add] = useState([]);
   const [problem, trouble] = useState(null);
   useEffect(() => {
-    document.title = "Journal · ripieno";
     const timer = setTimeout(() => want(search.trim()), PAUSE);
     return () => clearTimeout(timer);
   }, [search]);
@@ -64,9 +63,6 @@ function Recorded({ identifier }) {
   const [found, problem, again] = useLoaded(() => get(path), identifier);
   const [earlier, add] = useState([]);
   const [said, say] = useState(null);
-  useEffect(() => {
-    document.title = `${found ? titled(found.title) : "Journal"} · ripieno`;
-  }, [found]);
   const pages = found ? [...earlier, found] : [];
   const attempt = async (work) => {
     try {

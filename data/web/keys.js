@@ -21,9 +21,7 @@ export function listen({ help, escape }) {
 }
 
 function search() {
-  const fields = [...document.querySelectorAll("main [data-search], [data-search]")];
-  const main = fields.find((one) => one.closest("main"));
-  (main || fields[0])?.focus();
+  (document.querySelector("main [data-search]") || document.querySelector("[data-search]"))?.focus();
 }
 
 /** Moves the focus to the next or previous message or row. */

@@ -190,7 +190,7 @@ function unified(text) {
 const SIGNS = { "-": "removed", "+": "added" };
 
 /** A table of lines: the sign says what was removed and added, and the colour only repeats it. */
-export function Difference({ lines }) {
+function Difference({ lines }) {
   return html`<table class="difference"><thead class="hidden"><tr><th>Line</th><th>Change</th><th>Text</th></tr></thead><tbody>
     ${lines.map(([sign, text, number]) => html`<tr class=${SIGNS[sign] || (sign === "@" ? "head" : "")}>
       <td class="number">${number ?? ""}</td>

@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 import { Header } from "./chat.js";
 import { pretty } from "./pretty.js";
-import { html, Lines, plural, Trouble, useEffect, useLoaded, useState, visible } from "./ui.js";
+import { html, Lines, plural, Trouble, useLoaded, useState, visible } from "./ui.js";
 
 export function Replay({ name }) {
   return name ? html`<${Steps} key=${name} name=${name} />` : html`<${Cassettes} />`;
@@ -10,9 +10,6 @@ export function Replay({ name }) {
 
 function Cassettes() {
   const [found, problem, again] = useLoaded(() => get("cassettes"), "cassettes");
-  useEffect(() => {
-    document.title = "Replay · ripieno";
-  }, []);
   return html`<main id="main" class="main" tabindex="-1"><${Header} title="Replay" /><div class="page">
     ${problem && html`<${Trouble} problem=${problem} again=${again} />`}
     ${found && !found.cassettes.length && html`<p class="dim">No cassette is here. To record one: <code>ripieno ask --record</code></p>`}
@@ -27,9 +24,6 @@ function Steps({ name }) {
   const [at, go] = useState(0);
   const steps = found?.steps || [];
   const step = steps[at];
-  useEffect(() => {
-    document.title = `Replay of ${name} · ripieno`;
-  }, [name]);
   return html`<main id="main" class="main" tabindex="-1"><${Header} title=${visible(name)}><span class="badge warn">Not live</span>
     <a class="button quiet" href="#/replay">All</a></${Header}>
     <div class="page"><div class="column stack">

@@ -2,16 +2,13 @@
 import { get } from "./api.js";
 import { Header } from "./chat.js";
 import { pretty } from "./pretty.js";
-import { html, Lines, plural, Trouble, useEffect, useLoaded, useState, visible } from "./ui.js";
+import { html, Lines, plural, Trouble, useLoaded, useState, visible } from "./ui.js";
 
 const LOOKS = { enabled: "good", missing: "bad", "left out": "warn" };
 
 export function Tools() {
   const [found, problem, again] = useLoaded(() => get("tools"), "tools");
   const [search, look] = useState("");
-  useEffect(() => {
-    document.title = "Tools · ripieno";
-  }, []);
   const wanted = search.trim().toLowerCase();
   const fits = (text) => !wanted || (text || "").toLowerCase().includes(wanted);
   const shown = (found?.ensembles || [])

@@ -65,48 +65,39 @@ export function Rendered({ text }) {
   const place = useRef(null);
   useLayoutEffect(() => {
     place.current.innerHTML = policy.createHTML(text);
-    for (const code of place.current.querySelectorAll("pre")) {
+    for (const one of place.current.querySelectorAll("pre, table")) {
       const box = document.createElement("div");
-      box.className = "code";
-      code.replaceWith(box);
-      code.tabIndex = 0;
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "copy quiet";
-      button.textContent = "Copy";
-      button.setAttribute("aria-label", "Copy this code");
-      button.addEventListener("click", () => copy(code.textContent, (said) => (button.textContent = said)));
-      box.append(button, code);
-    }
-    for (const table of place.current.querySelectorAll("table")) {
-      const box = document.createElement("div");
-      box.className = "wide";
-      box.tabIndex = 0;
-      box.setAttribute("role", "region");
-      box.setAttribute("aria-label", "Table");
-      table.replaceWith(box);
-      box.append(table);
+      one.replaceWith(box);
+      if (one.tagName === "PRE") {
+        box.className = "code";
+        one.tabIndex = 0;
+        render(html`<${Copy} text=${one.textContent} label="Copy this code" />`, box);
+      } else {
+        box.className = "wide";
+        box.tabIndex = 0;
+        box.role = "region";
+        box.ariaLabel = "Table";
+      }
+      box.append(one);
     }
   }, [text]);
   return html`<div class="prose" dir="auto" ref=${place}></div>`;
 }
 
-/** Copies a text, and says so for a moment. */
-export async function copy(text, say) {
-  try {
-    await navigator.clipboard.writeText(text);
-    say("Copied");
-    announce("Copied.");
-  } catch {
-    say("Not allowed");
-  }
-  setTimeout(() => say("Copy"), 1500);
-}
-
-/** A button that copies a text. */
+/** A button that copies a text, and says so for a moment. */
 export function Copy({ text, label }) {
   const [said, say] = useState("Copy");
-  return html`<button type="button" class="copy quiet" aria-label=${label} onClick=${() => copy(text, say)}>${said}</button>`;
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say("Copied");
+      announce("Copied.");
+    } catch {
+      say("Not allowed");
+    }
+    setTimeout(() => say("Copy"), 1500);
+  };
+  return html`<button type="button" class="copy quiet" aria-label=${label} onClick=${copy}>${said}</button>`;
 }
 
 const BLOCK = 200;

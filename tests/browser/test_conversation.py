@@ -60,6 +60,10 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     await button(page, "Stop").click()
     await expect(page.locator(".notice", has_text="Stopped.")).to_be_visible()
     await expect(button(page, "Stop")).to_have_count(0)
+    # What it had written is nowhere else, and the model reads none of it.
+    await page.reload()
+    await expect(page.locator(".text")).to_have_text("I begin, and")
+    await expect(page.locator(".notice", has_text="Stopped.")).to_have_count(1)
     await say(page, "Once more.")
     await expect(page.locator(".text", has_text="Again.")).to_be_visible()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ripieno.canisters import UserCanister
-from ripieno.canisters.events import TextDelta
+from ripieno.canisters.events import TextDelta, TurnBegan
 from ripieno.exceptions import Conflict, NameAbsence, ProviderUnreachable, RequestInvalidity
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.messages import ChatLimits
@@ -86,6 +86,44 @@ async def test_a_reload_in_the_middle_of_a_turn_shows_the_turn_so_far(tmp_path: 
         assert "".join(one.text for one in other.taken if isinstance(one, TextDelta)) == "morning."
         assert texts(chat, "ada", identifier)[-1] == ("assistant", "Good morning.")
         assert (chat.snapshot("ada", identifier)["turn"], chat.snapshot("ada", identifier)["state"]) == ([], "idle")
+
+
+async def test_a_stopped_run_keeps_the_turn_that_was_cut_off_and_that_it_was_stopped(tmp_path: pathlib.Path) -> None:
+    words = [TurnBegan(), TextDelta("Good "), asyncio.Event().wait]
+    model = scripted(invokes(invoke("look")), words, says("Good night."))
+    async with chatting(tmp_path, model, tool("look")) as chat:
+        identifier, reader = await started(chat)
+        await reader.until("TextDelta")
+        assert chat.snapshot("ada", identifier)["finish"] is None
+        chat.stop("ada", identifier)
+        await reader.until("ConductEnded")
+        snapshot = chat.snapshot("ada", identifier)
+        assert snapshot["turn"] == [{"type": "text", "text": "Good ", "sealed": False}]
+        assert (snapshot["state"], snapshot["finish"]) == ("idle", "cancelled")
+        assert texts(chat, "ada", identifier)[-1] == ("result", "look")
+    async with chatting(tmp_path, model, tool("look")) as chat:
+        # The journal has whole turns, and the end of each run.
+        snapshot = chat.snapshot("ada", identifier)
+        assert (snapshot["turn"], snapshot["finish"]) == ([], "cancelled")
+        reader = Reader(chat, "ada", identifier, snapshot["position"])
+        chat.resume("ada", identifier)
+        assert chat.snapshot("ada", identifier)["finish"] is None
+        await reader.until("ConductEnded")
+        snapshot = chat.snapshot("ada", identifier)
+        assert (snapshot["turn"], snapshot["finish"]) == ([], "stop")
+        assert texts(chat, "ada", identifier)[-1] == ("assistant", "Good night.")
+
+
+async def test_a_run_that_is_stopped_during_a_call_has_its_turn_once(tmp_path: pathlib.Path) -> None:
+    blocking = Blocking()
+    async with chatting(tmp_path, scripted(invokes(invoke("look"))), tool("look", blocking)) as chat:
+        identifier, reader = await started(chat)
+        await blocking.began.wait()
+        chat.stop("ada", identifier)
+        await reader.until("ConductEnded")
+        snapshot = chat.snapshot("ada", identifier)
+        assert (snapshot["turn"], snapshot["finish"]) == ([], "cancelled")
+        assert [one["type"] for one in snapshot["messages"]] == ["user", "assistant", "invocation", "result"]
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -6,13 +6,14 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from ripieno.canisters.controls import Finish
 from ripieno.canisters.events import ExecutionProgress
 from ripieno.servers.chat.event_forms import CALL, EVENTS, MESSAGE, RESULT, Binary, Question, form
 from ripieno.storage.journal.statistics import Tally
 
 
 class TurnText(TypedDict):
-    """A text or reasoning of the turn under way. ``sealed``: it is complete."""
+    """A text or reasoning of the turn under way, or of one that was cut off. ``sealed``: it is complete."""
 
     type: Literal["text", "reasoning"]
     text: str
@@ -53,7 +54,8 @@ class Tokens(TypedDict):
 
 CONVERSATION = form(
     "Conversation",
-    "A conversation as it is now. The events after ``position`` follow by ``/events?after=POSITION``.",
+    "A conversation as it is now. The events after ``position`` follow by ``/events?after=POSITION``. ``turn`` is the "
+    "turn under way; after a run that was stopped, the one that was cut off. ``finish`` says how the last run ended.",
     identifier=str,
     title=str,
     model=str | None,
@@ -62,6 +64,7 @@ CONVERSATION = form(
     state=Literal["running", "waiting", "interrupted", "idle"],
     messages=list[MESSAGE],
     turn=list[TurnText | TurnBinary | TURN_CALL],
+    finish=Finish | None,
     questions=list[Question],
     position=str,
 )

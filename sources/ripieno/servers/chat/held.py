@@ -29,7 +29,7 @@ _ASKING = (UserCanister, ResultCanister)
 class HeldConversation:
     """A conversation that is open. It is also the confirmer of its runs: calls wait, and questions of tools are asked.
 
-    ``conversation`` has whole turns; ``turn`` has the one under way.
+    ``conversation`` has whole turns; the one under way is beside it, also after a run that was stopped in its middle.
     """
 
     def __init__(self, owner: str, conversation: Conversation, answers: Mapping[str, Given], summary: Summary) -> None:
@@ -87,7 +87,8 @@ class HeldConversation:
         return {
             "state": self.state,
             "messages": [message_of(one) for one in self.conversation.canisters],
-            "turn": self._turn.mapping() if self.running else [],
+            "turn": self._turn.mapping(),
+            "finish": None if self.running else self.conversation.finish,
             "questions": [thaw(one) for one in self.questions],
             "position": self.ring.position,
         }
@@ -149,7 +150,10 @@ class HeldConversation:
         """Takes an event in the step in which it happens: the conversation then has exactly the turns before it."""
         assert self._run is not None
         if isinstance(event, TurnBegan | ConductEnded):
-            self.conversation = self._run.conversation
+            before, self.conversation = self.conversation, self._run.conversation
+            if len(self.conversation.canisters) > len(before.canisters):
+                # The conversation has the whole turn now. One that was cut off is nowhere else.
+                self._turn = LiveTurn()
         self._turn.take(event)
         if isinstance(event, ConductEnded):
             # Published when the next run may begin: a client may send its next message at once.

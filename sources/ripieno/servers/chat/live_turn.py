@@ -1,4 +1,4 @@
-"""The turn under way, as far as its events have come: what a page that is reloaded in its middle shows."""
+"""The turn under way, as far as its events have come: what a page that is reloaded shows."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ from ripieno.canisters import InvocationCanister, OpaqueContent, ResultCanister
 from ripieno.canisters.contents import Content
 from ripieno.canisters.events import (
     ArgumentsDelta,
-    ConductEnded,
     ContentSealed,
     Event,
     ExecutionBegan,
@@ -68,7 +67,7 @@ class _Call:
 
 
 class LiveTurn:
-    """Folds the events of a turn. It begins anew with each ``TurnBegan``, and ends with the run."""
+    """Folds the events of a turn. It begins anew with each ``TurnBegan``."""
 
     def __init__(self) -> None:
         self._items: list[_Text | _Call] = []
@@ -88,8 +87,7 @@ class LiveTurn:
     def take(self, event: Event) -> None:
         """Adds the next event."""
         match event:
-            case TurnBegan() | ConductEnded():
-                # The conversation has the turn before.
+            case TurnBegan():
                 self._items.clear()
             case TextDelta():
                 self._text("text").parts.append(event.text)

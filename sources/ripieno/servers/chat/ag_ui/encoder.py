@@ -86,7 +86,8 @@ class RunEncoder:
         known = [one for one in request.sent if not any(one is other for other in added)]
         if snapshot["state"] == "running" or not has_same(known, messages_of(snapshot, known)):
             yield self._messages(snapshot, added)
-        yield from self._replay(snapshot)
+        if snapshot["state"] == "running":
+            yield from self._replay(snapshot)
 
     def take(self, event: ChatEvent) -> Iterator[Frame]:
         """The frames of the next event."""

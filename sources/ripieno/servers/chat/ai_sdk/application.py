@@ -86,7 +86,8 @@ class _Endpoints:
                 raise
             raise Conflict(_RECORDED) from error
         encoder = Encoder(identifier, self._version)
-        began = encoder.replay(snapshot)
+        # A turn that was cut off is begun anew.
+        began = encoder.replay({**snapshot, "turn": []})
         return _stream(encoder, began, self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET))
 
     def _settle(self, owner: str, incoming: Incoming) -> Response:
