@@ -120,7 +120,7 @@ async function renderAll() {
   for (let at = 0; at < wanted.length; at += 50) {
     const part = wanted.slice(at, at + 50);
     try {
-      const { html } = await post("markdown", { texts: part.map(([text]) => text) });
+      const { html } = await post("markdown", { texts: part.map(([text]) => text.toWellFormed()) });
       if (rendered.size > 2000) rendered.clear();
       part.forEach(([text, waiting], place) => {
         rendered.set(text, html[place]);

@@ -10,7 +10,7 @@ from ripieno.canisters import TextualContent
 from ripieno.ensembles import ServerClaim
 from ripieno.exceptions import ToolFault
 from tests.browser.conftest import ServePage
-from tests.browser.steps import asked, begin, question, writing
+from tests.browser.steps import asked, begin, question, say, writing
 from tests.support.browsers import Visitor
 from tests.support.chats import Written
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
@@ -46,6 +46,17 @@ async def test_the_markdown_of_a_model(serve_page: ServePage, visitor: Visitor, 
     page = await begin(visitor, await serve_page(scripted(says(text))))
     await expect(page.locator(".text .prose:not(.plain)")).to_be_visible()
     await untouched(page)
+
+
+async def test_half_of_a_character(serve_page: ServePage, visitor: Visitor) -> None:
+    model = scripted(says("**One**."), says("**Half \ud83d**."))
+    page = await begin(visitor, await serve_page(model))
+    await expect(page.locator(".text strong")).to_have_text("One")
+    await say(page, "More.")
+    await expect(page.locator(".text strong").last).to_have_text("Half \ufffd")
+    # Other texts are rendered in the same request.
+    await page.reload()
+    await expect(page.locator(".text strong")).to_have_text(["One", "Half \ufffd"])
 
 
 async def test_the_result_of_a_tool(serve_page: ServePage, visitor: Visitor) -> None:

@@ -11,6 +11,7 @@ from ripieno.servers.web.markdown import LANGUAGES, MOST_BRACKETS, MOST_CHARACTE
 from tests.servers.web.conftest import Connect
 from tests.support.scripted_models import says, scripted
 
+JSON = {"content-type": "application/json"}
 TAGS = frozenset(
     (
         *("a", "blockquote", "br", "code", "div", "em", "h1", "hr", "li", "ol", "p", "pre", "s", "span", "strong"),
@@ -151,6 +152,10 @@ async def test_texts_over_http(connect: Connect) -> None:
         for wrong in ({}, {"texts": "a"}, {"texts": [1]}, {"texts": ["a"] * 501}):
             assert (await client.post("api/markdown", json=wrong)).status_code == 400
         assert (await client.post("api/markdown", json={"texts": ["a" * 3_000_000]})).status_code == 413
+        # Half of a character, as an escape and as bytes.
+        for half in (b"\\ud800", b"\xed\xa0\x80"):
+            wrong = await client.post("api/markdown", content=b'{"texts": ["a", "%s"]}' % half, headers=JSON)
+            assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_json")
 
 
 def test_alignment_is_a_class() -> None:
