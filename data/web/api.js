@@ -2,7 +2,7 @@
 import { store } from "./ui.js";
 
 // Pages beneath other paths of the same origin have other tokens.
-const KEY = `ripieno ${new URL(".", document.baseURI).pathname}`;
+export const KEY = `ripieno ${new URL(".", document.baseURI).pathname}`;
 const channel = new BroadcastChannel(KEY);
 let token = sessionStorage.getItem(KEY);
 

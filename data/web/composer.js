@@ -1,12 +1,19 @@
 // The composer: what the user writes, to which model and agent, with images; and the bar of what waits.
+import { KEY } from "./api.js";
 import { bytes, html, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 
-/** What was written and not yet sent, by conversation. */
-const drafts = new Map();
+/** Keeps what was written and not yet sent, also over a reload. A storage that is full keeps no more. */
+function keep(key, text) {
+  try {
+    sessionStorage[text ? "setItem" : "removeItem"](key, text);
+  } catch {}
+}
+
 const LARGEST = 10 * 1024 * 1024;
 
 export function Composer({ name, state, models, say, stop }) {
-  const [text, write] = useState(drafts.get(name) || "");
+  const draft = `${KEY} ${name}`;
+  const [text, write] = useState(sessionStorage.getItem(draft) || "");
   const [files, attach] = useState([]);
   const [model, choose] = useState("");
   const [agent, take] = useState("");
@@ -15,9 +22,8 @@ export function Composer({ name, state, models, say, stop }) {
   const place = useRef(null);
   const { questions, running } = state;
   const asked = questions.filter((one) => one.kind !== "input").length;
-  useEffect(() => {
-    drafts.set(name, text);
-  }, [name, text]);
+  useEffect(() => keep(draft, text), [draft, text]);
+  useEffect(() => tell(""), [running]);
   useEffect(() => {
     if (!questions.length) place.current?.focus({ preventScroll: true });
   }, [name]);
@@ -30,12 +36,13 @@ export function Composer({ name, state, models, say, stop }) {
     if (fresh && !text && !focused?.closest?.("dialog, .question")) goTo(fresh.invocation);
   }, [questions]);
   const send = async () => {
-    if ((!text.trim() && !files.length) || busy || running) return;
+    if ((!text.trim() && !files.length) || busy) return;
+    if (running) return tell("Not sent: the model is still working. Send it when the model is done, or press Stop first.");
     work(true);
     tell("");
     try {
       await say(text, files.map(({ mime_type, data }) => ({ mime_type, data })), model, agent);
-      drafts.delete(name);
+      keep(draft, "");
       write("");
       attach([]);
     } catch (problem) {

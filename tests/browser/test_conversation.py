@@ -236,6 +236,34 @@ async def test_a_draft_stays_with_its_conversation(serve_page: ServePage, visito
     await expect(message(page)).to_have_value("Half a thought")
 
 
+async def test_a_draft_stays_through_a_reload_until_it_is_sent(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await visitor.open((await serve_page(scripted(says()))).link())
+    await message(page).fill("Half a thought")
+    await page.reload()
+    await expect(message(page)).to_have_value("Half a thought")
+    await message(page).press("Enter")
+    await expect(page.locator(".said")).to_contain_text("Half a thought")
+    await page.get_by_role("link", name="New conversation").click()
+    await page.reload()
+    await expect(message(page)).to_have_value("")
+
+
+async def test_a_message_that_is_sent_during_a_run_stays_and_the_page_says_why(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    steps, go = held("I begin, and ", "end.")
+    page = await begin(visitor, await serve_page(scripted(steps)))
+    await expect(page.locator(".text")).to_have_text("I begin, and")
+    await say(page, "And then?")
+    why = page.get_by_role("alert").filter(has_text="Not sent: the model is still working.")
+    await expect(why).to_be_visible()
+    await expect(message(page)).to_have_value("And then?")
+    go.set()
+    await expect(why).to_have_count(0)
+    await message(page).press("Enter")
+    await expect(page.locator(".said")).to_have_count(2)
+
+
 async def test_a_picture_is_sent(serve_page: ServePage, visitor: Visitor) -> None:
     model = scripted(says("A picture."))
     page = await visitor.open((await serve_page(model)).link())
