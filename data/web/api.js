@@ -11,10 +11,9 @@ export const session = store({ state: "starting", reason: "" });
 
 /** An error of a request. `status` is 0 if no answer came. */
 export class Problem extends Error {
-  constructor(status, code, message) {
+  constructor(status, message) {
     super(message);
     this.status = status;
-    this.code = code;
   }
 }
 
@@ -87,19 +86,28 @@ export async function ask(path, { method = "GET", body, signal, headers = {} } =
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Problem(0, "unreachable", "The server does not answer. Is “ripieno serve web” still running?");
+    throw new Problem(0, "The server does not answer. Is “ripieno serve web” still running?");
   }
   if (answer.ok) return answer;
   const said = await answer.json().catch(() => ({}));
   if (answer.status === 401 && used === token) leave("The server does not know this page any more.");
-  throw new Problem(answer.status, said.error?.code, said.error?.message || `The server answered ${answer.status}.`);
+  throw new Problem(answer.status, said.error?.message || `The server answered ${answer.status}.`);
 }
 
-export const get = async (path) => (await ask(path)).json();
+/** An integer with more digits than JavaScript keeps is written as it was read. */
+const exact = (_, value, { source } = {}) =>
+  typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(source)
+    ? Object.assign(new Number(value), { toString: () => source, toJSON: () => JSON.rawJSON(source) })
+    : value;
+
+/** The value of JSON. Only a text with so many digits is read slowly. */
+export const parse = (text) => JSON.parse(text, /\d{16}/.test(text) && exact);
+
+export const get = async (path) => parse(await (await ask(path)).text());
 
 /** Sends JSON: a value, or a text that is JSON already, in which no number loses digits. */
 export const send = async (method, path, body = {}) =>
-  (await ask(path, { method, body: typeof body === "string" ? body : JSON.stringify(body) })).json();
+  parse(await (await ask(path, { method, body: typeof body === "string" ? body : JSON.stringify(body) })).text());
 export const post = (path, body) => send("POST", path, body);
 
 const rendered = new Map();

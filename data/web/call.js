@@ -29,7 +29,7 @@ export function Call({ call }) {
     onToggle=${(event) => set(event.currentTarget.open)}>
     <summary>
       <span class="mark" aria-hidden="true"></span>
-      <code class="name">${visible(call.tool || call.name)}</code>
+      <code class="name">${visible(call.name)}</code>
       <span class="gist">${gist(call)}</span>
       ${call.progress && !call.result && html`<${Progress} progress=${call.progress} />`}
       <span class="state">${STATES[state]}${report.cached ? ", cached" : ""}${report.edited ? ", edited" : ""}</span>

@@ -58,7 +58,7 @@ function Opened({ conversation, models, name, fresh }) {
   return html`<main id="main" class="main chat">
     <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)} waiting=${questions.length}>
       ${connection === "reconnecting" && html`<span class="badge warn" role="status">Reconnecting …</span>`}
-      ${state.tokens?.input || state.tokens?.output ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>
+      ${state.tokens?.input ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>
         ${plural(state.tokens.input + state.tokens.output, "token")}</span>` : null}
       ${conversation && html`<button type="button" class="quiet" onClick=${() => ask("rename")}>Rename</button>
         <button type="button" class="quiet" onClick=${() => ask("delete")}>Delete</button>`}

@@ -56,9 +56,9 @@ export class Items {
     else this.add({ kind: "content", content });
   }
 
-  result(identifier, result, tool) {
+  result(identifier, result) {
     const at = this.last((one) => one.kind === "call" && one.identifier === identifier && !one.result);
-    if (at >= 0) this.change(at, { result, phase: "done", ...(tool ? { tool } : {}) });
+    if (at >= 0) this.change(at, { result, phase: "done" });
   }
 
   /** The turn under way, as a snapshot has it. */
@@ -75,7 +75,6 @@ export class Items {
     const fields = {
       ...(item.invocation ? callOf(item.invocation) : { identifier: item.identifier, name: item.name, raw: item.arguments }),
       index: item.index,
-      tool: item.tool,
       progress: item.progress,
       phase: item.result ? "done" : item.began ? "running" : item.invocation ? "open" : "writing",
       ...(item.result ? { result: item.result } : {}),
@@ -114,7 +113,7 @@ export class Items {
         this.call(event.invocation, { phase: "open" }, event.index);
         break;
       case "ExecutionBegan":
-        this.call(event.invocation, { phase: "running", tool: event.tool, began: Date.now() });
+        this.call(event.invocation, { phase: "running", began: Date.now() });
         break;
       case "ExecutionProgress": {
         const at = this.last((one) => one.identifier === event.invocation_id && !one.result);
@@ -122,7 +121,7 @@ export class Items {
         break;
       }
       case "ResultReady":
-        this.result(event.result.invocation_id, { ...event.result, discarded: event.discarded }, event.tool);
+        this.result(event.result.invocation_id, { ...event.result, discarded: event.discarded });
         break;
       case "TurnEnded":
         this.list.forEach((one, at) => {

@@ -28,7 +28,7 @@ function Index() {
   const rows = pages.flatMap((page) => page.conversations);
   const next = async () => {
     try {
-      add([...more, await get(address(pages.at(-1).next || rows.at(-1).changed))]);
+      add([...more, await get(address(rows.at(-1).changed))]);
     } catch (failure) {
       trouble(failure);
     }
@@ -43,17 +43,13 @@ function Index() {
       ${rows.length > 0 && html`<ul class="rows">${rows.map((one) => html`<li key=${one.identifier}>
         <a class="row" data-step href=${`#/journal/${one.identifier}`}>
           <span class="title" dir="auto">${titled(one.title)}</span><time class="dim-time" datetime=${one.changed}>${when(one.changed)}</time>
-          <span class="dim">${[one.model && visible(one.model), one.turns ? plural(one.turns, "turn") : "", plural(one.calls || 0, "call"), tokensOf(one.tokens), one.caller && visible(one.caller), one.finish === null ? "not finished" : ""].filter(Boolean).join(" · ")}</span>
+          <span class="dim">${[one.model && visible(one.model), one.turns ? plural(one.turns, "turn") : "", plural(one.calls, "call"), tokensOf(one), one.caller && visible(one.caller), one.finish === null ? "not finished" : ""].filter(Boolean).join(" · ")}</span>
         </a></li>`)}</ul>`}
       ${pages.at(-1)?.more && html`<p class="bar"><button type="button" onClick=${next}>Show more</button></p>`}
     </div></main>`;
 }
 
-function tokensOf(tokens) {
-  if (!tokens) return "";
-  const sum = typeof tokens === "number" ? tokens : (tokens.input || 0) + (tokens.output || 0);
-  return sum ? plural(sum, "token") : "";
-}
+const tokensOf = ({ tokens: { input, output } }) => (input || output ? plural(input + output, "token") : "");
 
 const TABS = [["transcript", "Transcript"], ["calls", "Calls"], ["tokens", "Tokens"]];
 
@@ -74,7 +70,7 @@ function Recorded({ identifier }) {
   const verify = () =>
     attempt(async () => {
       const result = await post(`${path}/verify`);
-      say({ bad: result.valid === false, text: result.message });
+      say({ bad: !result.valid, text: result.message });
       announce(result.message);
     });
   const fork = (at) =>
@@ -109,7 +105,7 @@ function Recorded({ identifier }) {
 
 function Transcript({ pages, fork }) {
   const items = new Items();
-  const cuts = new Set(pages.flatMap((page) => page.cuts || []));
+  const cuts = new Set(pages.flatMap((page) => page.cuts));
   let place = pages[0]?.place || 0;
   const offer = () => {
     if (cuts.has(place)) items.add({ kind: "cut", at: place });

@@ -1,8 +1,7 @@
 // Steps through a recorded cassette. Nothing here is live: no model is asked and no tool runs.
 import { get } from "./api.js";
 import { Header } from "./chat.js";
-import { pretty } from "./pretty.js";
-import { html, Lines, plural, Trouble, useLoaded, useState, visible } from "./ui.js";
+import { html, Lines, Trouble, useLoaded, useState, visible } from "./ui.js";
 
 export function Replay({ name }) {
   return name ? html`<${Steps} key=${name} name=${name} />` : html`<${Cassettes} />`;
@@ -14,8 +13,7 @@ function Cassettes() {
     ${problem && html`<${Trouble} problem=${problem} again=${again} />`}
     ${found && !found.cassettes.length && html`<p class="dim">No cassette is here. To record one: <code>ripieno ask --record</code></p>`}
     ${found?.cassettes.length ? html`<ul class="rows">${found.cassettes.map((one) => html`<li key=${one.name}>
-      <a class="row" data-step href=${`#/replay/${encodeURIComponent(one.name)}`}><span class="title">${visible(one.name)}</span>
-        <span>${one.steps === undefined ? "" : plural(one.steps, "step")}</span></a></li>`)}</ul>` : null}
+      <a class="row" data-step href=${`#/replay/${encodeURIComponent(one.name)}`}><span class="title">${visible(one.name)}</span></a></li>`)}</ul>` : null}
   </div></main>`;
 }
 
@@ -32,8 +30,8 @@ function Steps({ name }) {
           <button type="button" disabled=${at === 0} onClick=${() => go(at - 1)}>Previous</button>
           <button type="button" class="primary" disabled=${at === steps.length - 1} onClick=${() => go(at + 1)}>Next</button>
           <span class="dim" role="status">Step ${at + 1} of ${steps.length}</span></div>
-        <h2>${visible(step.title || step.kind || step.type || "Step")}</h2>
-        <div class="output open" tabindex="0" role="region" aria-label="Step"><${Lines} text=${step.text ?? pretty(JSON.stringify(step))} /></div>`}
+        <h2>${visible(step.title)}</h2>
+        <div class="output open" tabindex="0" role="region" aria-label="Step"><${Lines} text=${step.text} /></div>`}
       ${found && !steps.length && html`<p class="dim">This cassette is empty.</p>`}
     </div></div></main>`;
 }

@@ -1,5 +1,5 @@
 // Reads server-sent events with `fetch`, which, unlike EventSource, sends the token.
-import { ask } from "./api.js";
+import { ask, parse } from "./api.js";
 
 // The server sends a comment after 15 seconds of silence: after three of them, the connection is dead.
 const SILENCE = 45_000;
@@ -25,7 +25,7 @@ export async function* events(identifier, position, signal) {
       timer = setTimeout(stop, SILENCE);
       const frames = (rest + value).split("\n\n");
       rest = frames.pop();
-      yield frames.map(parse).filter(Boolean);
+      yield frames.map(read).filter(Boolean);
     }
   } finally {
     clearTimeout(timer);
@@ -34,12 +34,12 @@ export async function* events(identifier, position, signal) {
   }
 }
 
-function parse(frame) {
+function read(frame) {
   let position = "";
   let data = "";
   for (const line of frame.split("\n")) {
     if (line.startsWith("id: ")) position = line.slice(4);
     else if (line.startsWith("data: ")) data += line.slice(6);
   }
-  return data && [position, JSON.parse(data)];
+  return data && [position, parse(data)];
 }

@@ -12,10 +12,9 @@ export function Calls({ path, tokens }) {
   const [found, problem, again] = useLoaded(() => get(`${path}/calls`), path);
   if (problem) return html`<${Trouble} problem=${problem} again=${again} />`;
   if (!found) return html`<p class="dim">Loading …</p>`;
-  if (tokens) return html`<${Tokens} turns=${found.turns || []} />`;
+  if (tokens) return html`<${Tokens} turns=${found.turns} />`;
   if (!found.calls.length) return html`<p class="dim">No calls were made.</p>`;
-  const started = (one) => (typeof one.start === "number" ? one.start * 1000 : Date.parse(one.start));
-  const calls = found.calls.map((one) => ({ ...one, from: started(one) }));
+  const calls = found.calls.map((one) => ({ ...one, from: Date.parse(one.start) }));
   const known = calls.filter((one) => Number.isFinite(one.from)).map((one) => one.from);
   const first = Math.min(...known);
   return html`<${Bars} calls=${calls} first=${first} /><${Table} calls=${calls} first=${first} />`;
@@ -46,14 +45,14 @@ function Table({ calls, first }) {
     <thead><tr><th scope="col">Tool</th><th scope="col">State</th><th scope="col">Began</th><th scope="col">Took</th><th scope="col">Attempts</th><th scope="col">Turn</th><th scope="col">Sandbox</th></tr></thead>
     <tbody>${calls.map((one, at) => html`<tr key=${at} data-step tabindex="-1"><td><code>${visible(one.name)}</code></td><td>${visible(one.state)}</td>
       <td>${Number.isFinite(one.from) ? duration(one.from - first) : "never"}</td><td>${one.seconds == null ? "" : duration(one.seconds * 1000)}</td>
-      <td>${one.attempts ?? ""}</td><td>${one.turn ?? ""}</td><td>${visible(one.sandbox ?? "")}</td></tr>`)}</tbody></table></div>`;
+      <td>${one.attempts ?? ""}</td><td>${one.turn}</td><td>${visible(one.sandbox ?? "")}</td></tr>`)}</tbody></table></div>`;
 }
 
 function Tokens({ turns }) {
   if (!turns.length) return html`<p class="dim">No tokens were counted.</p>`;
-  const sum = (name) => turns.reduce((total, one) => total + (one[name] || 0), 0).toLocaleString("en");
+  const sum = (name) => turns.reduce((total, one) => total + one[name], 0).toLocaleString("en");
   return html`<div class="wide" tabindex="0" role="region" aria-label="Tokens"><table>
     <thead><tr><th scope="col">Turn</th><th scope="col">Model</th><th scope="col">Read</th><th scope="col">Written</th></tr></thead>
-    <tbody>${turns.map((one) => html`<tr key=${one.turn}><td>${one.turn}</td><td>${visible(one.model || "")}</td><td>${(one.input || 0).toLocaleString("en")}</td><td>${(one.output || 0).toLocaleString("en")}</td></tr>`)}</tbody>
+    <tbody>${turns.map((one) => html`<tr key=${one.turn}><td>${one.turn}</td><td>${visible(one.model)}</td><td>${one.input.toLocaleString("en")}</td><td>${one.output.toLocaleString("en")}</td></tr>`)}</tbody>
     <tfoot><tr><th scope="row">All</th><td></td><td>${sum("input")}</td><td>${sum("output")}</td></tr></tfoot></table></div>`;
 }

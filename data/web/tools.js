@@ -10,9 +10,9 @@ export function Tools() {
   const [found, problem, again] = useLoaded(() => get("tools"), "tools");
   const [search, look] = useState("");
   const wanted = search.trim().toLowerCase();
-  const fits = (text) => !wanted || (text || "").toLowerCase().includes(wanted);
+  const fits = (text) => !wanted || text.toLowerCase().includes(wanted);
   const shown = (found?.ensembles || [])
-    .map((one) => (fits(one.name) ? one : { ...one, tools: (one.tools || []).filter((tool) => fits(tool.name) || fits(tool.description)), some: true }))
+    .map((one) => (fits(one.name) ? one : { ...one, tools: one.tools.filter((tool) => fits(tool.name) || fits(tool.description)), some: true }))
     .filter((one) => !one.some || one.tools.length);
   return html`<main id="main" class="main" tabindex="-1"><${Header} title="Tools" />
     <div class="page"><div class="stack">
@@ -31,7 +31,7 @@ export function Tools() {
 }
 
 function Ensemble({ one, open }) {
-  const tools = one.tools || [];
+  const { tools } = one;
   return html`<details class="ensemble" data-step tabindex="-1" open=${open}>
     <summary><h2>${visible(one.name)}</h2><span class=${`badge ${LOOKS[one.state] || ""}`}>${visible(one.state)}</span>
       <span class="space"></span>
@@ -45,7 +45,7 @@ function Tool({ tool }) {
   const [open, set] = useState(false);
   return html`<div class="tool">
     <p><code>${visible(tool.name)}</code> <span class=${`badge ${tool.effect}`}>${visible(tool.effect)}</span></p>
-    <p class="dim" dir="auto">${visible(tool.description || "")}</p>
+    <p class="dim" dir="auto">${visible(tool.description)}</p>
     ${tool.reason && html`<p class="wrong">${visible(tool.reason)}</p>`}
     ${tool.arguments && html`<details open=${open} onToggle=${(event) => set(event.currentTarget.open)}><summary class="dim">Arguments</summary>
       ${open && html`<div class="output" tabindex="0" role="region" aria-label="Arguments"><${Lines} text=${pretty(JSON.stringify(tool.arguments))} /></div>`}</details>`}

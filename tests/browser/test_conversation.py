@@ -114,6 +114,30 @@ async def test_a_call_opens_to_its_arguments_and_result(serve_page: ServePage, v
     await expect(page.get_by_text("found it")).to_be_visible()
 
 
+async def test_a_call_has_the_same_name_and_all_digits_before_and_after_a_reload(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    go = asyncio.Event()
+
+    async def look(context: Any, arguments: Any) -> str:
+        await go.wait()
+        return "found it"
+
+    model = scripted(invokes(invoke("look", at=[12345678901234567890, -9007199254740993, 1e22, 7])), says())
+    page = await begin(visitor, await serve_page(model, tool("look", look)))
+    call = page.locator(".call")
+    for state in ("running", "done"):
+        if state == "done":
+            go.set()
+        for _ in range(2):
+            await expect(call.locator(".state")).to_have_text(state)
+            await expect(call.locator(".name")).to_have_text("look")
+            await expect(call.locator(".gist")).to_have_text("[12345678901234567890,-9007199254740993,1e+22,7]")
+            await page.reload()
+    await call.locator("summary").click()
+    await expect(call.locator("pre").first).to_contain_text("12345678901234567890,\n    -9007199254740993,")
+
+
 async def test_a_failed_call_says_why(serve_page: ServePage, visitor: Visitor) -> None:
     async def fails(context: Any, arguments: Any) -> str:
         raise ToolFault("There is no such place.", suggestion="List the places first.")
