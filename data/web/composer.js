@@ -41,7 +41,7 @@ export function Composer({ name, state, models, say, stop }) {
     work(true);
     tell("");
     try {
-      await say(text, files.map(({ mime_type, data }) => ({ mime_type, data })), model, agent);
+      await say(text, files, model, agent);
       keep(draft, "");
       write("");
       attach([]);

@@ -53,7 +53,7 @@ function Reasoning({ one }) {
 
 /** A content of a message or a result. Only images of four kinds are shown; everything else can be saved. */
 export function Content({ content, plain = false }) {
-  const { type, text, mime_type: kind, data, bytes: size, reference } = content;
+  const { type, text, mime_type: kind, name, data, bytes: size, reference } = content;
   const [blob, set] = useState(null);
   const [whole, write] = useState(null);
   const [wrong, say] = useState("");
@@ -74,11 +74,11 @@ export function Content({ content, plain = false }) {
       ${size && whole === null ? html`<p class="dim">Only the beginning of ${bytes(size)} is shown. ${more}</p>` : null}`;
   }
   if (content.url) return html`<p class="dim">A document at <code>${visible(content.url)}</code>, which is not loaded.</p>`;
-  if (!data && !blob) return html`<p class="dim">${visible(kind)}, ${bytes(size || 0)}. ${more}</p>`;
-  return html`<${Media} kind=${kind} data=${data} blob=${blob} shown=${type === "image" && IMAGES.has(kind)} />`;
+  if (!data && !blob) return html`<p class="dim">${visible(name || kind)}, ${bytes(size)}. ${more}</p>`;
+  return html`<${Media} kind=${kind} name=${name} size=${size} data=${data} blob=${blob} shown=${type === "image" && IMAGES.has(kind)} />`;
 }
 
-function Media({ kind, data, blob, shown }) {
+function Media({ kind, name, size, data, blob, shown }) {
   const url = useMemo(() => {
     const raw = blob || Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
     // What is not shown is saved as bytes, never opened.
@@ -86,6 +86,6 @@ function Media({ kind, data, blob, shown }) {
   }, [data, blob]);
   useEffect(() => () => URL.revokeObjectURL(url), [url]);
   return shown
-    ? html`<img class="picture" src=${url} alt="An image without a description" />`
-    : html`<a class="button" href=${url} download="content">Save ${visible(kind)}, ${bytes(blob ? blob.size : Math.floor(data.length * 0.75))}</a>`;
+    ? html`<img class="picture" src=${url} alt="An image without a description" />${name && html`<p class="dim">${visible(name)}</p>`}`
+    : html`<a class="button" href=${url} download=${name || "content"}>Save ${visible(name || kind)}, ${bytes(size)}</a>`;
 }

@@ -4,7 +4,7 @@ import asyncio
 import base64
 from typing import Any
 
-from playwright.async_api import Route, expect
+from playwright.async_api import FilePayload, Route, expect
 
 from ripieno.canisters import ImageContent, TextualContent, UserCanister
 from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded
@@ -298,7 +298,28 @@ async def test_a_picture_is_sent(serve_page: ServePage, visitor: Visitor) -> Non
     await expect(page.locator(".text", has_text="A picture.")).to_be_visible()
     (canisters, _, _) = model.asked[0]
     assert isinstance(canisters[0], UserCanister)
-    assert canisters[0].content[1] == ImageContent(data=PNG, mime_type="image/png")
+    assert canisters[0].content[1] == ImageContent(data=PNG, mime_type="image/png", name="dot.png")
+
+
+async def test_names_of_attachments_are_shown_before_and_after_a_reload(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    page = await visitor.open((await serve_page(scripted(says()))).link())
+    files: list[FilePayload] = [
+        {"name": "dot.png", "mimeType": "image/png", "buffer": PNG},
+        {"name": "notes \u202etxt.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.7"},
+    ]
+    await page.get_by_label("Attach").set_input_files(files)
+    await expect(page.locator(".files li")).to_have_count(2)
+    await say(page, "What are these?")
+    for _ in range(2):
+        await expect(page.locator(".said")).to_contain_text("dot.png")
+        link = page.locator(".said").get_by_role("link", name="Save notes \\u202etxt.pdf, 8 bytes")
+        await expect(link).to_be_visible()
+        await page.reload()
+    async with page.expect_download() as saved:
+        await link.click()
+    assert (await saved.value).suggested_filename.endswith("txt.pdf")
 
 
 async def test_a_model_is_chosen(serve_page: ServePage, visitor: Visitor) -> None:

@@ -45,10 +45,11 @@ class TextualContent:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ImageContent:
-    """An image, as raw bytes."""
+    """An image, as raw bytes. ``name`` is that of its file, for people; models do not read it."""
 
     data: bytes
     mime_type: str
+    name: str = ""
 
     def __post_init__(self) -> None:
         _copy_bytes(self)
@@ -56,10 +57,11 @@ class ImageContent:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AudioContent:
-    """A sound, as raw bytes."""
+    """A sound, as raw bytes. ``name`` is that of its file, for people; models do not read it."""
 
     data: bytes
     mime_type: str
+    name: str = ""
 
     def __post_init__(self) -> None:
         _copy_bytes(self)
@@ -67,11 +69,15 @@ class AudioContent:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentContent:
-    """A document: its raw bytes, or a URL that the provider fetches. Errors: ``ValueError`` for both or neither."""
+    """A document: its raw bytes, or a URL that the provider fetches. Errors: ``ValueError`` for both or neither.
+
+    ``name`` is that of its file, for people; models do not read it.
+    """
 
     mime_type: str
     data: bytes | None = None
     url: str | None = None
+    name: str = ""
 
     def __post_init__(self) -> None:
         if (self.data is None) == (self.url is None):

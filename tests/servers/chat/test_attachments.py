@@ -11,6 +11,7 @@ import pytest
 
 from ripieno.canisters import DocumentContent, ImageContent, TextualContent
 from ripieno.ensembles import Context
+from ripieno.exceptions import NameAbsence
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.contents import SHOWN_BYTES
 from ripieno.servers.chat.messages import ChatLimits
@@ -96,6 +97,28 @@ async def test_files_are_uploaded_named_in_a_message_and_fetched(tmp_path: pathl
             is_pdf = kind == "application/pdf"
             assert fetched.headers["content-disposition"] == ("attachment" if is_pdf else "inline")
             assert fetched.headers["content-type"].partition(";")[0] == ("application/octet-stream" if is_pdf else kind)
+
+
+async def test_names_of_attachments_are_kept(tmp_path: pathlib.Path) -> None:
+    text = base64.b64encode(b"Hello.").decode()
+    inline = {"mime_type": "text/plain", "data": text, "name": "b.txt"}
+    async with client(tmp_path) as (one, chat):
+        path = await begin(one)
+        reference = (await upload(one, path, PNG, "image/png")).json()["reference"]
+        body = {"attachments": [{"reference": reference, "name": "a.png"}, inline, {**inline, "name": ""}]}
+        for wrong in (1, None, "x" * 256):
+            answer = await one.post(f"{path}/messages", json={"attachments": [{**inline, "name": wrong}]})
+            assert (answer.status_code, answer.json()["error"]["param"]) == (400, "attachments[0].name")
+        position = (await one.get(path)).json()["position"]
+        assert (await one.post(f"{path}/messages", json=body)).status_code == 200
+        ((_, said), *_) = await events(one, path, "ConductEnded", **{"last-event-id": position})
+        assert [part.get("name") for part in said["message"]["content"]] == ["a.png", "b.txt", None]
+        # The upload is the message's now, though the message has given it a name.
+        with pytest.raises(NameAbsence):
+            chat.uploads.find("ada", path.rpartition("/")[2], reference)
+    async with client(tmp_path) as (one, _):
+        (message, _) = (await one.get(path)).json()["messages"]
+        assert [part.get("name") for part in message["content"]] == ["a.png", "b.txt", None]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def content_of(content: Content) -> dict[str, Any] | None:
             fields |= {"text": text, "bytes": size, "reference": _reference(data)}
         return fields
     kind = type(content).__name__.removesuffix("Content").lower()
-    fields = {"type": kind, "mime_type": content.mime_type}
+    fields = {"type": kind, "mime_type": content.mime_type, **({"name": content.name} if content.name else {})}
     if content.data is None:
         return {**fields, "url": getattr(content, "url", None)}
     fields |= {"bytes": size, "reference": _reference(data)}

@@ -42,6 +42,7 @@ class Binary(TypedDict):
 
     type: Literal["image", "audio", "document"]
     mime_type: str
+    name: NotRequired[str]
     url: NotRequired[str]
     bytes: NotRequired[int]
     reference: NotRequired[str]

@@ -1,7 +1,7 @@
 """The forms of requests and answers of the native interface, of which its OpenAPI document is made."""
 
 import typing
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -127,17 +127,22 @@ class Title(TypedDict):
     title: NotRequired[Annotated[str, Field(max_length=200)]]
 
 
+FileName: TypeAlias = Annotated[str, Field(max_length=255)]
+
+
 class Attachment(TypedDict):
-    """An attachment in the message itself, in base64."""
+    """An attachment in the message itself, in base64. ``name`` is that of its file."""
 
     mime_type: str
     data: str
+    name: NotRequired[FileName]
 
 
 class UploadedAttachment(TypedDict):
     """An attachment that was uploaded before. The message then has it; the upload is gone."""
 
     reference: str
+    name: NotRequired[FileName]
 
 
 class Upload(TypedDict):

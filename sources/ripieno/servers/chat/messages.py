@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ripieno.canisters import AudioContent, DocumentContent, ImageContent, TextualContent, UserCanister
+from ripieno.canisters import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent, UserCanister
 from ripieno.canisters.contents import Content
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import is_list, is_table
 
+#: Characters of the name of a file.
+_NAME = 255
 _TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,126}")
 
 
@@ -40,10 +42,10 @@ class ChatLimits:
 def read_message(
     sent: Mapping[str, Any], limits: ChatLimits, uploaded: Callable[[str], Content] | None = None
 ) -> UserCanister:
-    """The message of ``{"text": "…", "attachments": [{"mime_type": "image/png", "data": BASE64}]}``.
+    """The message of ``{"text": "…", "attachments": [{"mime_type": "image/png", "data": BASE64, "name": "…"}]}``.
 
-    An attachment ``{"reference": "…"}`` is one that was ``uploaded`` before. Errors: ``RequestInvalidity``, which names
-    the part; those of ``uploaded``.
+    An attachment ``{"reference": "…"}`` is one that was ``uploaded`` before. A name is optional. Errors:
+    ``RequestInvalidity``, which names the part; those of ``uploaded``.
     """
     text = sent.get("text", "")
     if not isinstance(text, str) or len(text.encode("utf-8", "surrogatepass")) > limits.text_bytes:
@@ -65,8 +67,12 @@ def text_of(message: UserCanister) -> str:
 def _content(sent: Any, place: str, uploaded: Callable[[str], Content] | None) -> Content:
     if not is_table(sent):
         raise RequestInvalidity("An attachment is an object.", parameter=place)
+    name = sent.get("name", "")
+    if not isinstance(name, str) or len(name) > _NAME:
+        raise RequestInvalidity(f"name is a text of at most {_NAME} characters.", parameter=f"{place}.name")
     if uploaded is not None and isinstance(reference := sent.get("reference"), str):
-        return uploaded(reference)
+        found = uploaded(reference)
+        return found if isinstance(found, TextualContent | OpaqueContent) else dataclasses.replace(found, name=name)
     kind, data = sent.get("mime_type"), sent.get("data")
     if not isinstance(kind, str) or not _TYPE.fullmatch(kind):
         raise RequestInvalidity("mime_type is a type such as image/png.", parameter=f"{place}.mime_type")
@@ -77,9 +83,9 @@ def _content(sent: Any, place: str, uploaded: Callable[[str], Content] | None) -
     if not raw:
         raise RequestInvalidity("data is the content in base64.", parameter=f"{place}.data")
     if kind.startswith("image/"):
-        return ImageContent(data=raw, mime_type=kind)
+        return ImageContent(data=raw, mime_type=kind, name=name)
     return (
-        AudioContent(data=raw, mime_type=kind)
+        AudioContent(data=raw, mime_type=kind, name=name)
         if kind.startswith("audio/")
-        else DocumentContent(data=raw, mime_type=kind)
+        else DocumentContent(data=raw, mime_type=kind, name=name)
     )

@@ -101,9 +101,10 @@ class Uploads:
 
     def forget(self, owner: str, identifier: str, contents: Iterable[Content] | None = None) -> None:
         """Drops those of these contents that are uploads, or all uploads of a conversation."""
-        named = None if contents is None else {id(one) for one in contents}
+        # A message may have given it a name; its bytes are the same object.
+        named = None if contents is None else {id(data_of(one)) for one in contents}
         for key, (_, content) in list(self._kept.items()):
-            if key[:2] == (owner, identifier) and (named is None or id(content) in named):
+            if key[:2] == (owner, identifier) and (named is None or id(data_of(content)) in named):
                 del self._kept[key]
 
 

@@ -194,7 +194,7 @@ def _message(last: Mapping[str, Any], place: int) -> dict[str, Any]:
 def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
     """An attachment in the form that ``read_message`` takes. Nothing is fetched from addresses that a client names."""
     if part.get("type") == "binary":
-        return {"mime_type": part.get("mimeType"), "data": part.get("data")}
+        return {"mime_type": part.get("mimeType"), "data": part.get("data"), "name": part.get("filename") or ""}
     source = part.get("source")
     if not is_table(source) or source.get("type") != "data":
         raise RequestInvalidity("An attachment is sent as data, not as an address.", parameter="messages.content")

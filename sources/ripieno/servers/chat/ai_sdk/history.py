@@ -32,7 +32,8 @@ def _contents(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"type": "text", "text": content["text"], "state": "done"}
         elif "data" in content:
             mime_type = content["mime_type"]
-            yield {"type": "file", "mediaType": mime_type, "url": f"data:{mime_type};base64,{content['data']}"}
+            name = {"filename": content["name"]} if "name" in content else {}
+            yield {"type": "file", "mediaType": mime_type, "url": f"data:{mime_type};base64,{content['data']}", **name}
 
 
 def _add(parts: list[dict[str, Any]], message: Mapping[str, Any]) -> None:

@@ -124,7 +124,8 @@ def _user_message(parts: Sequence[Mapping[str, Any]], limits: ChatLimits) -> Use
             head, comma, data = str(part.get("url")).partition(",")
             if not comma or not head.startswith("data:") or not head.endswith(";base64"):
                 raise RequestInvalidity("A file has its content in a data: URL, in base64.", parameter="messages")
-            attachments.append({"mime_type": head[5:-7].partition(";")[0], "data": data})
+            name = text(part, "filename") or ""
+            attachments.append({"mime_type": head[5:-7].partition(";")[0], "data": data, "name": name})
     return read_message({"text": "\n".join(map(str, texts)), "attachments": attachments}, limits)
 
 
