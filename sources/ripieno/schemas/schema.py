@@ -111,7 +111,7 @@ class CompiledSchema:
 
 MAX_BYTES = 64 * 1024
 MAX_JSON_DEPTH = 64
-#: A compiled schema takes some ten times the size of its text, but a regular expression up to a megabyte.
+#: A compiled schema takes some ten times the size of its text, but a regular expression up to 1.5 MiB.
 _REMEMBERED_BYTES = 4 * 1024
 
 Purpose = Literal["arguments", "results"]

@@ -98,11 +98,12 @@ def test_a_module_that_cannot_be_imported_is_a_bug_with_its_line(call: Call, min
 def test_a_function_that_is_not_there_is_a_mistake_of_the_descriptor(call: Call, mine: pathlib.Path) -> None:
     descriptor = mine.parent / "mine.toml"
     assert call("tools").code == exit_codes.INPUT
-    for text, words in (
-        (None, ["no Python file", str(mine)]),
-        ("def greet_al(context, arguments): ...\n", ["has no 'greet_all'", "'greet_al'", str(mine)]),
-        ("\ndef greet_all(name): ...\n", ["(context, arguments)", f"{mine}:2"]),
-        ("greet_all = 5\n", ["int"]),
+    function = "6: error: the function of 'greet_all'"
+    for text, place, words in (
+        (None, "5: error: the module of 'mine'", ["no Python file", str(mine)]),
+        ("def greet_al(context, arguments): ...\n", function, ["has no 'greet_all'", "'greet_al'", str(mine)]),
+        ("\ndef greet_all(name): ...\n", function, ["(context, arguments)", f"{mine}:2"]),
+        ("greet_all = 5\n", function, ["int"]),
     ):
         if text is not None:
             mine.write_text(text)
@@ -110,7 +111,7 @@ def test_a_function_that_is_not_there_is_a_mistake_of_the_descriptor(call: Call,
         done = call("invoke", "mine.greet_all")
         # As in `ripieno check`.
         assert done.code == exit_codes.INPUT
-        assert f"{descriptor}:6: error: the function of 'greet_all' cannot be used" in done.err
+        assert f"{descriptor}:{place} cannot be used" in done.err
         for word in words:
             assert word in done.err
             assert word in checked.out

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import User
+from tests.support.command_line import ROOT, User
 from tests.support.toml_ensembles import SERVERS
 from tests.support.users import Call
 
@@ -301,3 +301,27 @@ def test_pins_that_nobody_wants_and_tools_of_our_own(user: User, call: Call, too
     assert {one["name"] for one in ensembles if one["pins"] is not None} == {"it"}
     user.configure('[ensembles]\nenabled = ["io"]\n')
     assert "\nPins\n" not in call("doctor", "--no-connect", "--full").out
+
+
+def test_the_lines_for_continuous_integration_compare_with_the_shared_pins(
+    user: User, call: Call, tools: pathlib.Path
+) -> None:
+    """In a checkout with its own server, by a user who has neither trusted nor recorded anything."""
+    call("lock")
+    call("lock", "--export", "ripieno.lock.toml")
+    call("lock", "--forget", "it")
+    user.configure("")
+    (user.configuration / "ensembles" / "it.toml").unlink()
+    folder = user.workspace / "ensembles"
+    folder.mkdir()
+    (folder / "it.toml").write_text(text(tools))
+    (user.workspace / "ripieno.toml").write_text('[ensembles]\nenabled = ["it"]\n')
+    page = (ROOT / "documentation" / "tutorials" / "pin-servers.rst").read_text()
+    block = page.partition("In continuous integration::\n\n")[2].partition("\n\n")[0]
+    trusting, comparing = (line.split()[1:] for line in block.splitlines())
+    assert call(*trusting).code == 0
+    done = call(*comparing)
+    assert (done.code, done.out) == (0, "it: unchanged, 2 tools.\n"), done.err
+    offer(tools, {**TELL, "description": "Tells more."}, KEEP)
+    assert call(*trusting).code == 0
+    assert call(*comparing).code == 1

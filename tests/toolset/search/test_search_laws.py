@@ -170,3 +170,11 @@ def test_an_expression_is_refused_or_finds_whole_lines(pattern: str, lines: list
         assert start == 0 or data[start - 1 : start] == b"\n"
         assert stop == len(data) or data[stop : stop + 1] == b"\n"
     assert spots == sorted(set(spots))
+
+
+@pytest.mark.parametrize("character", ["x", "\r", "\u2028", "\u0085"])
+def test_a_dot_is_any_character_of_a_line(character: str) -> None:
+    """As in ripgrep."""
+    data = f"a{character}b\na\nb\n".encode()
+    expression = Expression("a.b", literal=False, case_sensitive=True)
+    assert [data[start:stop] for start, stop, _ in expression.spots(data)] == [f"a{character}b".encode()]

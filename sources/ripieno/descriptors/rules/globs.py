@@ -15,13 +15,20 @@ _PARTS = re.compile(
     r"|(?P<brace>[{},])|\\?(?P<literal>.)",
     re.DOTALL,
 )
+#: Any text. A dot of the engine stops at the ends of lines, with any flag (jsonschema-rs 0.61).
+_ANY = r"[\s\S]*"
 #: ``**`` by whether a slash is before and after it.
-_DEEP = {(False, False): ".*", (True, False): "/.*", (False, True): "(?:.*/)?", (True, True): "(?:/|/.*/)"}
+_DEEP = {
+    (False, False): _ANY,
+    (True, False): f"/{_ANY}",
+    (False, True): f"(?:{_ANY}/)?",
+    (True, True): f"(?:/|/{_ANY}/)",
+}
 #: The parts of a rule's glob, and the expressions of its wildcards. In an approving rule they never match a character
 #: that has a meaning in a shell or a path.
 _TEXTS = re.compile(r"(?P<wildcard>\*+|\?)|(?P<literal>(?:[^\\*?]|\\.)+)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_COVERING = {"?": "[^/]", "*": "[^/]*", "**": ".*"}
+_COVERING = {"?": "[^/]", "*": "[^/]*", "**": _ANY}
 _MEANING = ";|&$<>`\\\\\"'{}()!#"
 _FITTING = {"?": f"[^/{_MEANING}]", "*": f"[^/{_MEANING}]*", "**": f"[^{_MEANING}]*"}
 _UP = re.compile(r"(?:^|[^\w.])\.\.(?:$|[^\w.])")
@@ -42,9 +49,7 @@ class Matcher:
 
         joined = "|".join(f"(?:{one})" for one in expressions)
         options = jsonschema_rs.RegexOptions(size_limit=size)
-        self._validator = jsonschema_rs.Draft202012Validator(
-            {"pattern": f"(?s)^(?:{joined})$"}, pattern_options=options
-        )
+        self._validator = jsonschema_rs.Draft202012Validator({"pattern": f"^(?:{joined})$"}, pattern_options=options)
 
     def __call__(self, text: str) -> bool:
         return self._validator.is_valid(text if text.isascii() else _readable(text))

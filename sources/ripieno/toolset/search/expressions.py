@@ -116,7 +116,7 @@ def _compile(expression: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def _widen(pattern: str) -> str:
-    """The expression with ``\\d``, ``\\w`` and ``\\s`` for all of Unicode."""
+    """The expression with ``\\d``, ``\\w`` and ``\\s`` for all of Unicode, and a dot for all of a line."""
     pieces: list[str] = []
     inside = False
     position = 0
@@ -147,6 +147,9 @@ def _widen(pattern: str) -> str:
                 continue
         elif one == "]":
             inside = False
+        elif one == "." and not inside:
+            # ECMA's dot stops at U+2028 and carriage returns, too.
+            one = r"[^\n]"
         pieces.append(one)
         position += 1
     return "".join(pieces)
