@@ -244,10 +244,17 @@ def lock(  # noqa: PLR0917  click names them
 def _compare(
     settings: Settings, store: PinStore, names: tuple[str, ...], output: Format, *, check: bool, approve: bool
 ) -> bool:
-    """Whether everything is recorded in the end. Errors: ``AssemblyFailure`` for failed connections."""
+    """Whether everything is recorded in the end. Errors: ``AssemblyFailure`` for failed connections; ``InputError``."""
     own = store.read()
     loaded = load_valid_layers(settings)
     require_ensembles(loaded, names)
+    untrusted = [one.name for one in loaded.left_out if one.reason.endswith("run: ripieno trust")]
+    if check and not names and untrusted:
+        # Success would mean that all was compared.
+        raise InputError(
+            f"Not everything could be compared: {', '.join(dict.fromkeys(untrusted))} of this folder is not trusted. "
+            "Review its files, then run: ripieno trust"
+        )
     # Without names, all that are not exempt from pins.
     selected = [one for one in loaded.ensembles if (one.name in names if names else one.pin != "off")]
     descriptors = [one for one in selected if is_foreign(one)]
