@@ -13,7 +13,6 @@ from starlette.types import ASGIApp
 from ripieno.ensembles import Definition
 from ripieno.models import Model
 from ripieno.servers.chat.chat import Chat
-from ripieno.servers.http.listeners import Listener
 from ripieno.servers.http.server import serve
 from ripieno.servers.web.application import create_application
 from ripieno.servers.web.sessions import Sessions
@@ -48,15 +47,14 @@ async def serving_page(
     folder: pathlib.Path,
     model: Model,
     *definitions: Definition,
-    listener: Listener | None = None,
+    port: int = 0,
     path: str = "/",
     clock: Any = None,
     **settings: Any,
 ) -> AsyncGenerator[ServedPage, None]:
     """Serves the page for the duration of the block, beneath ``path``, which ends in a slash.
 
-    Conversations are in ``folder``: served again with the same folder, it has them still, with a ``listener`` on the
-    same port at the same address. ``settings`` are
+    Conversations are in ``folder``: served again with the same folder and port, it has them still. ``settings`` are
     those of ``create_application``.
     """
     async with assembled(folder, model, *definitions) as assembly, Chat(assembly) as chat:
@@ -67,5 +65,5 @@ async def serving_page(
         )
         if path != "/":
             application = Starlette(routes=[Mount(path.rstrip("/"), application)])
-        async with serve(application, listener=listener) as url:
+        async with serve(application, port=port) as url:
             yield ServedPage(url=f"{url}{path}", chat=chat, sessions=sessions, refused=refused)
