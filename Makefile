@@ -87,7 +87,9 @@ pictures: $(VENV)/.stamp-test ## the pictures of the demo and of the page, in RE
 	@$(BIN)/python documentation/pictures/page.py
 
 clean: ## remove all that these commands made, .venv too
-	rm -rf $(VENV) $(BUILD) dist .pytest_cache
+	@if [ ! -e $(VENV) ] || [ -e $(VENV)/.stamp-made ]; then rm -rf $(VENV); else \
+	    echo "$(VENV) stays, because make did not create it. To remove it: rm -r $(VENV)"; fi
+	rm -rf $(BUILD) dist .pytest_cache
 	@find sources tests documentation benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # One stamp for each set of requirements: `demo` is the package itself, the others are its extras.
@@ -105,6 +107,6 @@ $(BIN)/python:
 	    echo "Install one, or name it: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; \
 	fi; \
 	echo "Creating $(VENV) with $$("$$found" --version) ..."; \
-	"$$found" -m venv $(VENV) && $(BIN)/python -m pip --version >/dev/null || { rm -rf $(VENV); \
+	"$$found" -m venv $(VENV) && $(BIN)/python -m pip --version >/dev/null && touch $(VENV)/.stamp-made || { rm -rf $(VENV); \
 	    echo "Could not create $(VENV): this Python lacks its venv or ensurepip module." >&2; \
 	    echo "On Debian and Ubuntu: sudo apt install python3-venv. Or name another: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; }

@@ -82,6 +82,8 @@ def test_a_required_server_that_does_not_start_is_told_once(call: Call, user: Us
     assert done.code == exit_codes.INPUT
     assert done.out.count("Ensemble 'ghost'") == 1
     assert done.out.splitlines().count("    last words") == 1
+    started = call("ask", "-m", "score:demo", "Hello").err.splitlines()
+    assert started[-1] == "To start without an ensemble that cannot connect: required = false under its [ensemble]"
 
 
 def test_variables_that_are_named_and_not_set(call: Call, user: User, monkeypatch: pytest.MonkeyPatch) -> None:

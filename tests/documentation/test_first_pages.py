@@ -8,6 +8,7 @@ import logging
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import textwrap
 import tomllib
@@ -434,3 +435,14 @@ def test_observability(asked: User, call: Call, capsys: pytest.CaptureFixture[st
     shown = json.loads(line)
     assert set(told[1]) & set(shown) == set(told[1]) - {"finish", "input_tokens", "output_tokens"}
     run_program(own)
+
+
+def test_make_removes_no_environment_of_the_users_own(tmp_path: pathlib.Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / ".venv").mkdir()
+    done = subprocess.run(["make", "clean"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ".venv stays, because make did not create it. To remove it: rm -r .venv\n" in done.stdout
+    assert (tmp_path / ".venv").is_dir()
+    (tmp_path / ".venv" / ".stamp-made").touch()
+    subprocess.run(["make", "clean"], cwd=tmp_path, capture_output=True, check=True)
+    assert not (tmp_path / ".venv").exists()

@@ -286,8 +286,11 @@ def test_your_tools_without_a_model(noted: User) -> None:
         table = provider.replace("http://127.0.0.1:8001/v1", urls["openai-chat"])
         (noted.workspace / "gateway.toml").write_text(table)
         with serving(noted, *words) as (_, port, _):
-            output = ask(port, model="small-1", input="What do my notes say?", text=held)["output"]
+            output = ask(port, model="small-1", input="What do my notes say?")["output"]
             assert output[-1]["content"][0]["text"] == "The first note says: Buy strings."
+            # The form reaches the model. This text does not have it.
+            with pytest.raises(AssertionError, match="turn 2 of the score does not have the form"):
+                ask(port, model="small-1", input="What do my notes say?", text=held)
         (noted.workspace / "gateway.toml").write_text(table.replace("json_mode = true", ""))
         with serving(noted, *words) as (_, port, _), pytest.raises(AssertionError, match="set json_mode = true"):
             ask(port, model="small-1", input="What do my notes say?", text=held)

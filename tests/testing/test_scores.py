@@ -20,14 +20,19 @@ from ripieno.canisters import (
     TextualContent,
     UserCanister,
 )
+from ripieno.canisters.controls import Format
 from ripieno.canisters.events import ArgumentsDelta, ContentSealed, ReasoningDelta, TextDelta, TurnEnded, collect
 from ripieno.canisters.faults import Fault
-from ripieno.exceptions import ConfigurationInvalidity
+from ripieno.conducting import conduct
+from ripieno.exceptions import ConfigurationInvalidity, ProviderRefusal
+from ripieno.jsonvalues import freeze
 from ripieno.testing import call, turn
 from ripieno.testing.scores import Score
 from ripieno.testing.scores.player import WHOLE, Answer, callable_names, events_of
 from ripieno.testing.scores.turns import Turn
+from ripieno.testing.wires import model_of
 from tests.counts import count
+from tests.support.scripted_models import ensemble, tool
 
 
 def text_of(answer: Answer) -> str:
@@ -279,6 +284,33 @@ def test_a_new_user_message_begins_again_or_goes_on() -> None:
     second = calls_of(again.answer([*first, UserCanister.of("Again.")], ["look"]))
     assert identifiers == ["call_1_1"]
     assert [one.identifier for one in second] == ["call_3_1"]
+
+
+PERSON = freeze({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}})
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "reason"),
+    [
+        ("Ada", Format(kind="json_object"), "it is not JSON"),
+        ("[1]", Format(kind="json_object"), "it is not a JSON object"),
+        ('{"age": 36}', Format(kind="json_schema", schema=PERSON), "name"),
+        ('{"age": 36}', Format(kind="json_object"), None),
+        ('{"name": "Ada"}', Format(kind="json_schema", schema=PERSON), None),
+        ("Ada", None, None),
+    ],
+)
+async def test_an_answer_has_the_form_that_the_request_asks_for(
+    text: str, form: Format | None, reason: str | None
+) -> None:
+    """As with a provider that enforces it, and for any wire: a call needs no form, the last answer does."""
+    model = model_of([turn(calls=[call("look")]), turn(text.replace("{", "{{").replace("}", "}}"))])
+    run = conduct(model, "Who?", ensembles=[ensemble(tool("look"))], controls=Controls(format=form))
+    if reason is None:
+        assert (await run).text == text
+        return
+    with pytest.raises(ProviderRefusal, match=f"turn 2 of the score does not have the form.*{reason}"):
+        await run
 
 
 def test_controls_say_which_tools_may_be_called() -> None:

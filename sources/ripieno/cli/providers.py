@@ -13,6 +13,7 @@ from frozendict import frozendict
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.assembly import load_without_ensembles, make_assembly, require_valid
+from ripieno.cli.common.completion import complete_provider
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.models import show_address, show_needs, variables_of
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
@@ -38,7 +39,7 @@ _ASIDE = {"stream_usage": "It counts tokens in a stream"}
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_provider)
 @click.option("--model", "-m", metavar="MODEL", default="", help="Show the capabilities of this model.")
 @formats
 @common

@@ -8,6 +8,7 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.assembly.plugins import discover
+from ripieno.exceptions import InputError, ProviderRefusal
 from ripieno.jsonvalues import parse
 from ripieno.models import Model, Protocol, Provider
 from ripieno.models.protocol import Natives, Transport
@@ -34,7 +35,10 @@ class ScoreTransport(Transport):
         native: Any = parse(body, max_bytes=_BYTES, max_depth=128)
         asked = self._protocol.parse({**native, **parameters})
         tools = callable_names([tool.exposed or tool.name for tool in asked.tools], asked.controls)
-        answer = self.score.answer(asked.canisters, tools)
+        try:
+            answer = self.score.answer(asked.canisters, tools, asked.controls.format)
+        except InputError as error:
+            raise ProviderRefusal(_NAME, str(error), status=400) from None
         if stream:
             encoder = self._protocol.encoder(asked)
             events = perform(answer, model=asked.model, chunk=self._chunk)

@@ -6,9 +6,17 @@ import pathlib
 import pytest
 
 from ripieno.cli.common import exit_codes
+from tests.assembly.test_plugins import install
 from tests.support.command_line import ROOT, User
 from tests.support.users import Call, Done
 
+FOLDER_PLUGIN = """
+import pathlib
+from ripieno.plugin import hookimpl
+@hookimpl
+def ripieno_data():
+    return (pathlib.Path({!r}),)
+"""
 ENSEMBLE = """
 [ensemble]
 name = "{name}"
@@ -183,6 +191,21 @@ def test_an_ensemble_in_the_place_of_a_bundled_one_is_named(call: Call, user: Us
     # To disable the bundled one so is no accident.
     mine.write_text('invokers = []\n[ensemble]\nname = "io"\ndescription = "None"\nenabled = false\n')
     assert call("check", "--strict").code == 0
+
+
+def test_an_ensemble_in_the_place_of_a_plugins_is_named(
+    call: Call, user: User, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "theirs"
+    theirs = user.ensemble("birds", ensemble("birds"), folder=folder / "ensembles")
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "ripieno-birds", "birds_plugin", FOLDER_PLUGIN.format(str(folder)))
+    user.configure('[plugins]\nallow = ["ripieno-birds"]\n[ensembles]\ninclude = ["birds"]\n')
+    assert "replaces" not in call("check").out
+    mine = user.ensemble("birds", ensemble("birds"))
+    found = call("check").out
+    assert f"{mine}:3: warning: the ensemble 'birds' ({mine}) replaces that of the plugin " in found
+    assert f"({theirs})" in found
 
 
 MANY = {

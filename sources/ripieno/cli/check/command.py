@@ -38,7 +38,8 @@ from ripieno.testing.scores import Score
 
 #: Whether the functions of an ensemble are imported.
 _Imports: TypeAlias = Callable[[EnsembleDescriptor], bool]
-_KINDS = ("ensemble", "invoker", "provider", "profile", "score")
+#: The kinds of files, each by its tables: a score may lack its header, by mistake.
+_KINDS = {**{kind: (kind,) for kind in ("ensemble", "invoker", "provider", "profile")}, "score": ("score", "turns")}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -212,7 +213,7 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], imports: _Im
         except ConfigurationInvalidity as invalidity:
             found.extend(invalidity.problems if path.exists() else _explain_absence(path, base, invalidity.problems))
             continue
-        kind = next((kind for kind in _KINDS if kind in document.mapping), "config")
+        kind = next((kind for kind, table in _KINDS.items() if not document.mapping.keys().isdisjoint(table)), "config")
         if kind == "ensemble":
             ensembles.append(path)
         elif kind == "config":

@@ -142,14 +142,16 @@ def _place_of(loaded: LoadedConfiguration, key: str, pattern: str) -> tuple[str 
 
 
 def check_replaced(subject: Subject) -> Iterator[Problem]:
-    """Warnings about ensembles that replace a bundled one. Disabling a bundled one this way is intended."""
-    bundled = load_ensembles([layer for layer in subject.loaded.layers if layer.name == "package"]).ensembles
+    """Warnings about ensembles that replace one of the package or of a plugin. Disabling it this way is intended."""
+    foreign = [one for one in subject.loaded.layers if one.name == "package" or one.name.startswith("plugin ")]
+    earlier_ones = load_ensembles(foreign).ensembles
     for descriptor in subject.descriptors:
-        earlier = bundled.outlines.get(descriptor.name)
+        earlier = earlier_ones.outlines.get(descriptor.name)
         if earlier is None or not descriptor.enabled or is_same_file(earlier.file, descriptor.file):
             continue
         here = descriptor.file or "one in the configuration"
-        message = f"the ensemble {descriptor.name!r} ({here}) replaces the bundled one ({earlier.file})"
-        lost = ", ".join(one.name for one in bundled[earlier.name].invokers)
+        theirs = "the bundled one" if earlier.layer == "package" else f"that of the {earlier.layer}"
+        message = f"the ensemble {descriptor.name!r} ({here}) replaces {theirs} ({earlier.file})"
+        lost = ", ".join(one.name for one in earlier_ones[earlier.name].invokers)
         hint = f"These tools are no longer available: {lost}. To have both, rename yours."
         yield finding(descriptor.file, ("ensemble", "name"), message, hint)

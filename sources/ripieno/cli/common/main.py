@@ -22,6 +22,7 @@ from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import (
     AssemblyFailure,
     ConfigurationInvalidity,
+    ConnectionFailure,
     ProviderFailure,
     RipienoError,
     ToolExecutionFailure,
@@ -113,6 +114,8 @@ def classify(error: BaseException) -> tuple[int, str]:
         text = error.text if isinstance(error, AssemblyFailure) else str(error)
         if isinstance(error, AssemblyFailure) and error.subgroup(ConfigurationInvalidity) is not None:
             text += "\nTo check all files, also for warnings: ripieno check"
+        if isinstance(error, AssemblyFailure) and error.subgroup(ConnectionFailure) is not None:
+            text += "\nTo start without an ensemble that cannot connect: required = false under its [ensemble]"
         # Each line of a list of problems has its own "error: ".
         return exit_codes.INPUT, text if "error: " in text else f"Error: {text}"
     if isinstance(error, OSError):

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+from ripieno.cli.common.completion import complete_profile
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Format = Literal["table", "json"]
 #: The types of options that name a file to write or read, and a folder to write to.
@@ -70,6 +72,7 @@ _COMMON = (
     _common(
         "--profile",
         metavar="NAME",
+        shell_complete=complete_profile,
         help="Enable the ensembles of this profile instead of the configured ones: starter (the default), minimal, "
         "standard, full, swe-agent, openhands, custom, or your own.",
     ),

@@ -10,6 +10,7 @@ import click
 from ripieno.approvals import Answer, Approve, Deny
 from ripieno.approvals.presentation import Presentation
 from ripieno.canisters.conversation import Waiting
+from ripieno.cli.common.completion import completion
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.conversations.persistence import first_words, resume_command
@@ -76,8 +77,11 @@ def list_(output: Format) -> None:
     print_table(["CONVERSATION", "CALL", "TOOL", "STATE", "SINCE (UTC)", *owner, "BEGINS WITH"], rows)
 
 
+_PAUSED = completion(lambda _: [one.identifier for one in _store().all()])
+
+
 @approvals.command()
-@click.argument("conversation", default="")
+@click.argument("conversation", default="", shell_complete=_PAUSED)
 @click.argument("call", default="")
 @formats
 @common
@@ -107,7 +111,7 @@ def show(conversation: str, call: str, output: Format) -> None:
 
 
 @approvals.command()
-@click.argument("conversation", default="")
+@click.argument("conversation", default="", shell_complete=_PAUSED)
 @click.argument("calls", nargs=-1)
 @common
 def approve(conversation: str, calls: tuple[str, ...]) -> None:
@@ -125,7 +129,7 @@ def approve(conversation: str, calls: tuple[str, ...]) -> None:
 
 
 @approvals.command()
-@click.argument("conversation", default="")
+@click.argument("conversation", default="", shell_complete=_PAUSED)
 @click.argument("calls", nargs=-1)
 @click.option("--advice", default="", metavar="TEXT", help="Advice for the model: what to do instead.")
 @common

@@ -15,6 +15,7 @@ from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import only
+from ripieno.cli.common.completion import complete_agent
 from ripieno.cli.common.main import say
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import logged, observed
@@ -127,7 +128,12 @@ _OPTIONS = (
         metavar="PROVIDER/MODEL",
         help="The model, instead of the configured one. A scripted one: score:FILE.",
     ),
-    click.option("--agent", metavar="A", help="A configured agent: its model, instructions and tools."),
+    click.option(
+        "--agent",
+        metavar="A",
+        shell_complete=complete_agent,
+        help="A configured agent: its model, instructions and tools.",
+    ),
     click.option("--tools", metavar="PATTERN", multiple=True, help="Offer only these tools, such as 'io.read_*'."),
     click.option("--quiet", "-q", is_flag=True, help="Show only the answer, without lines about tools."),
     click.option(

@@ -16,6 +16,7 @@ from ripieno.cli.common.terminal import Terminal
 from ripieno.cli.conversations.cassettes import ANSWERED
 from ripieno.cli.conversations.conversation import Wanted, compared, converse, run_options
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
+from ripieno.cli.journal.selection import complete_conversation
 from ripieno.conducting.paused import Paused
 from ripieno.conducting.resume import Resumable, resumable
 from ripieno.exceptions import InputError, NameAbsence
@@ -94,7 +95,7 @@ def recall(keeper: Keeper, found: FoundConversation) -> Resumable:
 
 
 @click.command()
-@click.argument("conversation", default="")
+@click.argument("conversation", default="", shell_complete=complete_conversation)
 @run_options
 @common
 @pass_settings

@@ -16,6 +16,7 @@ from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, comm
 from ripieno.cli.common.scores import typed
 from ripieno.cli.common.tables import count, print_json, print_table
 from ripieno.cli.journal.selection import (
+    complete_conversation,
     find_conversation,
     has_journal,
     journals,
@@ -98,7 +99,7 @@ def list_(*, limit: int, everything: bool, output: Format, file: str | None) -> 
 
 
 @journal.command()
-@click.argument("conversation", required=False)
+@click.argument("conversation", required=False, shell_complete=complete_conversation)
 @click.option("--full", is_flag=True, help="Show long messages in full.")
 @formats
 @journals
@@ -180,7 +181,7 @@ def search(
 
 
 @journal.command()
-@click.argument("conversation", required=False)
+@click.argument("conversation", required=False, shell_complete=complete_conversation)
 @click.option(
     "--output",
     "target",
@@ -263,7 +264,7 @@ def verify(*, anchored: pathlib.Path | None, output: Format, file: str | None) -
 
 
 @journal.command()
-@click.argument("conversation", required=False)
+@click.argument("conversation", required=False, shell_complete=complete_conversation)
 @click.option("--at", "until", metavar="N", type=Number(min=1), help="The last message to copy.")
 @formats
 @journals
@@ -325,7 +326,7 @@ def copy(*, target: str, output: Format, file: str | None) -> None:
 
 
 @journal.command()
-@click.argument("conversations", metavar="[CONVERSATION]...", nargs=-1)
+@click.argument("conversations", metavar="[CONVERSATION]...", nargs=-1, shell_complete=complete_conversation)
 @click.option("--older-than", metavar="AGE", help="Delete conversations without an entry for this long, such as 90d.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @journals
@@ -358,11 +359,11 @@ def delete(*, conversations: tuple[str, ...], older_than: str | None, yes: bool,
 
 
 def _confirm(selected: list[Summary]) -> None:
-    """Asks for confirmation. Errors: ``click.UsageError`` without a terminal, ``click.Abort``."""
+    """Asks for confirmation. Errors: ``InputError`` without a terminal, ``click.Abort``."""
     for summary in selected[:20]:
         say(f"{visible(summary.identifier)}  {moment(summary.last)}  {brief(summary.words, 60)}")
     if not sys.stdin.isatty():
-        raise click.UsageError("This cannot be undone. To delete without being asked, give --yes.")
+        raise InputError("Nothing is deleted yet, because there is no terminal to ask. To delete, add: --yes")
     click.confirm(f"Delete the content of {len(selected)} conversations? This cannot be undone", abort=True, err=True)
 
 

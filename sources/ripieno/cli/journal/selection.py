@@ -5,12 +5,13 @@ import datetime
 import os
 import pathlib
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 import click
 
 from ripieno.assembly.configuration import Places
 from ripieno.assembly.journal import journal_place
+from ripieno.cli.common.completion import completion
 from ripieno.cli.common.options import Command, Number
 from ripieno.descriptors.loading.layers import read_configuration_part
 from ripieno.exceptions import InputError
@@ -88,6 +89,15 @@ def find_conversation(journal: Journal, beginning: str | None, *, conducted: boo
         lacking = "has no conversation of a model" if conducted else "is empty"
         raise InputError(f"The journal {journal.name} {lacking}.")
     return latest
+
+
+def _conversations(context: click.Context) -> Sequence[str]:
+    with open_journal(context.params.get("file")) as journal:
+        return [one.identifier for one in journal.conversations(limit=50)]
+
+
+#: Completes the latest conversations.
+complete_conversation = completion(_conversations)
 
 
 def read_since(text: str) -> str:

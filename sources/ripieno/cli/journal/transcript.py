@@ -151,7 +151,7 @@ def _step(record: Record) -> str:
         origin: Any = record.details.get("forked")
         forked = origin and f"forked from {visible(str(origin['conversation']))}, {origin['messages']} messages"
         owner = f", for {visible(record.owner)}" if record.owner else ""
-        return forked or visible(str(record.details.get("model", record.details.get("title", "")))) + owner
+        return forked or visible(typed(str(record.details.get("model", record.details.get("title", ""))))) + owner
     if record.stage == "turned":
         usage: Any = record.details.get("usage") or {}
         tokens = f"{usage.get('input_tokens', 0)} input tokens, {usage.get('output_tokens', 0)} output tokens"

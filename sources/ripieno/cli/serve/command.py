@@ -11,6 +11,7 @@ import click
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensembles
+from ripieno.cli.common.completion import complete_ensemble
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Number, Settings, common, journaled, pass_settings
 from ripieno.cli.serve.common import (
@@ -61,6 +62,7 @@ serve.add_command(web)
     "-e",
     "names",
     metavar="E",
+    shell_complete=complete_ensemble,
     multiple=True,
     help="Serve only this ensemble; by default all enabled ones.",
 )

@@ -21,6 +21,7 @@ from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles
+from ripieno.cli.common.completion import complete_ensemble
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
 from ripieno.cli.common.options import Number, Settings, common, journaled, pass_settings
@@ -86,6 +87,7 @@ class _Served:
     "-e",
     "ensembles",
     metavar="E",
+    shell_complete=complete_ensemble,
     multiple=True,
     help="Offer the tools of this ensemble in every request, and run them here.",
 )

@@ -15,6 +15,7 @@ from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import open_database
 from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensembles
+from ripieno.cli.common.completion import complete_ensemble
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
@@ -46,6 +47,7 @@ class _Served:
     "-e",
     "ensembles",
     metavar="E",
+    shell_complete=complete_ensemble,
     multiple=True,
     help="Offer only the tools of this ensemble; by default all enabled ones.",
 )

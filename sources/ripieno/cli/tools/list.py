@@ -21,6 +21,7 @@ from ripieno.cli.common.assembly import (
     resolve_wire,
     select_ensembles,
 )
+from ripieno.cli.common.completion import complete_ensemble
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import described, print_json, print_table
@@ -37,7 +38,15 @@ _ASKS = {"run": "no", "ask": "yes", "deny": "denied", "depends": "depends"}
 
 
 @click.command()
-@click.option("--ensemble", "-e", "names", metavar="E", multiple=True, help="List only the tools of this ensemble.")
+@click.option(
+    "--ensemble",
+    "-e",
+    "names",
+    metavar="E",
+    multiple=True,
+    shell_complete=complete_ensemble,
+    help="List only the tools of this ensemble.",
+)
 @click.option("--all", "everything", is_flag=True, help="List unavailable tools as well, with the reasons.")
 @protocols("List what this wire format sends; with --format json, verbatim.")
 @click.option("--full", is_flag=True, help="Show whole descriptions.")

@@ -6,6 +6,7 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.assembly import load_layers, make_assembly, protocols, resolve_wire, select_ensembles
+from ripieno.cli.common.completion import complete_tool
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -17,7 +18,7 @@ from ripieno.schemas.lowering import Lowered
 
 
 @click.command()
-@click.argument("tool", metavar="ENSEMBLE.TOOL")
+@click.argument("tool", metavar="ENSEMBLE.TOOL", shell_complete=complete_tool)
 @protocols("The wire format, instead of that of the configured model.")
 @click.option("--strict", is_flag=True, help="As sent in strict mode, in which the provider enforces the schema.")
 @formats

@@ -61,7 +61,7 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
     if not yes:
         if not sys.stdin.isatty():
             command = trust_command(folder, "--yes")
-            raise click.UsageError(f"Nothing is trusted yet. Review these files, then run: {command}")
+            raise InputError(f"Nothing is trusted yet. Review these files, then run: {command}")
         click.confirm("Trust them as they are now?", abort=True, err=True)
     if find_project(folder) != project:
         raise InputError(f"The files of {folder} have changed since they were listed. Run the command again.")

@@ -10,6 +10,7 @@ import click
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, make_assembly, require_valid, say_alert
+from ripieno.cli.common.completion import complete_ensemble
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_table
@@ -82,7 +83,7 @@ def expiry(record: SignIn) -> str:
 
 
 @click.command()
-@click.argument("ensemble", metavar="ENSEMBLE")
+@click.argument("ensemble", metavar="ENSEMBLE", shell_complete=complete_ensemble)
 @click.option("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
 @click.option(
     "--timeout",
@@ -133,7 +134,7 @@ def login(settings: Settings, ensemble: str, no_browser: bool, timeout: float) -
 
 
 @click.command()
-@click.argument("ensemble", metavar="ENSEMBLE")
+@click.argument("ensemble", metavar="ENSEMBLE", shell_complete=complete_ensemble)
 @common
 @pass_settings
 def logout(settings: Settings, ensemble: str) -> None:

@@ -144,7 +144,10 @@ def _endpoint(
         asked = prompted or asked
         tools = callable_names([tool.exposed or tool.name for tool in asked.tools], asked.controls)
         warnings.check(asked, tools)
-        played = score.answer(asked.canisters, tools)
+        try:
+            played = score.answer(asked.canisters, tools, asked.controls.format)
+        except InputError as error:
+            return bodies.json_response(protocol.refuse(Refusal(status=400, message=str(error))), 400)
         if prompted is not None:
             played = dataclasses.replace(played, canisters=(in_words(played.canisters),), finish=ended(played.finish))
         played = dataclasses.replace(played, usage=_usage(received, played))

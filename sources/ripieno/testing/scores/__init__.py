@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
+from ripieno.canisters.controls import Format
 from ripieno.canisters.conversation import assistant_begins, assistant_messages
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.testing.scores.expectations import Expectations, Setup
-from ripieno.testing.scores.player import Answer, follow, play_turn, say, since_prompt
+from ripieno.testing.scores.player import Answer, check_form, follow, play_turn, say, since_prompt
 from ripieno.testing.scores.reader import read_score
 from ripieno.testing.scores.turns import Turn, check
 
@@ -62,15 +63,20 @@ class Score:
         """The results in these canisters, by the labels of their calls."""
         return follow(self.turns, canisters if self.continues else since_prompt(canisters))[1]
 
-    def answer(self, canisters: Sequence[Canister], tools: Collection[str]) -> Answer:
-        """The model's answer to these canisters, if tools with these names are offered."""
+    def answer(self, canisters: Sequence[Canister], tools: Collection[str], form: Format | None = None) -> Answer:
+        """The model's answer to these canisters, if tools with these names are offered.
+
+        Errors: ``InputError`` for a text that does not have the form that the request asks for.
+        """
         relevant = canisters if self.continues else since_prompt(canisters)
         index, results = follow(self.turns, relevant)
         if index >= len(self.turns):
             played = f"all of its {index} turns are played" if index > 1 else "its only turn is played"
             return say(f"The score {self.name!r} is over: {played}.")
         message = len(assistant_messages(canisters)) + 1
-        return play_turn(self.turns[index], index + 1, results, tools, message)
+        answer = play_turn(self.turns[index], index + 1, results, tools, message)
+        check_form(answer, form, index + 1)
+        return answer
 
     def halted(self, canisters: Sequence[Canister]) -> bool:
         """Whether the last answer only says why a turn could not be played."""

@@ -15,7 +15,7 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.canisters.contents import text_of
-from ripieno.canisters.controls import Finish
+from ripieno.canisters.controls import Finish, Format
 from ripieno.canisters.conversation import NO_USAGE, Usage, assistant_messages
 from ripieno.canisters.events import (
     ArgumentsDelta,
@@ -28,8 +28,10 @@ from ripieno.canisters.events import (
     TurnBegan,
     TurnEnded,
 )
-from ripieno.jsonvalues import encode, freeze
+from ripieno.exceptions import InputError, JsonInvalidity
+from ripieno.jsonvalues import encode, freeze, is_table, parse
 from ripieno.models.protocol import SCORED
+from ripieno.schemas.schema import Schema
 from ripieno.testing.scores.templates import error_of, failed, fill, fill_all
 from ripieno.testing.scores.turns import ScoredCall, Turn
 
@@ -123,6 +125,26 @@ def play_turn(
         reasoning=fill(turn.reasoning, results),
         pace=turn.pace,
     )
+
+
+def check_form(answer: Answer, form: Format | None, number: int) -> None:
+    """Refuses an answer without calls whose text has not the form that a provider would enforce.
+
+    ``number`` counts turns from 1. Errors: ``InputError``.
+    """
+    if form is None or answer.halted or answer.finish != "stop":
+        return
+    refused = f"The text of turn {number} of the score does not have the form that the request asks for: "
+    try:
+        value = parse("".join(text_of(one.content) for one in answer.canisters if isinstance(one, AssistantCanister)))
+    except JsonInvalidity as error:
+        raise InputError(f"{refused}it is not JSON. {error}") from None
+    if form.schema is not None:
+        problems = Schema.of_results(form.schema).validate(value)
+        if problems:
+            raise InputError(f"{refused}{problems[0]}.")
+    elif not is_table(value):
+        raise InputError(f"{refused}it is not a JSON object.")
 
 
 def _invoke(call: ScoredCall, results: Mapping[str, ResultCanister], identifier: str) -> InvocationCanister:

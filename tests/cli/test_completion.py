@@ -1,0 +1,53 @@
+"""Completion of values in a shell: what is offered, and that a failure offers nothing."""
+
+import json
+
+import pytest
+
+from tests.support.command_line import User
+
+SCORE = '[score]\nname = "one"\n[[turns]]\ntext = "Hello."\n'
+
+
+def complete(user: User, line: str) -> list[str]:
+    """What bash would offer for the last word of a line."""
+    place = str(len(line.split(" ")) - 1)
+    done = user.run(_RIPIENO_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=place)
+    assert (done.returncode, done.stderr) == (0, "")
+    return [one.removeprefix("plain,") for one in done.stdout.split()]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ripieno invoke io.r", ["io.read_file"]),
+        ("ripieno explain io.w", ["io.write_file"]),
+        ("ripieno --profile minimal invoke execution.b", ["execution.bash"]),
+        ("ripieno ask --profile s", ["standard", "starter", "swe-agent"]),
+        ("ripieno ask --agent c", ["clerk"]),
+        ("ripieno tools -e ", ["io"]),
+        ("ripieno serve mcp --ensemble i", ["io"]),
+        ("ripieno providers anth", ["anthropic"]),
+        ("ripieno invoke nothing.", []),
+        # Without a journal.
+        ("ripieno journal show ", []),
+        ("ripieno approvals show ", []),
+    ],
+)
+def test_values_are_completed(user: User, line: str, expected: list[str]) -> None:
+    user.configure('[agents.clerk]\ninstructions = "Count."\n')
+    assert complete(user, line) == expected
+
+
+def test_conversations_are_completed(user: User) -> None:
+    (user.workspace / "one.toml").write_text(SCORE)
+    assert user.run("ask", "-m", "score:./one.toml", "Hello").returncode == 0
+    (told,) = json.loads(user.run("journal", "list", "--format", "json").stdout)
+    identifier = told["identifier"]
+    for command in ("journal show", "journal fork", "journal delete", "resume"):
+        assert complete(user, f"ripieno {command} {identifier[:3]}") == [identifier]
+
+
+def test_a_broken_configuration_completes_nothing_and_says_nothing(user: User) -> None:
+    user.configure("[agents\n")
+    assert complete(user, "ripieno ask --agent ") == []
