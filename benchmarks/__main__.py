@@ -36,6 +36,9 @@ def show(row: Row) -> None:
     """One line."""
     budget = "" if row.budget is None else f"≤ {row.budget:g}"
     word = {None: "", True: "kept", False: "MISSED"}[row.kept]
+    if row.measured is None:
+        print(f"{row.what:42} {row.detail}", flush=True)
+        return
     print(f"{row.what:42} {row.measured:9.2f} {row.unit:12.30} {budget:8} {word:7} {row.detail}", flush=True)
 
 

@@ -12,18 +12,21 @@ from collections.abc import Awaitable, Callable, Iterator
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One promise: what was measured, against what, and the budget. A ratio or an amount, in ``unit``."""
+    """One promise: what was measured, against what, and the budget. A ratio or an amount, in ``unit``.
+
+    ``measured`` is None if that was not possible here; ``detail`` says why.
+    """
 
     what: str
-    measured: float
+    measured: float | None
     budget: float | None
     unit: str
     detail: str = ""
 
     @property
     def kept(self) -> bool | None:
-        """Whether the budget holds; None where there is none."""
-        return None if self.budget is None else self.measured <= self.budget
+        """Whether the budget holds; None where there is none, or no figure."""
+        return None if self.budget is None or self.measured is None else self.measured <= self.budget
 
 
 async def cpu(function: Callable[[], Awaitable[object]]) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 import httpx2
 
 from benchmarks import (
+    browser,
     chats,
     connections,
     file_search,
@@ -282,4 +283,8 @@ ROWS: tuple[Measure, ...] = (
     chats.chat_events,
     chats.chat_readers,
     chats.chat_idle,
+    browser.page_first_paint,
+    browser.page_events,
+    browser.page_long_conversation,
+    browser.page_long_output,
 )

@@ -100,16 +100,9 @@ export function Copy({ text, label }) {
   return html`<button type="button" class="copy quiet" aria-label=${label} onClick=${copy}>${said}</button>`;
 }
 
-const BLOCK = 200;
-
-/** A long plain text in blocks of lines, so that only those in view are laid out. */
+/** A long plain text in blocks, so that only those in view are laid out. They end with a line, unless it is too long. */
 export function Lines({ text }) {
-  const blocks = useMemo(() => {
-    const lines = visible(text).split("\n");
-    const found = [];
-    for (let at = 0; at < lines.length; at += BLOCK) found.push(lines.slice(at, at + BLOCK).join("\n"));
-    return found;
-  }, [text]);
+  const blocks = useMemo(() => visible(text).match(/[^]{1,8000}(?:\n|$)|[^]{8000}/gu) || [], [text]);
   return blocks.map((block, at) => html`<pre key=${at} class=${blocks.length > 1 ? "block" : ""}>${block}</pre>`);
 }
 

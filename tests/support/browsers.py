@@ -32,11 +32,15 @@ REBOUND = "rebound.example"
 expect.set_options(timeout=PATIENCE)
 
 
+def installed_chromium() -> str | None:
+    """The program of Chromium, if there is one."""
+    named = os.environ.get("RIPIENO_CHROMIUM")
+    return next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
+
+
 def find_chromium() -> str:
     """The program of Chromium. Skips the test if there is none."""
-    named = os.environ.get("RIPIENO_CHROMIUM")
-    found = next(filter(None, map(shutil.which, [named] if named else NAMES)), None)
-    return found or lacking("Chromium is not here: make browser")
+    return installed_chromium() or lacking("Chromium is not here: make browser")
 
 
 async def launch(playwright: Playwright) -> Browser:
