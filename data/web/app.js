@@ -13,14 +13,14 @@ const POLL = 10_000;
 const VIEWS = [["approvals", "Approvals"], ["journal", "Journal"], ["tools", "Tools"], ["replay", "Replay"]];
 
 function useRoute() {
-  const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decode);
-  const [route, set] = useState(read);
+  const [hash, set] = useState(location.hash);
   useEffect(() => {
-    const changed = () => set(read());
+    const changed = () => set(location.hash);
     addEventListener("hashchange", changed);
+    changed(); // It may have changed before.
     return () => removeEventListener("hashchange", changed);
   }, []);
-  return route;
+  return hash.replace(/^#\/?/, "").split("/").map(decode);
 }
 
 function decode(text) {

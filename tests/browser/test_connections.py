@@ -58,6 +58,26 @@ async def test_a_server_is_restarted_during_an_open_question(visitor: Visitor, t
         await page.close()
 
 
+#: Goes to the journal as soon as the page is drawn, before it can have asked for changes of the address.
+HURRIED = """
+new MutationObserver((_, observer) => {
+  if (!document.querySelector(".frame")) return;
+  observer.disconnect();
+  history.replaceState(null, "", "#/journal");
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}).observe(document, { childList: true, subtree: true });
+"""
+
+
+async def test_an_address_that_changes_while_the_page_is_drawn_is_followed(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    served = await serve_page(scripted(says("Hello.")))
+    await visitor.context.add_init_script(HURRIED)
+    page = await visitor.open(served.link())
+    await expect(page.get_by_role("heading", name="Journal")).to_be_visible()
+
+
 async def test_a_stream_that_breaks_is_followed_again(serve_page: ServePage, visitor: Visitor) -> None:
     steps, go = held("One ", "two ", "three.")
     served = await serve_page(scripted(steps))
