@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
+from ripieno.servers.http.listeners import bind
 from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import asked, begin, button, held, message, question, say, writing
 from tests.support.browsers import Visitor
@@ -41,10 +42,12 @@ async def test_a_server_is_restarted_during_an_open_question(visitor: Visitor, t
         served = await first.enter_async_context(serving_page(tmp_path, writing(), written.definition))
         page = await asked(visitor, served)
         await first.aclose()
+        # Bound at once: another program could take the port while the page waits.
+        listener = bind("127.0.0.1", served.port)
         await expect(page.get_by_text("Reconnecting …")).to_be_visible()
         await expect(question(page)).to_have_count(1)
     again = scripted(says("Done after all."))
-    async with serving_page(tmp_path, again, written.definition, port=served.port) as restarted:
+    async with serving_page(tmp_path, again, written.definition, listener=listener) as restarted:
         await expect(page.get_by_text("This page needs a new link. Run:")).to_be_visible()
         conversation = page.url.partition("#")[2]
         await page.goto(restarted.link())

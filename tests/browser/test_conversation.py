@@ -208,14 +208,14 @@ async def test_a_large_result_is_laid_out_in_blocks(serve_page: ServePage, visit
 async def test_the_newest_hundred_are_shown_and_earlier_ones_on_demand(serve_page: ServePage, visitor: Visitor) -> None:
     texts = [ContentSealed(TextualContent(text=f"text {number}")) for number in range(250)]
     page = await begin(visitor, await serve_page(scripted([TurnBegan(), *texts, TurnEnded(finish="stop")])))
-    await expect(page.get_by_text("text 249", exact=True)).to_be_visible()
+    await expect(page.locator(".text").get_by_text("text 249", exact=True)).to_be_visible()
     await page.reload()
     await expect(page.locator(".text")).to_have_count(100)
     await button(page, "Show 100 earlier (of 151)").click()
     await expect(page.locator(".text")).to_have_count(200)
     await button(page, "Show 51 earlier (of 51)").click()
     await expect(page.locator(".text")).to_have_count(250)
-    await expect(page.get_by_text("text 249", exact=True)).to_be_attached()
+    await expect(page.locator(".text").get_by_text("text 249", exact=True)).to_be_attached()
 
 
 async def test_a_title_is_changed_everywhere(serve_page: ServePage, visitor: Visitor) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import pathlib
+import socket
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -48,14 +49,15 @@ async def serving_page(
     model: Model,
     *definitions: Definition,
     port: int = 0,
+    listener: socket.socket | None = None,
     path: str = "/",
     clock: Any = None,
     **settings: Any,
 ) -> AsyncGenerator[ServedPage, None]:
     """Serves the page for the duration of the block, beneath ``path``, which ends in a slash.
 
-    Conversations are in ``folder``: served again with the same folder and port, it has them still. ``settings`` are
-    those of ``create_application``.
+    Conversations are in ``folder``: served again with the same folder and port, it has them still. A ``listener``
+    of ``bind`` keeps a port meanwhile. ``settings`` are those of ``create_application``.
     """
     async with assembled(folder, model, *definitions) as assembly, Chat(assembly) as chat:
         sessions = Sessions() if clock is None else Sessions(clock=clock)
@@ -65,5 +67,5 @@ async def serving_page(
         )
         if path != "/":
             application = Starlette(routes=[Mount(path.rstrip("/"), application)])
-        async with serve(application, port=port) as url:
+        async with serve(application, port=port, listener=listener) as url:
             yield ServedPage(url=f"{url}{path}", chat=chat, sessions=sessions, refused=refused)
