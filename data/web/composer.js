@@ -22,7 +22,7 @@ export function Composer({ name, state, models, say, stop }) {
   const place = useRef(null);
   const { questions, running } = state;
   const asked = questions.filter((one) => one.kind !== "input").length;
-  useEffect(() => keep(draft, text), [draft, text]);
+  useLayoutEffect(() => keep(draft, text), [draft, text]);
   useEffect(() => tell(""), [running]);
   useEffect(() => {
     if (!questions.length) place.current?.focus({ preventScroll: true });
