@@ -1,16 +1,29 @@
 // The whole page: sign-in, the list and the views beside it, the keys, and the one live region.
 import { get, session, signIn } from "./api.js";
-import { Approvals } from "./approvals.js";
 import { Chat } from "./chat.js";
 import { List, questions, refresh, refreshQuestions, waitingIn } from "./chats.js";
-import { Journal } from "./journal.js";
-import { Help, listen } from "./keys.js";
-import { Replay } from "./replay.js";
-import { Tools } from "./tools.js";
-import { announcement, html, render, useEffect, useRef, useState, useStore } from "./ui.js";
+import { listen } from "./keys.js";
+import { announcement, html, Later, render, useEffect, useRef, useState, useStore } from "./ui.js";
 
 const POLL = 10_000;
-const VIEWS = [["approvals", "Approvals"], ["journal", "Journal"], ["tools", "Tools"], ["replay", "Replay"]];
+/** What a chat does not need is loaded when it is opened: each view is the component of this name. */
+const VIEWS = {
+  approvals: ["Approvals", () => import("./approvals.js")],
+  journal: ["Journal", () => styled(import("./journal.js"))],
+  tools: ["Tools", () => styled(import("./tools.js"))],
+  replay: ["Replay", () => styled(import("./replay.js"))],
+};
+const dialogs = () => import("./dialogs.js");
+let styles;
+
+/** The module, when the styles of these views are there, too. */
+async function styled(module) {
+  styles ||= new Promise((go) => {
+    const link = document.createElement("link");
+    document.head.append(Object.assign(link, { rel: "stylesheet", href: "static/views.css", onload: go, onerror: go }));
+  });
+  return (await Promise.all([module, styles]))[0];
+}
 
 function useRoute() {
   const [hash, set] = useState(location.hash);
@@ -83,8 +96,7 @@ function Inside() {
     if (drawer) side.current.querySelector("a, button")?.focus();
   }, [drawer]);
   const clicked = (event) => event.target.closest("[data-drawer]") && open(!drawer);
-  const views = { approvals: Approvals, journal: Journal, tools: Tools, replay: Replay };
-  const View = views[view];
+  const [title, from] = (Object.hasOwn(VIEWS, view) && VIEWS[view]) || [];
   return html`<div class=${`frame ${drawer ? "drawn" : ""}`} onClick=${clicked}>
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), document.querySelector("#message, main")?.focus())}>Skip to the content</a>
     <nav class="side" ref=${side} aria-label="Conversations and views">
@@ -92,14 +104,14 @@ function Inside() {
       <a class="button primary new" href="#/" onClick=${close}>New conversation</a>
       <${List} chosen=${view === "chat" ? name : ""} close=${close} />
       <div class="views">
-        ${VIEWS.map(([path, title]) => html`<a key=${path} href=${`#/${path}`} aria-current=${view === path ? "page" : null} onClick=${close}>${title}
+        ${Object.entries(VIEWS).map(([path, [title]]) => html`<a key=${path} href=${`#/${path}`} aria-current=${view === path ? "page" : null} onClick=${close}>${title}
           ${path === "approvals" && waiting ? html`<span class="count">${waiting}<span class="hidden"> waiting</span></span>` : null}</a>`)}
         <button type="button" class="quiet" onClick=${() => explain(true)}>Keys</button>
       </div>
     </nav>
     ${drawer && html`<button type="button" class="shade" aria-label="Close the list" onClick=${close}></button>`}
-    ${View ? html`<${View} key=${view} name=${name} />` : html`<${Chat} identifier=${view === "chat" ? name : ""} models=${models} />`}
-    ${help && html`<${Help} close=${() => explain(false)} />`}
+    ${from ? html`<${Later} key=${view} from=${from} name=${title} path=${name} />` : html`<${Chat} identifier=${view === "chat" ? name : ""} models=${models} />`}
+    ${help && html`<${Later} from=${dialogs} name="Help" close=${() => explain(false)} />`}
   </div>`;
 }
 

@@ -1,15 +1,16 @@
 // The view of one conversation: its log, the questions in it, and the composer beneath.
-import { begin, Delete, refresh, refreshQuestions, Rename } from "./chats.js";
+import { begin, refresh, refreshQuestions } from "./chats.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { item } from "./message.js";
 import { Question } from "./question.js";
-import { html, plural, store, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
+import { html, Later, plural, store, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
 
 /** Items that are shown at first, and that each press of a button adds. */
 const SHOWN = 100;
 /** A conversation that was begun a moment ago, and is opened next. */
 let handed = null;
+const dialogs = () => import("./dialogs.js");
 const NONE = store({ items: [], questions: [], connection: "none" });
 
 export function Chat({ identifier, models }) {
@@ -60,8 +61,8 @@ function Opened({ conversation, models, name, fresh }) {
       ${connection === "reconnecting" && html`<span class="badge warn" role="status">Reconnecting …</span>`}
       ${state.tokens?.input ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>
         ${plural(state.tokens.input + state.tokens.output, "token")}</span>` : null}
-      ${conversation && html`<button type="button" class="quiet" onClick=${() => ask("rename")}>Rename</button>
-        <button type="button" class="quiet" onClick=${() => ask("delete")}>Delete</button>`}
+      ${conversation && html`<button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
+        <button type="button" class="quiet" onClick=${() => ask("Delete")}>Delete</button>`}
     </${Header}>
     <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
@@ -71,8 +72,7 @@ function Opened({ conversation, models, name, fresh }) {
       ${problem && html`<${Trouble} problem=${problem} />`}
     </${Log}>
     <${Composer} name=${name} state=${state} models=${models} say=${say} stop=${() => attempt(() => conversation.stop())} />
-    ${dialog === "rename" && html`<${Rename} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
-    ${dialog === "delete" && html`<${Delete} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
+    ${dialog && html`<${Later} from=${dialogs} name=${dialog} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
   </main>`;
 }
 

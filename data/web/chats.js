@@ -1,6 +1,6 @@
-// The list of conversations, with what waits in each, and how one is begun, renamed and deleted.
-import { get, post, send } from "./api.js";
-import { Dialog, html, store, titled, useMemo, useState, useStore, when } from "./ui.js";
+// The list of conversations, with what waits in each, and how one is begun.
+import { get, post } from "./api.js";
+import { html, store, titled, useMemo, useState, useStore, when } from "./ui.js";
 
 /** All conversations, newest first, and the open questions of each by its identifier. */
 export const conversations = store({ list: null, problem: null });
@@ -69,44 +69,3 @@ export function List({ chosen, close }) {
 
 /** Begins a conversation, and returns its identifier. */
 export const begin = async (title = "") => (await post("chat/conversations", { title })).identifier;
-
-export function Rename({ identifier, title, close }) {
-  const [value, set] = useState(title || "");
-  const [wrong, say] = useState("");
-  const submit = async (event) => {
-    event.preventDefault();
-    try {
-      await send("PATCH", `chat/conversations/${encodeURIComponent(identifier)}`, { title: value.trim() });
-      refresh();
-      close();
-    } catch (problem) {
-      say(problem.message);
-    }
-  };
-  return html`<${Dialog} title="Rename the conversation" close=${close}>
-    <form onSubmit=${submit}>
-      <label>Title<input autofocus maxlength="200" value=${value} onInput=${(event) => set(event.currentTarget.value)} /></label>
-      <p class="wrong" role="alert">${wrong}</p>
-      <div class="answers"><button class="primary">Rename</button><button type="button" onClick=${close}>Cancel</button></div>
-    </form></${Dialog}>`;
-}
-
-export function Delete({ identifier, title, close }) {
-  const [wrong, say] = useState("");
-  const remove = async () => {
-    try {
-      await send("DELETE", `chat/conversations/${encodeURIComponent(identifier)}`, undefined);
-      location.hash = "#/";
-      refresh();
-      refreshQuestions();
-      close();
-    } catch (problem) {
-      say(problem.message);
-    }
-  };
-  return html`<${Dialog} title="Delete the conversation?" close=${close}>
-    <p>“${titled(title)}” and its content are deleted. The journal still proves that it existed.</p>
-    <p class="wrong" role="alert">${wrong}</p>
-    <div class="answers"><button type="button" class="danger" onClick=${remove}>Delete</button>
-      <button type="button" autofocus onClick=${close}>Cancel</button></div></${Dialog}>`;
-}

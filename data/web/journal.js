@@ -8,8 +8,8 @@ import { announce, html, plural, titled, Trouble, useEffect, useLoaded, useState
 
 const PAUSE = 250;
 
-export function Journal({ name }) {
-  return name ? html`<${Recorded} key=${name} identifier=${name} />` : html`<${Index} />`;
+export function Journal({ path }) {
+  return path ? html`<${Recorded} key=${path} identifier=${path} />` : html`<${Index} />`;
 }
 
 function Index() {

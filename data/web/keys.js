@@ -1,8 +1,8 @@
-// Single keys, which can be switched off, and the dialog that lists them. None of them answers a question.
-import { Dialog, html, useState } from "./ui.js";
+// Single keys, which can be switched off. None of them answers a question.
 
 const SWITCH = "ripieno keys";
-const enabled = () => localStorage.getItem(SWITCH) !== "off";
+export const enabled = () => localStorage.getItem(SWITCH) !== "off";
+export const enable = (on) => localStorage.setItem(SWITCH, on ? "on" : "off");
 
 /** Listens to the keys of the page. Returns a function that ends this. */
 export function listen({ help, escape }) {
@@ -32,27 +32,4 @@ function step(by) {
   const next = at < 0 ? (by > 0 ? 0 : all.length - 1) : Math.min(Math.max(at + by, 0), all.length - 1);
   all[next].focus({ preventScroll: true });
   all[next].scrollIntoView({ block: "nearest" });
-}
-
-const KEYS = [
-  ["Enter", "sends the message"],
-  ["Shift + Enter", "begins a new line"],
-  ["Esc", "closes a dialog or the list"],
-  ["/", "goes to the search"],
-  ["j, k", "goes to the next or previous message"],
-  ["?", "shows this list"],
-];
-
-export function Help({ close }) {
-  const [on, set] = useState(enabled());
-  const change = (event) => {
-    localStorage.setItem(SWITCH, event.currentTarget.checked ? "on" : "off");
-    set(event.currentTarget.checked);
-  };
-  return html`<${Dialog} title="Keys" close=${close}>
-    <dl class="keys">${KEYS.map(([key, does]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${does}</dd></div>`)}</dl>
-    <p class="dim">No single key answers a question.</p>
-    <label class="check"><input type="checkbox" checked=${on} onChange=${change} /> Use the keys /, j, k and ?</label>
-    <div class="answers"><button type="button" class="primary" onClick=${close}>Close</button></div>
-  </${Dialog}>`;
 }

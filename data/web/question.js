@@ -1,8 +1,7 @@
 // A question: may this call run? All of it is shown before it can be approved, and an answer names what was shown.
 import { answer, deliver } from "./conversation.js";
-import { InputForm } from "./form.js";
 import { broken, difference, pretty } from "./pretty.js";
-import { html, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
+import { html, Later, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 
 /** Milliseconds for which the buttons do nothing, so that no click meant for something else approves. */
 const INERT = 500;
@@ -27,13 +26,16 @@ export function Question({ identifier, question, changed }) {
     await changed();
   };
   const earlier = before && before.digest !== question.digest ? before : null;
-  const Body = { approval: Approval, input: InputForm, client: ForClient }[question.kind] || Approval;
+  const Body = { input: InputForm, client: ForClient }[question.kind] || Approval;
   return html`<section class="question" aria-labelledby=${`asked-${question.invocation}`} data-question=${question.invocation}>
     ${problem && html`<div class="notice bad" role="alert"><p>${earlier ? "This call has changed since you saw it. Nothing was approved." : visible(problem.message)}</p></div>`}
     ${earlier && html`<${Changed} before=${earlier} now=${question} />`}
     <${Body} key=${question.digest} question=${question} give=${give} busy=${busy} />
   </section>`;
 }
+
+const form = () => import("./form.js");
+const InputForm = (given) => html`<${Later} from=${form} name="InputForm" ...${given} />`;
 
 /** A heading that takes the focus when a question appears. */
 export function Asked({ question, children }) {

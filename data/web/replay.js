@@ -3,8 +3,8 @@ import { get } from "./api.js";
 import { Header } from "./chat.js";
 import { html, Lines, Trouble, useLoaded, useState, visible } from "./ui.js";
 
-export function Replay({ name }) {
-  return name ? html`<${Steps} key=${name} name=${name} />` : html`<${Cassettes} />`;
+export function Replay({ path }) {
+  return path ? html`<${Steps} key=${path} name=${path} />` : html`<${Cassettes} />`;
 }
 
 function Cassettes() {

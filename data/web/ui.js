@@ -152,20 +152,11 @@ export function useLoaded(load, key) {
   return [same.value, same.problem, () => again((count) => count + 1)];
 }
 
-/** A modal dialog. Esc closes it, and the focus goes back. */
-export function Dialog({ title, close, children }) {
-  const place = useRef(null);
-  useLayoutEffect(() => {
-    const before = document.activeElement;
-    const dialog = place.current;
-    dialog.showModal();
-    return () => {
-      dialog.close();
-      before?.focus?.();
-    };
-  }, []);
-  return html`<dialog ref=${place} aria-labelledby="dialog-title" onClose=${close}>
-    <h2 id="dialog-title">${title}</h2>
-    ${children}
-  </dialog>`;
+/** A component of a module that is loaded when it is first shown. `from` is the same function each time. */
+export function Later({ from, name, ...rest }) {
+  const [module, problem] = useLoaded(from, from);
+  if (problem) return html`<${Trouble} problem=${UNLOADED} again=${() => location.reload()} />`;
+  return module ? html`<${module[name]} ...${rest} />` : null;
 }
+
+const UNLOADED = { message: "This part of the page cannot be loaded. Is “ripieno serve web” still running?" };

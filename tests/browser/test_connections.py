@@ -13,7 +13,7 @@ from tests.browser.steps import asked, begin, button, held, message, question, s
 from tests.support.browsers import Visitor
 from tests.support.chats import Written
 from tests.support.scripted_models import says, scripted
-from tests.support.web_pages import serving_page
+from tests.support.web_pages import FIRST, serving_page
 
 #: What a browser reports when its server is gone, or knows its token no more.
 GONE = (
@@ -154,3 +154,33 @@ async def test_every_view_works_beneath_a_path(serve_page: ServePage, visitor: V
         await expect(page.get_by_role("heading", name=view, level=1)).to_be_visible()
         await expect(page.get_by_text("Loading …")).to_have_count(0)
         await expect(page.locator(".notice.bad")).to_have_count(0)
+
+
+async def test_a_chat_loads_little_and_the_other_views_when_they_are_opened(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    page = await asked(visitor, await serve_page(writing(), Written().definition))
+    await button(page, "Approve").click()
+    await expect(page.locator(".text", has_text="Done.")).to_be_visible()
+    sizes = await page.evaluate(
+        """() => performance.getEntries()
+            .filter((one) => /\\/(static\\/.*)?(#.*)?$/.test(one.name) && one.encodedBodySize)
+            .map((one) => [one.name, one.encodedBodySize])"""
+    )
+    assert {"page.css", "preact.module.js", "question.js"} <= {name.rpartition("/")[2] for name, _ in sizes}
+    assert 20 * 1024 < sum(size for _, size in sizes) <= FIRST, sizes
+    before = len(visitor.requests)
+    await page.get_by_role("link", name="Journal").click()
+    await expect(page.locator(".rows a")).to_have_count(1)
+    loaded = {one.rpartition("/static/")[2] for one in visitor.requests[before:] if "/static/" in one}
+    assert {"journal.js", "timeline.js", "views.css"} <= loaded
+
+
+async def test_a_view_that_cannot_be_loaded_says_so_and_is_tried_again(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await begin(visitor, await serve_page(scripted(says("Hello."))))
+    visitor.allowed.append("net::ERR_FAILED")
+    await page.route("**/tools.js", lambda route: route.abort(), times=1)
+    await page.get_by_role("link", name="Tools").click()
+    await expect(page.get_by_role("alert")).to_contain_text("This part of the page cannot be loaded.")
+    await button(page, "Try again").click()
+    await expect(page.get_by_role("heading", name="Tools", level=1)).to_be_visible()

@@ -19,6 +19,9 @@ from ripieno.servers.web.application import create_application
 from ripieno.servers.web.sessions import Sessions
 from tests.support.chats import assembled
 
+#: Bytes that a browser receives at most to open a conversation and chat, compressed and without headers.
+FIRST = 40 * 1024
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServedPage:

@@ -1,13 +1,21 @@
 """The files of the page: small, from this server only, and with vendored modules that nobody changed."""
 
+import asyncio
 import gzip
 import hashlib
 import pathlib
 import re
 
 import pytest
+from starlette.datastructures import Headers
 
-from ripieno.servers.web.pages import PAGE
+from ripieno.servers.web.pages import PAGE, Page
+from tests.servers.web.conftest import Connect
+from tests.support.scripted_models import says, scripted
+from tests.support.web_pages import FIRST, ServedPage
+
+#: Bytes that a browser receives at most for all that the page has.
+ALL = 56 * 1024
 
 #: The files of preact 11.2.0 (MIT) and htm 3.1.1 (Apache-2.0) on npm, by their SHA-256.
 VENDORED = {
@@ -19,9 +27,95 @@ FILES = sorted(path for path in PAGE.rglob("*") if path.is_file() and path.name 
 OURS = [path for path in FILES if path.parent == PAGE and path.suffix != ".png"]
 
 
-def test_the_whole_page_is_small() -> None:
-    together = b"".join(path.read_bytes() for path in FILES)
-    assert len(gzip.compress(together, 9)) < 40 * 1024
+_IMPORT = re.compile(rb'^(?:import|export) [^;]*?from "([^"]+)"', re.MULTILINE)
+_LATER = re.compile(rb'import\("([^"]+)"\)')
+
+
+async def send(served: ServedPage, path: str, encoding: str = "gzip, deflate, br") -> tuple[str, bytes]:
+    """The head and the body of an answer, as bytes that were sent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+    request = f"GET /{path} HTTP/1.1\r\nhost: 127.0.0.1\r\naccept-encoding: {encoding}\r\nconnection: close\r\n\r\n"
+    writer.write(request.encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    return head.decode().lower(), body
+
+
+async def test_a_browser_receives_40_kb_to_chat_and_56_kb_for_everything(connect: Connect) -> None:
+    async with connect(scripted(says())) as (served, _):
+        first, later = await loaded(served, ["", *_in_document()])
+        everything, _ = await loaded(served, ["", *_in_document(), *later, "static/views.css"])
+        assert sum(first.values()) <= FIRST, first
+        assert sum(everything.values()) <= ALL, everything
+        # No file is served that the page does not use.
+        assert {name.removeprefix("static/") for name in everything if name} == {
+            path.relative_to(PAGE).as_posix() for path in FILES if path.name != "index.html"
+        }
+
+
+def _in_document() -> list[str]:
+    return re.findall(r'(?:href|src)="([^"]+)"', (PAGE / "index.html").read_text(encoding="utf-8"))
+
+
+async def loaded(served: ServedPage, names: list[str]) -> tuple[dict[str, int], set[str]]:
+    """The sizes of files and of all that they import, as they were sent; and the modules that they import later."""
+    sizes: dict[str, int] = {}
+    later: set[str] = set()
+    vendored = dict(re.findall(r'"([a-z/]+)": "\./([^"]+)"', (PAGE / "index.html").read_text(encoding="utf-8")))
+    while names:
+        name = names.pop()
+        if name in sizes:
+            continue
+        head, body = await send(served, name)
+        assert head.startswith("http/1.1 200"), name
+        sizes[name] = len(body)
+        text = gzip.decompress(body) if "content-encoding: gzip" in head else body
+        if name.endswith(".js"):
+            names += [_address(one.decode(), vendored) for one in _IMPORT.findall(text)]
+            later |= {_address(one.decode(), vendored) for one in _LATER.findall(text)}
+    return sizes, later
+
+
+def _address(imported: str, vendored: dict[str, str]) -> str:
+    return vendored.get(imported) or f"static/{imported.removeprefix('./')}"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "packed"),
+    [("gzip", True), ("br;q=1.0, GZIP ; q=0.5", True), ("", False), ("identity", False), ("gzip;q=0", False)],
+)
+async def test_a_file_is_compressed_for_who_takes_it(connect: Connect, encoding: str, *, packed: bool) -> None:
+    async with connect(scripted(says())) as (served, _):
+        head, body = await send(served, "static/app.js", encoding)
+        assert ("content-encoding: gzip" in head) is packed
+        assert "vary: accept-encoding" in head
+        assert f"content-length: {len(body)}" in head
+        assert (gzip.decompress(body) if packed else body) == (PAGE / "app.js").read_bytes()
+        # A picture is compressed already.
+        assert "content-encoding" not in (await send(served, "static/icon.png", encoding))[0]
+        # Only files of the page: a text with secrets would tell its length.
+        assert "content-encoding" not in (await send(served, "api/models", encoding))[0]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_file_that_the_browser_has_is_not_sent_again(*, packed: bool) -> None:
+    page = Page()
+    asked = {"accept-encoding": "gzip"} if packed else {}
+    answers = page.document(Headers(asked)), page.file("app.js", Headers(asked))
+    for answer, again in zip(answers, (page.document, lambda headers: page.file("app.js", headers)), strict=True):
+        assert answer is not None
+        tag = answer.headers["etag"]
+        for known in (tag, f"W/{tag}", f'"other", {tag}'):
+            unchanged = again(Headers({**asked, "if-none-match": known}))
+            assert unchanged is not None
+            assert (unchanged.status_code, unchanged.body) == (304, b"")
+            # A browser takes the policy of the newest answer.
+            for name in ("content-security-policy", "cache-control", "vary", "etag"):
+                assert unchanged.headers[name] == answer.headers[name]
+        # The other form of the file has other bytes.
+        other = again(Headers({**({} if packed else {"accept-encoding": "gzip"}), "if-none-match": tag}))
+        assert other is not None
+        assert other.status_code == 200
 
 
 @pytest.mark.parametrize(("name", "digest"), VENDORED.items())

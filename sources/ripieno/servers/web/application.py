@@ -91,11 +91,11 @@ class _Files:
     def __init__(self, page: Page) -> None:
         self._page = page
 
-    async def document(self, _: Request) -> Response:
-        return self._page.document()
+    async def document(self, request: Request) -> Response:
+        return self._page.document(request.headers)
 
     async def file(self, request: Request) -> Response:
-        return self._page.file(str(request.path_params["name"])) or Response(status_code=404)
+        return self._page.file(str(request.path_params["name"]), request.headers) or Response(status_code=404)
 
 
 class _SignIn:

@@ -41,7 +41,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    if name != "cache-control" or name not in headers:
+                        headers[name] = value
                 headers.setdefault("content-security-policy", "default-src 'none'; frame-ancestors 'none'")
             await send(message)
 

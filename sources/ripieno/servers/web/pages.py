@@ -1,11 +1,14 @@
-"""The files of the page, and the headers with which a browser gets them."""
+"""The files of the page, compressed, and the headers with which a browser gets them."""
 
 import base64
+import dataclasses
+import gzip
 import hashlib
 import pathlib
 import re
 from collections.abc import Mapping
 
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from ripieno.exceptions import InputError
@@ -14,7 +17,8 @@ from ripieno.exceptions import InputError
 PAGE = pathlib.Path(__file__).parents[2] / "data" / "web"
 #: The name of the page's only policy of Trusted Types.
 POLICY = "ripieno"
-#: The headers of every answer. Nothing is stored, framed, guessed, or sent to other sites.
+#: The headers of every answer. Nothing is stored, framed, guessed, or sent to other sites. Only the files of the page,
+#: which are the same for all, are kept by browsers, and asked about each time.
 HEADERS: Mapping[str, str] = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -31,37 +35,83 @@ _TYPES: Mapping[str, str] = {
     ".png": "image/png",
     ".svg": "image/svg+xml",
 }
+_SANDBOX = "default-src 'none'; sandbox"
 _INLINE = re.compile(rb"<script(?![^>]*\bsrc\b)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
 
 
 class Page:
-    """The document and the files of a folder, read once. Errors: ``InputError`` if they cannot be read."""
+    """The document and the files of a folder, read and compressed once.
+
+    Answers of the API are never compressed: the length of a text would tell what secrets it has in common with others.
+    Errors: ``InputError`` if the files cannot be read.
+    """
 
     def __init__(self, folder: pathlib.Path = PAGE) -> None:
         try:
-            files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-            self._files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-            document = self._files.pop("index.html")
+            paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+            read = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+            document = read.pop("index.html")
         except (OSError, KeyError) as error:
             raise InputError(f"The page cannot be read from {folder}: {error}. Install ripieno again.") from error
-        self._document = document
-        self._policy = content_policy(document)
+        self._files = {name: _File.of(name, content, _SANDBOX) for name, content in read.items()}
+        self._document = _File.of("index.html", document, content_policy(document))
 
-    def document(self) -> Response:
-        """The document, which loads nothing from elsewhere."""
-        return Response(
-            self._document,
-            headers={"content-security-policy": self._policy},
-            media_type=_TYPES[".html"],
+    def document(self, headers: Headers) -> Response:
+        """The document, which loads nothing from elsewhere, as an answer to a request with these headers."""
+        return self._document.respond(headers)
+
+    def file(self, name: str, headers: Headers) -> Response | None:
+        """A file of the page; None if there is none of this name."""
+        found = self._files.get(name)
+        return None if found is None else found.respond(headers)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A file of the page. ``packed`` is its gzip, if that is shorter."""
+
+    content: bytes
+    packed: bytes | None
+    tag: str
+    media_type: str
+    policy: str
+
+    @classmethod
+    def of(cls, name: str, content: bytes, policy: str) -> "_File":
+        packed = gzip.compress(content, 9, mtime=0)
+        return cls(
+            content=content,
+            packed=packed if len(packed) < len(content) else None,
+            tag=hashlib.sha256(content).hexdigest()[:32],
+            media_type=_TYPES.get(pathlib.PurePosixPath(name).suffix, "text/plain; charset=utf-8"),
+            policy=policy,
         )
 
-    def file(self, name: str) -> Response | None:
-        """A file of the page; None if there is none of this name."""
-        content = self._files.get(name)
-        if content is None:
-            return None
-        kind = _TYPES.get(pathlib.PurePosixPath(name).suffix, "text/plain; charset=utf-8")
-        return Response(content, headers={"content-security-policy": "default-src 'none'; sandbox"}, media_type=kind)
+    def respond(self, asked: Headers) -> Response:
+        """The file as the browser accepts it, or 304 if it has this one already."""
+        packed = self.packed if _takes_gzip(asked.get("accept-encoding", "")) else None
+        headers = {
+            "content-security-policy": self.policy,
+            "cache-control": "no-cache",
+            "vary": "accept-encoding",
+            # The two forms are different bytes, and have different tags.
+            "etag": f'"{self.tag}"' if packed is None else f'"{self.tag}.gzip"',
+        }
+        known = (one.strip().removeprefix("W/") for one in asked.get("if-none-match", "").split(","))
+        if headers["etag"] in known:
+            return Response(status_code=304, headers=headers)
+        if packed is not None:
+            headers["content-encoding"] = "gzip"
+        return Response(self.content if packed is None else packed, headers=headers, media_type=self.media_type)
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether the header ``Accept-Encoding`` allows gzip (RFC 9110, section 12.5.3)."""
+    for one in accepted.lower().split(","):
+        name, _, weight = one.replace(" ", "").partition(";")
+        if name == "gzip":
+            return not re.fullmatch(r"q=0(\.0*)?", weight)
+    return False
 
 
 def content_policy(document: bytes) -> str:

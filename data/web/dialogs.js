@@ -1,0 +1,87 @@
+// The dialogs: they rename and delete a conversation, and list the keys. The page loads them when one is opened.
+import { send } from "./api.js";
+import { refresh, refreshQuestions } from "./chats.js";
+import { enable, enabled } from "./keys.js";
+import { html, titled, useLayoutEffect, useRef, useState } from "./ui.js";
+
+/** A modal dialog. Esc closes it, and the focus goes back. */
+function Dialog({ title, close, children }) {
+  const place = useRef(null);
+  useLayoutEffect(() => {
+    const before = document.activeElement;
+    const dialog = place.current;
+    dialog.showModal();
+    return () => {
+      dialog.close();
+      before?.focus?.();
+    };
+  }, []);
+  return html`<dialog ref=${place} aria-labelledby="dialog-title" onClose=${close}>
+    <h2 id="dialog-title">${title}</h2>
+    ${children}
+  </dialog>`;
+}
+
+export function Rename({ identifier, title, close }) {
+  const [value, set] = useState(title || "");
+  const [wrong, say] = useState("");
+  const submit = async (event) => {
+    event.preventDefault();
+    try {
+      await send("PATCH", `chat/conversations/${encodeURIComponent(identifier)}`, { title: value.trim() });
+      refresh();
+      close();
+    } catch (problem) {
+      say(problem.message);
+    }
+  };
+  return html`<${Dialog} title="Rename the conversation" close=${close}>
+    <form onSubmit=${submit}>
+      <label>Title<input autofocus maxlength="200" value=${value} onInput=${(event) => set(event.currentTarget.value)} /></label>
+      <p class="wrong" role="alert">${wrong}</p>
+      <div class="answers"><button class="primary">Rename</button><button type="button" onClick=${close}>Cancel</button></div>
+    </form></${Dialog}>`;
+}
+
+export function Delete({ identifier, title, close }) {
+  const [wrong, say] = useState("");
+  const remove = async () => {
+    try {
+      await send("DELETE", `chat/conversations/${encodeURIComponent(identifier)}`, undefined);
+      location.hash = "#/";
+      refresh();
+      refreshQuestions();
+      close();
+    } catch (problem) {
+      say(problem.message);
+    }
+  };
+  return html`<${Dialog} title="Delete the conversation?" close=${close}>
+    <p>“${titled(title)}” and its content are deleted. The journal still proves that it existed.</p>
+    <p class="wrong" role="alert">${wrong}</p>
+    <div class="answers"><button type="button" class="danger" onClick=${remove}>Delete</button>
+      <button type="button" autofocus onClick=${close}>Cancel</button></div></${Dialog}>`;
+}
+
+const KEYS = [
+  ["Enter", "sends the message"],
+  ["Shift + Enter", "begins a new line"],
+  ["Esc", "closes a dialog or the list"],
+  ["/", "goes to the search"],
+  ["j, k", "goes to the next or previous message"],
+  ["?", "shows this list"],
+];
+
+export function Help({ close }) {
+  const [on, set] = useState(enabled());
+  const change = (event) => {
+    enable(event.currentTarget.checked);
+    set(event.currentTarget.checked);
+  };
+  return html`<${Dialog} title="Keys" close=${close}>
+    <dl class="keys">${KEYS.map(([key, does]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${does}</dd></div>`)}</dl>
+    <p class="dim">No single key answers a question.</p>
+    <label class="check"><input type="checkbox" checked=${on} onChange=${change} /> Use the keys /, j, k and ?</label>
+    <div class="answers"><button type="button" class="primary" onClick=${close}>Close</button></div>
+  </${Dialog}>`;
+}
