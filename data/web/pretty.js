@@ -1,4 +1,4 @@
-// Texts that are easier to read without another meaning: JSON in lines, and the difference of two texts.
+// JSON that is easier to read, without another meaning.
 
 /** JSON in lines. Only space between its parts is added: every character of it stays, and no number changes. */
 export function pretty(text) {
@@ -31,24 +31,3 @@ export function pretty(text) {
 
 /** A text of JSON in which the escape of a line feed is followed by a real one, so that long texts can be read. */
 export const broken = (text) => text.replace(/\\[^]/g, (escape) => (escape === "\\n" ? "\\n\n" : escape));
-
-const MOST = 600;
-
-/** The lines of two texts as `[sign, line]`, where sign is "-", "+" or " ". */
-export function difference(before, after) {
-  const old = before.split("\n").slice(0, MOST);
-  const now = after.split("\n").slice(0, MOST);
-  const common = Array.from({ length: old.length + 1 }, () => new Uint16Array(now.length + 1));
-  for (let i = old.length - 1; i >= 0; i--)
-    for (let j = now.length - 1; j >= 0; j--)
-      common[i][j] = old[i] === now[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
-  const found = [];
-  let i = 0;
-  let j = 0;
-  while (i < old.length || j < now.length) {
-    if (i < old.length && j < now.length && old[i] === now[j]) found.push([" ", old[i++], j++]);
-    else if (j >= now.length || (i < old.length && common[i + 1][j] >= common[i][j + 1])) found.push(["-", old[i++]]);
-    else found.push(["+", now[j++]]);
-  }
-  return found;
-}

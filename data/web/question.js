@@ -1,6 +1,6 @@
 // A question: may this call run? All of it is shown before it can be approved, and an answer names what was shown.
 import { answer, deliver } from "./conversation.js";
-import { broken, difference, pretty } from "./pretty.js";
+import { broken, pretty } from "./pretty.js";
 import { html, Later, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 
 /** Milliseconds for which the buttons do nothing, so that no click meant for something else approves. */
@@ -29,28 +29,23 @@ export function Question({ identifier, question, changed }) {
   const Body = { input: InputForm, client: ForClient }[question.kind] || Approval;
   return html`<section class="question" aria-labelledby=${`asked-${question.invocation}`} data-question=${question.invocation}>
     ${problem && html`<div class="notice bad" role="alert"><p>${earlier ? "This call has changed since you saw it. Nothing was approved." : visible(problem.message)}</p></div>`}
-    ${earlier && html`<${Changed} before=${earlier} now=${question} />`}
+    ${earlier && html`<${Later} from=${answers} name="Changed" before=${earlier} now=${question} />`}
     <${Body} key=${question.digest} question=${question} give=${give} busy=${busy} />
   </section>`;
 }
 
 const form = () => import("./form.js");
+const answers = () => import("./answers.js");
 const InputForm = (given) => html`<${Later} from=${form} name="InputForm" ...${given} />`;
+const ForClient = (given) => html`<${Later} from=${answers} name="ForClient" ...${given} />`;
 
 /** A heading that takes the focus when a question appears. */
 export function Asked({ question, children }) {
   return html`<h2 id=${`asked-${question.invocation}`} tabindex="-1" class="asked">${children}</h2>`;
 }
 
-const textOf = ({ tool, effect, reason, shown = {} }) =>
-  [tool, effect, reason, shown.claim?.description, shown.change, pretty(shown.arguments || "")].filter(Boolean).join("\n");
-
-function Changed({ before, now }) {
-  return html`<div class="changed"><p class="label">What has changed</p><${Difference} lines=${difference(textOf(before), textOf(now))} /></div>`;
-}
-
 function Approval({ question, give, busy }) {
-  const { shown, effect, reason, choices, tool } = question;
+  const { shown, effect, reason, choices, tool, always: ways } = question;
   const parts = [["claim", shown.claim], ["change", shown.change], ["arguments", shown.arguments]].filter(([, part]) => part);
   const [seen, see] = useState({});
   const [ready, set] = useState(false);
@@ -83,14 +78,12 @@ function Approval({ question, give, busy }) {
     <${Whole} ...${part("arguments")} label="Arguments"><pre dir="ltr">${broken(pretty(shown.arguments))}</pre></${Whole}>
     ${mode === "" && html`<div class="answers">
       <button type="button" class="primary" disabled=${!usable} onClick=${() => give({ answer: "approve" })}>Approve</button>
-      <button type="button" disabled=${busy} onClick=${() => turn("deny")}>Deny</button>
-      ${choices.includes("edit") && html`<button type="button" disabled=${busy} onClick=${() => turn("edit")}>Edit arguments</button>`}
-      ${choices.includes("always") && html`<button type="button" disabled=${!usable} onClick=${() => give({ answer: "approve", always: true })}
-        title="Later calls of this tool run without a question, until the server ends.">Always approve</button>`}
-      ${!all && html`<span class="dim" role="note">Scroll to the end of each part, or expand it, to approve.</span>`}
+      <button type="button" disabled=${busy} onClick=${() => turn("Deny")}>Deny</button>
+      ${choices.includes("edit") && html`<button type="button" disabled=${busy} onClick=${() => turn("Edit")}>Edit arguments</button>`}
+      ${ways?.length > 0 && html`<button type="button" disabled=${busy} onClick=${() => turn("Always")}>Always approve …</button>`}
     </div>`}
-    ${mode === "deny" && html`<${Deny} busy=${busy} give=${give} back=${() => turn("")} />`}
-    ${mode === "edit" && html`<${Edit} busy=${busy} text=${pretty(shown.arguments)} give=${give} back=${() => turn("")} />`}`;
+    ${!all && html`<p class="dim" role="note">Scroll to the end of each part, or expand it, to approve.</p>`}
+    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${pretty(shown.arguments)} give=${give} back=${() => turn("")} />`}`;
 }
 
 /** A part that must be seen whole: it says when its end was in view, or that it was expanded. */
@@ -119,54 +112,6 @@ function Whole({ seen, see, label, children }) {
   </div>`;
 }
 
-function Deny({ give, back, busy }) {
-  const [reason, set] = useState("");
-  const place = useRef(null);
-  useLayoutEffect(() => place.current.focus(), []);
-  return html`<form class="answers" onSubmit=${(event) => (event.preventDefault(), give({ answer: "deny", reason }))} onKeyDown=${(event) => event.key === "Escape" && back()}>
-    <label class="grow">Reason, which the model reads (optional)
-      <input ref=${place} value=${reason} onInput=${(event) => set(event.currentTarget.value)} /></label>
-    <button class="primary" disabled=${busy}>Deny this call</button>
-    <button type="button" onClick=${back}>Back</button>
-  </form>`;
-}
-
-function Edit({ text, give, back, busy }) {
-  const [value, set] = useState(text);
-  const [wrong, say] = useState("");
-  const place = useRef(null);
-  useLayoutEffect(() => place.current.focus(), []);
-  const submit = (event) => {
-    event.preventDefault();
-    try {
-      const values = JSON.parse(value);
-      if (typeof values !== "object" || values === null || Array.isArray(values)) throw new Error("Arguments are an object.");
-      give({ answer: "edit" }, value);
-    } catch (error) {
-      say(`These are no arguments: ${error.message}`);
-    }
-  };
-  return html`<form class="edit" onSubmit=${submit} onKeyDown=${(event) => event.key === "Escape" && back()}>
-    <label>Other arguments, as JSON
-      <textarea ref=${place} spellcheck="false" rows="8" value=${value} onInput=${(event) => set(event.currentTarget.value)}
-        aria-invalid=${wrong ? "true" : "false"} aria-describedby="edit-wrong"></textarea></label>
-    <p id="edit-wrong" class="wrong" role="alert">${wrong}</p>
-    <div class="answers"><button class="primary" disabled=${busy}>Run with these arguments</button>
-      <button type="button" onClick=${back}>Back</button></div>
-  </form>`;
-}
-
-function ForClient({ question, give, busy }) {
-  const [text, set] = useState("");
-  return html`<${Asked} question=${question}><code>${visible(question.name)}</code> is run by its client</${Asked}>
-    <p>The model waits for its result. You can write it here.</p>
-    <div class="output"><pre dir="ltr">${visible(pretty(JSON.stringify(question.arguments)))}</pre></div>
-    <form class="edit" onSubmit=${(event) => (event.preventDefault(), give({ text }))}>
-      <label>Result<textarea rows="3" value=${text} onInput=${(event) => set(event.currentTarget.value)}></textarea></label>
-      <div class="answers"><button class="primary" disabled=${busy}>Send the result</button></div>
-    </form>`;
-}
-
 /** The lines of a unified diff, with their signs and numbers. */
 function unified(text) {
   let left = 0;
@@ -192,7 +137,7 @@ function unified(text) {
 const SIGNS = { "-": "removed", "+": "added" };
 
 /** A table of lines: the sign says what was removed and added, and the colour only repeats it. */
-function Difference({ lines }) {
+export function Difference({ lines }) {
   return html`<table class="difference"><thead class="hidden"><tr><th>Line</th><th>Change</th><th>Text</th></tr></thead><tbody>
     ${lines.map(([sign, text, number]) => html`<tr class=${SIGNS[sign] || (sign === "@" ? "head" : "")}>
       <td class="number">${number ?? ""}</td>

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from playwright.async_api import Page, Route, expect
 
 from ripieno.ensembles import ServerClaim
@@ -139,10 +140,58 @@ async def test_always_asks_no_more(serve_page: ServePage, visitor: Visitor) -> N
     written = Written()
     turns = [invokes(invoke("write", name, text=name)) for name in ("one", "two")]
     page = await asked(visitor, await serve_page(scripted(*turns, says("Both.")), written.definition))
-    await expect(button(page, "Always approve")).to_be_enabled()
-    await button(page, "Always approve").click()
+    await button(page, "Always approve …").click()
+    # What it allows is said before it is given.
+    way = page.get_by_role("radio", name="Later calls of mine.write with any arguments run without a question: in this")
+    await expect(way).to_be_checked()
+    await expect(
+        page.get_by_role("radio", name="Later calls of mine.write with exactly these arguments")
+    ).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(button(page, "Approve")).to_be_visible()
+    assert written.texts == []
+    await button(page, "Always approve …").click()
+    await button(page, "Approve and allow").click()
     await expect(page.locator(".text", has_text="Both.")).to_be_visible()
     assert written.texts == ["one", "two"]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+async def test_what_was_allowed_is_listed_and_taken_back(
+    serve_page: ServePage, visitor: Visitor, *, exact: bool
+) -> None:
+    written = Written()
+    turns = [invokes(invoke("write", name, text="same")) for name in ("one", "two", "three")]
+    model = scripted(*turns[:2], says("Both."), turns[2], says("All."))
+    page = await asked(visitor, await serve_page(model, written.definition))
+    await button(page, "Always approve …").click()
+    if exact:
+        await page.get_by_role("radio", name="exactly these").check()
+    await button(page, "Approve and allow").click()
+    await expect(page.locator(".text", has_text="Both.")).to_be_visible()
+    await page.get_by_role("link", name="Approvals").click()
+    allowed = page.get_by_role("region", name="Allowed in Begin.")
+    await expect(allowed).to_contain_text(f"mine.write with {'exactly these' if exact else 'any'} arguments, since")
+    await expect(allowed.get_by_text('"text": "same"')).to_have_count(int(exact))
+    await allowed.get_by_role("button", name="Take back").click()
+    await expect(allowed).to_have_count(0)
+    await expect(page.locator("[data-live]")).to_have_text("Taken back.")
+    await page.get_by_role("link", name="Begin.").click()
+    await say(page, "Again.")
+    await expect(question(page)).to_have_count(1)
+    assert written.texts == ["same", "same"]
+    await approve(page)
+    await expect(page.locator(".text", has_text="All.")).to_be_visible()
+
+
+async def test_a_destructive_tool_is_allowed_with_exactly_these_arguments_only(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    model = scripted(invokes(invoke("erase", "one", path="a")), says("Done."))
+    page = await asked(visitor, await serve_page(model, tool("erase", effect="destructive")))
+    await button(page, "Always approve …").click()
+    await expect(page.get_by_role("radio")).to_have_count(1)
+    await expect(page.get_by_role("radio", name="exactly these arguments")).to_be_checked()
 
 
 async def test_an_answer_to_what_has_changed_is_refused(serve_page: ServePage, visitor: Visitor) -> None:

@@ -179,6 +179,22 @@ async def test_always_is_for_one_owner_and_one_conversation(calls: list[tuple[st
     assert [one.conversation for one in person.requests] == [one for _, one in dict.fromkeys(calls)]
 
 
+async def test_what_is_taken_back_no_longer_runs_a_call_that_has_not_started() -> None:
+    seeing, person = Seeing(), Person(Approve(always=True), Deny())
+    execution, scope = Execution(confirmer=person), Circumstances(owner="ada", conversation="c")
+    found = ensemble(writer(seeing))
+    assert (await run(execution, found, scope, path="a")).error is None
+    ready = execution.prepare(invoke("x", "b", path="b"), Offer.of([found]), scope)
+    assert isinstance(ready, Prepared)
+    assert await execution.confirm(ready, scope) == ready
+    (allowance,) = execution.allowances.of("ada")["c"]
+    assert execution.allowances.take_back("ada", "c", allowance.identifier)
+    assert fault_of(execution.launch(ready, scope)).category == "permission"
+    assert fault_of(await run(execution, found, scope, path="c")).category == "denied"
+    assert [one["path"] for one in seeing.arguments] == ["a"]
+    assert len(person.requests) == 2
+
+
 async def test_autonomous_runs_what_no_rule_denies_and_destroys_nothing_unnamed() -> None:
     found = ensemble(writer(Seeing()), writer(Seeing(), "erase", effect="destructive"), name="io")
     execution = Execution(rules=Rules(deny=("io.x(path=docs/**)",)), confirmer=AutonomousConfirmer())

@@ -1,7 +1,8 @@
 """Decides whether a call may run: rules first, then a confirmer. Without a confirmer, the call is denied.
 
 ``rules`` judges, ``requests`` has requests and answers, ``confirmers`` and ``terminal`` answer, ``presentation`` shows
-a call to a person, ``grants`` has approvals that are valid for one call only.
+a call to a person, ``grants`` has approvals that are valid for one call only,
+``allowances`` those for later calls.
 """
 
 from ripieno.approvals.confirmers import AutonomousConfirmer, CallbackConfirmer, DeferredConfirmer, RulesConfirmer

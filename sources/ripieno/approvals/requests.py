@@ -84,10 +84,10 @@ class ConfirmationRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
-    """The call may run once. With ``always``, later calls of its tool in this process may run, too.
+    """The call may run once. With ``always``, later calls of its tool in this conversation may run, too.
 
-    ``exact`` narrows that to calls with exactly these arguments, as always for a destructive tool. Rules that ask
-    still apply.
+    ``exact`` narrows that to calls with exactly these arguments, as always for a destructive tool. It is an
+    ``Allowance``: it ends with the program, or when it is taken back. Rules that ask still apply.
     """
 
     always: bool = False

@@ -5,12 +5,11 @@ The stricter rule applies: deny, then ``confirm = true`` and ask, then an effect
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ripieno.canisters.faults import Effect
 from ripieno.descriptors import Policy
 from ripieno.descriptors.rules import CallRules
-from ripieno.jsonvalues import digest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,46 +32,6 @@ _BY_EFFECT: Mapping[Effect, Verdict] = {
 }
 _CONFIRMED = Verdict(action="ask", reason="its descriptor has confirm = true")
 _ALLOWED = Verdict(action="run", reason="it was allowed for the rest of this session")
-
-
-#: Stands for all arguments, in place of the digest of some.
-_ANY = "*"
-
-
-class Scope(Protocol):
-    """The owner of a call, such as a key of the gateway, and its conversation."""
-
-    @property
-    def owner(self) -> str: ...
-
-    @property
-    def conversation(self) -> str: ...
-
-
-class Allowances:
-    """The permissions that a person gave while the program runs: for a tool, or a tool with exact arguments.
-
-    Each belongs to one owner and one conversation, and counts for no other. They apply to calls that need confirmation
-    only because of their effect; they weaken no rule. A destructive tool is allowed only with exact arguments.
-    """
-
-    def __init__(self) -> None:
-        self._given: dict[tuple[str, str], set[tuple[str, str]]] = {}
-
-    def add(self, scope: Scope, identity: str, effect: Effect, arguments: Mapping[str, Any], *, exact: bool) -> None:
-        """Allows a tool, or with ``exact`` a tool with these arguments. Errors: ``JsonInvalidity``."""
-        narrow = exact or effect == "destructive"
-        given = self._given.setdefault((scope.owner, scope.conversation), set())
-        given.add((identity, digest(arguments) if narrow else _ANY))
-
-    def allows(self, scope: Scope, identity: str, effect: Effect, arguments: Mapping[str, Any]) -> bool:
-        """Whether a call was allowed: by its tool's full name, or with exactly these arguments."""
-        given = self._given.get((scope.owner, scope.conversation))
-        if given is None:
-            return False
-        if effect != "destructive" and (identity, _ANY) in given:
-            return True
-        return (identity, digest(arguments)) in given
 
 
 def judge(

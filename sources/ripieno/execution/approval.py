@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, Defer, Deny, Edit, Given, Grants
+from ripieno.approvals.allowances import Allowances
 from ripieno.approvals.grants import Binding, digest_definition, digest_rules
 from ripieno.approvals.presentation import Presentation, present
 from ripieno.approvals.requests import ask, checked
-from ripieno.approvals.rules import Allowances, Verdict, judge
+from ripieno.approvals.rules import Verdict, judge
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.events import Alert, ConfirmationRequested

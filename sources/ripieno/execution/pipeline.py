@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Confirmer, Grants, RulesConfirmer
+from ripieno.approvals.allowances import Allowances
 from ripieno.approvals.questions import Inquirer
-from ripieno.approvals.rules import Allowances
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Alert, ExecutionBegan, ExecutionProgress

@@ -17,7 +17,7 @@ from ripieno.servers.chat.application import create_application
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.http.server import serve
 from tests.support.chat_schemas import check_event, checking
-from tests.support.chats import chatting
+from tests.support.chats import Written, chatting
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 ADA = {"x-user": "ada"}
@@ -198,6 +198,42 @@ async def test_a_tool_asks_during_its_run_and_is_answered(
         assert answered == {"type": "QuestionAnswered", "invocation": "one", "answer": answer["answer"]}
         (ended,) = (data for data in got if data["type"] == "ResultReady")
         assert result in ended["result"]["content"][0]["text"]
+
+
+async def test_what_was_allowed_is_listed_and_taken_back_by_its_owner(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    turns = [invokes(invoke("write", name, text=name)) for name in ("one", "two", "three")]
+    model = scripted(*turns[:2], says("Both."), turns[2], says("All."))
+    async with chatting(tmp_path, model, written.definition) as chat, over_http(chat) as one:
+        path = await begin(one)
+        position = (await one.get(path)).json()["position"]
+        await one.post(f"{path}/messages", json={"text": "Write."})
+        await events(one, path, "ConductEnded", **{"last-event-id": position})
+        snapshot = (await one.get(path)).json()
+        (question,) = snapshot["questions"]
+        assert [way["exact"] for way in question["always"]] == [False, True]
+        assert "Later calls of mine.write with any arguments" in question["always"][0]["text"]
+        given = {"invocation": "one", "answer": "approve", "always": True, "digest": question["digest"]}
+        await one.post(f"{path}/answers", json=given)
+        await events(one, path, "ConductEnded", **{"last-event-id": snapshot["position"]})
+        assert written.texts == ["one", "two"]
+        identifier = path.rpartition("/")[2]
+        (allowed,) = (await one.get("/allowances")).json()["conversations"][identifier]
+        assert (allowed["tool"], allowed["arguments"]) == ("mine.write", None)
+        # Another owner neither sees it nor takes it back, and does not learn whether it is there.
+        bob, address = {"x-user": "bob"}, f"{path}/allowances/{allowed['identifier']}"
+        assert (await one.get("/allowances", headers=bob)).json() == {"conversations": {}}
+        foreign = await one.delete(address, headers=bob)
+        unknown = await one.delete(f"{path}/allowances/unknown")
+        assert (foreign.status_code, foreign.json()) == (unknown.status_code, unknown.json())
+        assert foreign.status_code == 404
+        assert (await one.delete(address)).json() == {}
+        assert (await one.delete(address)).status_code == 404
+        assert (await one.get("/allowances")).json() == {"conversations": {}}
+        position = (await one.get(path)).json()["position"]
+        await one.post(f"{path}/messages", json={"text": "Again."})
+        await events(one, path, "QuestionsAsked", **{"last-event-id": position})
+        assert written.texts == ["one", "two"]
 
 
 async def test_a_run_that_asks_can_be_stopped(tmp_path: pathlib.Path) -> None:

@@ -203,6 +203,18 @@ async def test_always_holds_for_this_owner_and_conversation_only(tmp_path: pathl
         assert written.texts == ["x", "y"]
 
 
+async def test_what_was_allowed_ends_with_its_conversation(tmp_path: pathlib.Path) -> None:
+    async with chatting(tmp_path, writing("one"), Written().definition) as chat:
+        identifier, reader = await started(chat)
+        (question,) = await questions(reader)
+        given = {"answer": "approve", "always": True, "exact": True, "digest": question["digest"]}
+        chat.answer("ada", identifier, "one", given)
+        await reader.until("ConductEnded")
+        assert [one.arguments for one in chat.allowances.of("ada")[identifier]] == ['{"text":"one"}']
+        await chat.delete("ada", identifier)
+        assert chat.allowances.of("ada") == {}
+
+
 async def test_who_writes_instead_of_answering_denies_with_these_words(tmp_path: pathlib.Path) -> None:
     written = Written()
     async with chatting(tmp_path, writing("one"), written.definition) as chat:

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import RequestInvalidity
+from ripieno.exceptions import NameAbsence, RequestInvalidity
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.downloads import download
 from ripieno.servers.chat.messages import read_message
@@ -65,6 +65,8 @@ def create_application(chat: Chat, *, authenticate: Authenticate, origins: Colle
         ("POST", f"{one}/resume", endpoints.resume),
         ("GET", f"{one}/events", endpoints.events),
         ("GET", "/questions", endpoints.questions),
+        ("GET", "/allowances", endpoints.allowances),
+        ("DELETE", f"{one}/allowances/{{allowance}}", endpoints.take_back),
         ("GET", "/usage", endpoints.usage),
     ]
     return checks.application(routes, Route("/openapi.json", _describe, methods=["GET"]))
@@ -177,6 +179,16 @@ class _Endpoints:
 
     async def questions(self, _: Request, owner: str) -> Answered:
         return {"conversations": self._chat.questions(owner)}
+
+    async def allowances(self, _: Request, owner: str) -> Answered:
+        found = self._chat.allowances.of(owner)
+        return {"conversations": {name: [one.mapping() for one in given] for name, given in found.items()}}
+
+    async def take_back(self, request: Request, owner: str) -> Answered:
+        allowance = str(request.path_params["allowance"])
+        if not self._chat.allowances.take_back(owner, identifier_of(request), allowance):
+            raise NameAbsence("allowance", allowance)
+        return {}
 
     async def usage(self, request: Request, owner: str) -> Answered:
         return self._chat.usage(owner, request.query_params.get("since", ""))

@@ -56,6 +56,8 @@ class Chat:
         self.limits = limits or ChatLimits()
         self._assembly = assembly
         self._workspace = workspace
+        #: What owners have allowed with *always*.
+        self.allowances = assembly.execution.allowances
         self.uploads = Uploads(self.limits.waiting_bytes)
         #: The open conversations, by owner and identifier; those first that were used first.
         self._held: dict[tuple[str, str], HeldConversation] = {}
@@ -117,6 +119,7 @@ class Chat:
         await held.stopped()
         self._held.pop((owner, identifier), None)
         self.uploads.forget(owner, identifier)
+        self.allowances.forget(owner, identifier)
         self._store.delete(owner, identifier)
 
     def snapshot(self, owner: str, identifier: str) -> dict[str, Any]:

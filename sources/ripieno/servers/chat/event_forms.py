@@ -59,8 +59,15 @@ class Shown(TypedDict):
     claim: dict[str, str] | None
 
 
+class Way(TypedDict):
+    """A way to allow later calls, by an answer with ``always`` and this ``exact``. ``text`` says what it allows."""
+
+    exact: bool
+    text: str
+
+
 class ApprovalQuestion(TypedDict):
-    """May this call run? An answer names the ``digest``."""
+    """May this call run? An answer names the ``digest``. ``always`` has the ways to allow later calls, too."""
 
     kind: Literal["approval"]
     invocation: str
@@ -71,6 +78,7 @@ class ApprovalQuestion(TypedDict):
     arguments: dict[str, Any]
     shown: Shown
     choices: list[Literal["approve", "always", "edit", "deny"]]
+    always: list[Way]
 
 
 class InputQuestion(TypedDict):

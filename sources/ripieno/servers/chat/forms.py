@@ -110,6 +110,24 @@ class OpenQuestions(TypedDict):
     conversations: dict[str, list[Question]]
 
 
+class Allowance(TypedDict):
+    """Later calls of a tool run without a question: with any arguments, or with exactly these, as a text of JSON.
+
+    It holds in its conversation, until the server ends or it is taken back. ``at`` is ISO 8601 in UTC.
+    """
+
+    identifier: str
+    tool: str
+    arguments: str | None
+    at: str
+
+
+class AllowanceList(TypedDict):
+    """What the owner has allowed with ``always``, by the identifiers of the conversations."""
+
+    conversations: dict[str, list[Allowance]]
+
+
 _COUNTS = typing.get_type_hints(Tally)
 TALLY: Any = form("Tally", Tally.__doc__, **_COUNTS)
 USAGE = form(

@@ -68,6 +68,10 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         _EVENTS, EVENT, query={"after": "A position."}, answers=("text/event-stream",)
     ),
     ("GET", "/questions"): Operation("The open questions of all conversations.", forms.OpenQuestions),
+    ("GET", "/allowances"): Operation("The calls that run without a question, because of always.", forms.AllowanceList),
+    ("DELETE", f"{_ONE}/allowances/{{allowance}}"): Operation(
+        "Takes an allowance back: the next call asks again.", forms.Done
+    ),
     ("GET", "/usage"): Operation("Tokens and calls.", forms.USAGE, query={"since": "A time: ISO 8601, UTC."}),
 }
 

@@ -4,12 +4,14 @@ An answer names the digest of what was shown. If the call, its changes, its tool
 digest is another one, and the answer is refused.
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from frozendict import frozendict
 
 from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
+from ripieno.approvals.allowances import ways
 from ripieno.approvals.visible_text import visible
 from ripieno.canisters import Conversation, InvocationCanister
 from ripieno.canisters.conversation import Waiting
@@ -98,6 +100,7 @@ def _approval(waiting: Waiting) -> Question:
         "notes": [visible(one) for one in presentation["notes"]],
         "claim": None if claim is None else {name: _lines(str(text)) for name, text in claim.items()},
     }
+    offered = ways(request["tool"], request["effect"]) if "always" in request["choices"] else ()
     asked: Question = freeze(
         {
             "kind": "approval",
@@ -109,6 +112,7 @@ def _approval(waiting: Waiting) -> Question:
             "arguments": request["arguments"],
             "shown": shown,
             "choices": [one for one in request["choices"] if one != "defer"],
+            "always": [dataclasses.asdict(one) for one in offered],
         }
     )
     return asked

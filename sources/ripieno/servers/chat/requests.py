@@ -140,7 +140,7 @@ def _refused(error: Exception) -> Response:
     if isinstance(error, Gone):
         return Response(status_code=400)
     refusal = error.refusal if isinstance(error, Refused) else refusal_of(error)
-    if isinstance(error, NameAbsence) and error.kind in ("conversation", "content"):
+    if isinstance(error, NameAbsence) and error.kind in ("conversation", "content", "allowance"):
         # Nothing about other identifiers, nor whether another owner has it.
         message = f"There is no such {error.kind}." + (" Upload it again." if error.kind == "content" else "")
         refusal = Refusal(status=404, code="not_found", message=message)

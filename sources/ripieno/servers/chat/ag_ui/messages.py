@@ -157,7 +157,7 @@ def _approval(question: Mapping[str, Any]) -> Frame:
         # Plain: other forms get no buttons in assistant-ui.
         "responseSchema": {"type": "object", "properties": properties, "required": ["approved"]},
         "metadata": {
-            **{name: question[name] for name in ("tool", "effect", "reason", "arguments", "choices")},
+            **{name: question[name] for name in ("tool", "effect", "reason", "arguments", "choices", "always")},
             "shown": {name: one for name, one in question["shown"].items() if one is not None},
         },
     }

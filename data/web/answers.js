@@ -1,0 +1,94 @@
+// Answers to a question beside a plain approval, and what has changed in it. Loaded when one of them is needed.
+import { pretty } from "./pretty.js";
+import { Asked, Difference } from "./question.js";
+import { html, useLayoutEffect, useRef, useState, visible } from "./ui.js";
+
+/** What can be allowed for later calls, in words, before it is. */
+export function Always({ ways, give, back, busy, usable }) {
+  const [exact, choose] = useState(ways[0].exact);
+  const place = useRef(null);
+  useLayoutEffect(() => place.current.focus(), []);
+  return html`<form class="edit" onSubmit=${(event) => (event.preventDefault(), give({ answer: "approve", always: true, exact }))} onKeyDown=${(event) => event.key === "Escape" && back()}>
+    <fieldset ref=${place} tabindex="-1"><legend class="label">Approve this call, and allow this, too:</legend>
+      ${ways.map((way) => html`<label class="check"><input type="radio" name="way" checked=${way.exact === exact} onChange=${() => choose(way.exact)} />
+        <span>${way.text}</span></label>`)}</fieldset>
+    <div class="answers"><button class="primary" disabled=${busy || !usable}>Approve and allow</button>
+      <button type="button" onClick=${back}>Back</button></div>
+  </form>`;
+}
+
+export function Deny({ give, back, busy }) {
+  const [reason, set] = useState("");
+  const place = useRef(null);
+  useLayoutEffect(() => place.current.focus(), []);
+  return html`<form class="answers" onSubmit=${(event) => (event.preventDefault(), give({ answer: "deny", reason }))} onKeyDown=${(event) => event.key === "Escape" && back()}>
+    <label class="grow">Reason, which the model reads (optional)
+      <input ref=${place} value=${reason} onInput=${(event) => set(event.currentTarget.value)} /></label>
+    <button class="primary" disabled=${busy}>Deny this call</button>
+    <button type="button" onClick=${back}>Back</button>
+  </form>`;
+}
+
+export function Edit({ text, give, back, busy }) {
+  const [value, set] = useState(text);
+  const [wrong, say] = useState("");
+  const place = useRef(null);
+  useLayoutEffect(() => place.current.focus(), []);
+  const submit = (event) => {
+    event.preventDefault();
+    try {
+      const values = JSON.parse(value);
+      if (typeof values !== "object" || values === null || Array.isArray(values)) throw new Error("Arguments are an object.");
+      give({ answer: "edit" }, value);
+    } catch (error) {
+      say(`These are no arguments: ${error.message}`);
+    }
+  };
+  return html`<form class="edit" onSubmit=${submit} onKeyDown=${(event) => event.key === "Escape" && back()}>
+    <label>Other arguments, as JSON
+      <textarea ref=${place} spellcheck="false" rows="8" value=${value} onInput=${(event) => set(event.currentTarget.value)}
+        aria-invalid=${wrong ? "true" : "false"} aria-describedby="edit-wrong"></textarea></label>
+    <p id="edit-wrong" class="wrong" role="alert">${wrong}</p>
+    <div class="answers"><button class="primary" disabled=${busy}>Run with these arguments</button>
+      <button type="button" onClick=${back}>Back</button></div>
+  </form>`;
+}
+
+export function ForClient({ question, give, busy }) {
+  const [text, set] = useState("");
+  return html`<${Asked} question=${question}><code>${visible(question.name)}</code> is run by its client</${Asked}>
+    <p>The model waits for its result. You can write it here.</p>
+    <div class="output"><pre dir="ltr">${visible(pretty(JSON.stringify(question.arguments)))}</pre></div>
+    <form class="edit" onSubmit=${(event) => (event.preventDefault(), give({ text }))}>
+      <label>Result<textarea rows="3" value=${text} onInput=${(event) => set(event.currentTarget.value)}></textarea></label>
+      <div class="answers"><button class="primary" disabled=${busy}>Send the result</button></div>
+    </form>`;
+}
+
+const textOf = ({ tool, effect, reason, shown = {} }) =>
+  [tool, effect, reason, shown.claim?.description, shown.change, pretty(shown.arguments || "")].filter(Boolean).join("\n");
+
+export function Changed({ before, now }) {
+  return html`<div class="changed"><p class="label">What has changed</p><${Difference} lines=${difference(textOf(before), textOf(now))} /></div>`;
+}
+
+const MOST = 600;
+
+/** The lines of two texts as `[sign, line]`, where sign is "-", "+" or " ". */
+function difference(before, after) {
+  const old = before.split("\n").slice(0, MOST);
+  const now = after.split("\n").slice(0, MOST);
+  const common = Array.from({ length: old.length + 1 }, () => new Uint16Array(now.length + 1));
+  for (let i = old.length - 1; i >= 0; i--)
+    for (let j = now.length - 1; j >= 0; j--)
+      common[i][j] = old[i] === now[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
+  const found = [];
+  let i = 0;
+  let j = 0;
+  while (i < old.length || j < now.length) {
+    if (i < old.length && j < now.length && old[i] === now[j]) found.push([" ", old[i++], j++]);
+    else if (j >= now.length || (i < old.length && common[i + 1][j] >= common[i][j + 1])) found.push(["-", old[i++]]);
+    else found.push(["+", now[j++]]);
+  }
+  return found;
+}

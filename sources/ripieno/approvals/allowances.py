@@ -1,0 +1,108 @@
+"""Allowances: what a person has allowed with *always*, for one owner and one conversation, until it is taken back.
+
+They are in memory and end with the program. Before a person gives one, ``ways`` says what it allows.
+"""
+
+import dataclasses
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ripieno.approvals.visible_text import visible
+from ripieno.canisters.faults import Effect
+from ripieno.jsonvalues import canonical, digest, freeze
+
+
+class Scope(Protocol):
+    """The owner of a call, such as a key of the gateway, and its conversation."""
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def conversation(self) -> str: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way to allow later calls: with any arguments, or ``exact``; ``text`` says what it allows."""
+
+    exact: bool
+    text: str
+
+
+def ways(tool: str, effect: Effect) -> Sequence[Way]:
+    """The ways in which later calls of a tool can be allowed. A destructive one only with exact arguments."""
+    return tuple(
+        Way(
+            exact=exact,
+            text=f"Later calls of {visible(tool)} with {'exactly these' if exact else 'any'} arguments run without a "
+            "question: in this conversation only, until this program ends or you take it back. Rules that ask or deny "
+            "still apply.",
+        )
+        for exact in ((True,) if effect == "destructive" else (False, True))
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """A permission for later calls of a tool: with any arguments, or with exactly ``arguments``, as canonical JSON."""
+
+    identifier: str
+    tool: str
+    arguments: str | None
+    at: datetime.datetime
+
+    def mapping(self) -> dict[str, Any]:
+        """The JSON form, for a person: every character of its texts is visible."""
+        return {
+            "identifier": self.identifier,
+            "tool": visible(self.tool),
+            "arguments": None if self.arguments is None else visible(self.arguments),
+            "at": self.at.isoformat(),
+        }
+
+
+class Allowances:
+    """The allowances of all owners. Each counts for its owner and its conversation, and for no other.
+
+    They apply to calls that need confirmation only because of their effect; they weaken no rule. A destructive tool is
+    allowed only with exact arguments. One that is taken back no longer applies to any call that has not started.
+    """
+
+    def __init__(self) -> None:
+        #: By owner and conversation, then by identifier; the oldest first.
+        self._given: dict[tuple[str, str], dict[str, Allowance]] = {}
+
+    def add(self, scope: Scope, identity: str, effect: Effect, arguments: Mapping[str, Any], *, exact: bool) -> None:
+        """Allows a tool, or with ``exact`` a tool with these arguments. Errors: ``JsonInvalidity``."""
+        text = canonical(freeze(arguments)).decode() if exact or effect == "destructive" else None
+        identifier = _identify(identity, None if text is None else arguments)
+        at = datetime.datetime.now(datetime.UTC)
+        given = self._given.setdefault((scope.owner, scope.conversation), {})
+        given[identifier] = Allowance(identifier=identifier, tool=identity, arguments=text, at=at)
+
+    def allows(self, scope: Scope, identity: str, effect: Effect, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call was allowed: by its tool's full name, or with exactly these arguments."""
+        given = self._given.get((scope.owner, scope.conversation))
+        if not given:
+            return False
+        if effect != "destructive" and _identify(identity, None) in given:
+            return True
+        return _identify(identity, arguments) in given
+
+    def of(self, owner: str) -> Mapping[str, Sequence[Allowance]]:
+        """The allowances of an owner, by conversations."""
+        return {name: tuple(given.values()) for (one, name), given in self._given.items() if one == owner and given}
+
+    def take_back(self, owner: str, conversation: str, identifier: str) -> bool:
+        """Ends an allowance: the next call asks again. False if there is none."""
+        return self._given.get((owner, conversation), {}).pop(identifier, None) is not None
+
+    def forget(self, owner: str, conversation: str) -> None:
+        """Ends all allowances of a conversation."""
+        self._given.pop((owner, conversation), None)
+
+
+def _identify(tool: str, arguments: Mapping[str, Any] | None) -> str:
+    return digest([tool] if arguments is None else [tool, digest(arguments)])[:32]
