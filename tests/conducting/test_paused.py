@@ -104,6 +104,43 @@ async def test_an_approval_is_good_once_even_for_a_copy_of_the_state(tmp_path: p
     assert sorted(str(*results(one)) for one in (first, second)) == ["None", "used_grant"]
 
 
+async def test_an_approval_that_is_taken_back_is_worth_nothing(tmp_path: pathlib.Path) -> None:
+    store, book = paused_in(tmp_path), Book()
+    approved = await answered(store, book, Approve())
+    (invocation,) = approved.answers
+    revoked = store.revoke(approved.identifier, [invocation])
+    assert (revoked.answers, store.find("")) == ({}, revoked)
+    # Nor does a program run it that has read the conversation before.
+    assert results(await go_on(store, book, approved, "one")) == ["used_grant"]
+    assert book.words == []
+    with pytest.raises(InputError, match="has no approval"):
+        store.revoke(approved.identifier, [invocation])
+    with pytest.raises(NameAbsence):
+        store.revoke("other", [invocation])
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(Approve(), "was used already"), (Deny("no"), "has no approval"), (None, "was approved in a chat")],
+)
+async def test_an_answer_that_cannot_be_taken_back_stays(
+    tmp_path: pathlib.Path, answer: Answer | None, reason: str
+) -> None:
+    store, book = paused_in(tmp_path), Book()
+    given = await answered(store, book, answer or Approve())
+    (invocation,) = given.answers
+    if answer is None:
+        # As a chat keeps it: in its memory, too.
+        answers = {name: dataclasses.replace(one, token="") for name, one in given.answers.items()}
+        given = dataclasses.replace(given, answers=answers)
+        store.save(given)
+    elif isinstance(answer, Approve):
+        await go_on(store, book, given, "one")
+    with pytest.raises(InputError, match=reason):
+        store.revoke(given.identifier, [invocation])
+    assert store.find("") == given
+
+
 async def test_whoever_is_there_answers_when_it_is_conducted_again() -> None:
     book, person = Book(), Person(Approve())
     conversation = await paused(book, "one")

@@ -53,6 +53,10 @@ class Allowance:
     arguments: str | None
     at: datetime.datetime
 
+    def __str__(self) -> str:
+        exactly = "any arguments" if self.arguments is None else f"exactly {visible(self.arguments)}"
+        return f"{visible(self.tool)} with {exactly}"
+
     def mapping(self) -> dict[str, Any]:
         """The JSON form, for a person: every character of its texts is visible."""
         return {

@@ -99,6 +99,10 @@ class Grants:
         if reason is not None:
             raise _refusal(reason)
 
+    def revoke(self, token: str) -> bool:
+        """Ends a grant. False if it was used or is unknown. Errors: ``InputError`` when the store cannot be written."""
+        return self._store.use(_hash(token), self._clock())
+
 
 _NOTHING = Held(parts=("",) * 6, issued=math.inf, expires=-math.inf)
 #: The codes of refusals, with their reasons.

@@ -16,7 +16,7 @@ from ripieno.descriptors.rules import CallRules
 class Verdict:
     """The action for a call, and the rule that determined it.
 
-    ``waivable``: it needs confirmation only because of its effect, and may be allowed for the session.
+    ``waivable``: it needs confirmation only because of its effect, and later calls may be allowed.
     """
 
     action: Literal["run", "ask", "deny"]
@@ -31,7 +31,7 @@ _BY_EFFECT: Mapping[Effect, Verdict] = {
     "destructive": Verdict(action="ask", reason="its effect is destructive", waivable=True),
 }
 _CONFIRMED = Verdict(action="ask", reason="its descriptor has confirm = true")
-_ALLOWED = Verdict(action="run", reason="it was allowed for the rest of this session")
+_ALLOWED = Verdict(action="run", reason="it was allowed in this conversation")
 
 
 def judge(

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ripieno.approvals.allowances import ways
 from ripieno.approvals.forms import Field, fields_of
 from ripieno.approvals.requests import Answer, Approve, ConfirmationRequest, Deny, Edit, Question
 from ripieno.approvals.visible_text import visible
@@ -89,7 +90,7 @@ class TerminalConfirmer:
                 case _ if self._single:
                     _print(f"{visible(line)!r} is no answer. Type y for yes, n for no.")
                 case "a" | "always":
-                    _print("A rule requires confirmation of each call; it cannot be allowed for the session.")
+                    _print("A rule requires confirmation of each call; it cannot be allowed for later calls.")
                 case _:
                     return Deny(f"The user said no, and adds: {line}")
         return Deny("The user gave no answer.")
@@ -167,7 +168,7 @@ def _menu(request: ConfirmationRequest, *, abridged: bool, single: bool) -> str:
     view = ", v: view all" if abridged else ""
     if single:
         return f"Allow it? [y/N{view}, e: edit] "
-    always = f", a: always allow {exact} in this session" if request.waivable else ""
+    always = f", a: always allow {exact} in this conversation" if request.waivable else ""
     return f"Allow it? [y/N{view}{always}, e: edit, or advice for the model] "
 
 
@@ -180,7 +181,7 @@ def _help(request: ConfirmationRequest, *, single: bool) -> str:
         "e    edit its arguments",
     ]
     if not single:
-        lines += ["a    always allow it in this session"] if request.waivable else []
+        lines += [f"a    run this call. {ways(request.tool, request.effect)[0].text}"] if request.waivable else []
         lines += ["Any other line denies the call and is advice for the model. Commands of the chat work afterwards."]
     return "\n".join(lines)
 

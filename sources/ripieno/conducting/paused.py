@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import datetime
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 
 from frozendict import frozendict
 
@@ -134,9 +134,7 @@ class PausedStore:
         Errors: ``NameAbsence``; ``InputError`` for a call that waits for no answer, or already has one.
         """
         with self.claimed(identifier, owner=owner):
-            paused = self.load(identifier, owner=owner)
-            if paused is None:
-                raise NameAbsence("paused conversation", identifier, (one.identifier for one in self.all(owner)))
+            paused = self._require(identifier, owner)
             waiting = {one.invocation: one for one in paused.unanswered}
             for invocation in answers:
                 if invocation not in waiting:
@@ -146,6 +144,35 @@ class PausedStore:
             changed = dataclasses.replace(paused, answers={**paused.answers, **given})
             self.save(changed)
         return changed
+
+    def revoke(self, identifier: str, invocations: Collection[str], *, owner: str = "") -> Paused:
+        """Takes back approvals that no run has used: their calls wait again.
+
+        Errors: ``NameAbsence``; ``InputError`` for a call without such an approval.
+        """
+        with self.claimed(identifier, owner=owner):
+            paused = self._require(identifier, owner)
+            for invocation in invocations:
+                given = paused.answers.get(invocation)
+                if given is None or not isinstance(given.answer, Approve):
+                    raise InputError(f"The call {invocation!r} of {identifier} has no approval.")
+                if not given.token:
+                    # Whether the server still has it cannot be seen from here.
+                    raise InputError(
+                        f"The call {invocation!r} of {identifier} was approved in a chat, which may use it."
+                    )
+                if not self.grants.revoke(given.token):
+                    raise InputError(f"The approval of {invocation!r} of {identifier} was used already.")
+            left = {name: given for name, given in paused.answers.items() if name not in invocations}
+            changed = dataclasses.replace(paused, answers=left)
+            self.save(changed)
+        return changed
+
+    def _require(self, identifier: str, owner: str) -> Paused:
+        paused = self.load(identifier, owner=owner)
+        if paused is None:
+            raise NameAbsence("paused conversation", identifier, (one.identifier for one in self.all(owner)))
+        return paused
 
     def _given(self, waiting: Waiting, answer: Answer) -> Given:
         binding = Binding(**{name: str(part) for name, part in waiting.binding.items()})

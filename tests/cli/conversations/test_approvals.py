@@ -84,6 +84,27 @@ def test_one_call_is_approved_and_one_denied(user: User, call: Call) -> None:
     assert "has ended" in once_more.err
 
 
+def test_an_approval_is_taken_back_until_it_is_used(user: User, call: Call) -> None:
+    call("ask", "--defer", "Write two files.")
+    nothing = call("approvals", "revoke")
+    assert (nothing.code, "No call of" in nothing.err) == (exit_codes.INPUT, True)
+    first, second = (one["call"] for one in waiting(call))
+    call("approvals", "approve")
+    unknown = call("approvals", "revoke", "", "other")
+    assert (unknown.code, "'other'" in unknown.err) == (exit_codes.INPUT, True)
+    revoked = call("approvals", "revoke", "", second)
+    assert revoked.code == exit_codes.GOOD, revoked.err
+    assert f"Taken back: io.write_file ({second})" in revoked.out
+    assert [one["state"] for one in waiting(call)] == ["approved", "waits for you"]
+    # What is left runs with its approval; the other call asks again.
+    ended = call("resume", "--defer")
+    assert ended.code == exit_codes.WAITING, ended.err
+    assert [path.name for path in user.workspace.iterdir()] == ["first.txt"]
+    (left,) = (one for one in waiting(call) if one["state"] == "waits for you")
+    assert left["call"] == second
+    assert first not in {one["call"] for one in waiting(call)}
+
+
 def test_a_resumed_conversation_works_in_its_own_folder(user: User, call: Call, tmp_path: pathlib.Path) -> None:
     call("ask", "--defer", "Write two files.")
     call("approvals", "approve")

@@ -46,6 +46,19 @@ text = "I could not: {b.error}"
 [[turns]]
 text = "The end."
 """
+TWICE = """
+[score]
+name = "twice"
+continues = true
+[[turns]]
+calls = [{ tool = "write_file", arguments = { path = "b.txt", content = "one" } }]
+[[turns]]
+text = "The first end."
+[[turns]]
+calls = [{ tool = "write_file", arguments = { path = "b.txt", content = "two" } }]
+[[turns]]
+text = "The second end."
+"""
 TALKING = '[score]\nname = "talking"\ncontinues = true\n[[turns]]\ntext = "First."\n[[turns]]\ntext = "Second."\n'
 SLOW = """
 [score]
@@ -78,7 +91,9 @@ def served(user: User, request: pytest.FixtureRequest) -> Iterator[str]:
     """
     (user.workspace / "a.txt").write_text("alpha\nbeta\n")
     name, _, named = str(request.param).partition(" ")
-    text = next(one for one in (READING, WRITING, TALKING, SLOW, WAITING, CUT, BROKEN) if f'name = "{name}"' in one)
+    text = next(
+        one for one in (READING, WRITING, TWICE, TALKING, SLOW, WAITING, CUT, BROKEN) if f'name = "{name}"' in one
+    )
     protocol = PROTOCOLS[named or "openai-chat"]
     with serving(Score.of(tomllib.loads(text)), protocol) as url:
         user.configure(
@@ -373,6 +388,37 @@ def test_a_chat_asks_and_can_be_stopped_at_the_question(user: User, served: str)
         screen.type("\x04")
         assert screen.end() == 0
     assert (user.workspace / "b.txt").read_text() == "written"
+
+
+@plays("twice")
+def test_what_a_chat_allows_is_listed_and_taken_back(user: User, served: str) -> None:
+    with Screen(user, "chat") as screen:
+        screen.wait_for("you: ")
+        screen.type("Write it.\n")
+        screen.wait_for("a: always allow io.write_file in this conversation")
+        screen.type("?\n")
+        screen.wait_for("Later calls of io.write_file with any arguments")
+        screen.wait_for("Allow it?")
+        screen.type("a\n")
+        screen.wait_for("The first end.")
+        for line, answer in (
+            ("/allowed", "1. io.write_file with any arguments"),
+            ("/revoke 2", "/revoke takes a number of this list, not '2':"),
+            ("/revoke 1", "Taken back: io.write_file with any arguments."),
+            ("/allowed", "Nothing is allowed without a question here."),
+        ):
+            screen.wait_for("you: ")
+            screen.type(f"{line}\n")
+            screen.wait_for(answer)
+        screen.wait_for("you: ")
+        screen.type("Once more.\n")
+        screen.wait_for("Allow it?")
+        screen.type("n\n")
+        screen.wait_for("The second end.")
+        screen.wait_for("you: ")
+        screen.type("/exit\n")
+        assert screen.end() == 0
+    assert (user.workspace / "b.txt").read_text() == "one"
 
 
 @plays("talking")

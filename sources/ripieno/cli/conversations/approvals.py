@@ -26,7 +26,7 @@ from ripieno.storage.databases.opening import database_at
 @click.group()
 @common
 def approvals() -> None:
-    """Approve or deny calls that wait for a person.
+    """Approve or deny calls that wait for a person, and take approvals back.
 
     A conversation started with --defer pauses when a call needs approval, and is saved. Look at its calls, answer them,
     and continue with: ripieno resume
@@ -143,6 +143,34 @@ def deny(conversation: str, calls: tuple[str, ...], advice: str) -> None:
     """
     reason = f"The user denied this call. Advice: {advice}" if advice else "The user denied this call."
     _answer(conversation, calls, Deny(reason))
+
+
+@approvals.command()
+@click.argument("conversation", default="", shell_complete=_PAUSED)
+@click.argument("calls", nargs=-1)
+@common
+def revoke(conversation: str, calls: tuple[str, ...]) -> None:
+    """Take back approvals of a CONVERSATION that were not used. Without CALLS, takes back all of them.
+
+    The calls wait again. What was allowed for later calls, with "always", is in the program that asked: there, take it
+    back on the page under Approvals, or in `ripieno chat` with /revoke.
+
+    \b
+    Example:
+      ripieno approvals revoke 3f9a
+      ripieno approvals revoke 3f9a call_2
+    """
+    store = _store()
+    paused = store.find(conversation)
+    given = [name for name, one in paused.answers.items() if isinstance(one.answer, Approve)]
+    if not given and not calls:
+        raise InputError(f"No call of {paused.identifier} is approved. See: ripieno approvals show {paused.short}")
+    wanted = dict.fromkeys(calls or given)
+    store.revoke(paused.identifier, wanted, owner=paused.owner)
+    tools = {one.invocation: one.tool for one in paused.conversation.waiting}
+    for name in wanted:
+        click.echo(f"Taken back: {clean(tools.get(name, name))} ({clean(name)})")
+    click.echo(f"To answer again: ripieno approvals show {paused.short}")
 
 
 def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ripieno.approvals.allowances import Allowance
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation
 from ripieno.cli.common.assembly import load_layers
@@ -43,6 +44,8 @@ _HELP = """\
 /tools   list the tools that are offered to the model
 /new     start a new conversation
 /go      continue with calls that waited for an answer
+/allowed list what you have allowed without a question in this conversation
+/revoke  take back what /allowed lists: /revoke 1
 /exit    end the chat; so does Ctrl-D
 Ctrl-C stops an answer and keeps the conversation. Any other line is sent to the model.
 Pasted lines are one message."""
@@ -195,6 +198,10 @@ class Chat:
                 self.conversation = Conversation()
             case "/go":
                 self._answer(None)
+            case "/allowed":
+                self._list_allowed()
+            case revoke if revoke.split()[0] == "/revoke":
+                self._revoke(revoke.removeprefix("/revoke").strip())
             case "/tools":
                 patterns = self.wanted.patterns(self.assembly.loaded)
                 for invoker in Offer.of(self.assembly.ensembles, tools=patterns).invokers:
@@ -204,6 +211,29 @@ class Chat:
             case _:
                 self._answer(line)
         return True
+
+    def _allowed(self) -> list[tuple[str, Allowance]]:
+        """The allowances of this conversation, each with its owner."""
+        conversation = self.conversation.identifier
+        owners = dict.fromkeys(("", self.keeper.owner(conversation)))
+        given = self.assembly.execution.allowances
+        return [(owner, one) for owner in owners for one in given.of(owner).get(conversation, ())]
+
+    def _list_allowed(self) -> None:
+        allowed = self._allowed()
+        for number, (_, one) in enumerate(allowed, 1):
+            say(f"{number}. {one}")
+        say("To take one back: /revoke NUMBER" if allowed else "Nothing is allowed without a question here.")
+
+    def _revoke(self, number: str) -> None:
+        chosen = dict(enumerate(self._allowed(), 1)).get(int(number) if number.isdecimal() else 0)
+        if chosen is None:
+            say(f"/revoke takes a number of this list, not {number!r}:")
+            self._list_allowed()
+            return
+        owner, one = chosen
+        self.assembly.execution.allowances.take_back(owner, self.conversation.identifier, one.identifier)
+        say(f"Taken back: {one}. The next call is asked about again.")
 
     def _answer(self, line: str | None) -> None:
         """Conducts one line, or the waiting calls. After an error, which is reported, the chat continues."""
