@@ -47,7 +47,7 @@ PYTEST = ("-p", "no:cacheprovider", "-p", "no:xdist")
 Call = Callable[..., Done]
 TUTORIALS = ROOT / "documentation" / "tutorials"
 CONNECTING = (TUTORIALS / "connect-mcp.rst").read_text(encoding="utf-8")
-CONSENT = ("toml", "console", *[""] * 6, "console")
+CONSENT = ("toml", "console", *[""] * 8, "console")
 LARGE = ("toml", "toml", "text", "toml", "toml", "")
 TESTING = (*["python"] * 4, "toml", "console")
 REPLAY = ("console", "python", "text", "", "console", "python", "python")
@@ -249,9 +249,9 @@ def test_the_rules_are_rules(user: User, call: Callable[..., Done]) -> None:
 
 
 def test_the_programs_say_what_the_page_says() -> None:
-    _, _, asking, asked, pausing, paused, granting, granted, _ = texts("tutorials/consent", *CONSENT)
+    *programs, _ = texts("tutorials/consent", *CONSENT)[2:]
     names: dict[str, object] = {}
-    for program, said in ((asking, asked), (pausing, paused), (granting, granted)):
+    for program, said in zip(programs[::2], programs[1::2], strict=True):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             exec(compile(program, "page", "exec"), names)
         assert out.getvalue() == said
