@@ -7,11 +7,15 @@ import { html, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 export function Always({ ways, give, back, busy, usable }) {
   const [exact, choose] = useState(ways[0].exact);
   const place = useRef(null);
-  useLayoutEffect(() => place.current.focus(), []);
+  useLayoutEffect(() => {
+    place.current.focus({ preventScroll: true });
+    place.current.form.scrollIntoView({ block: "nearest" });
+  }, []);
   return html`<form class="edit" onSubmit=${(event) => (event.preventDefault(), give({ answer: "approve", always: true, exact }))} onKeyDown=${(event) => event.key === "Escape" && back()}>
     <fieldset ref=${place} tabindex="-1"><legend class="label">Approve this call, and allow this, too:</legend>
       ${ways.map((way) => html`<label class="check"><input type="radio" name="way" checked=${way.exact === exact} onChange=${() => choose(way.exact)} />
-        <span>${way.text}</span></label>`)}</fieldset>
+        ${way.calls}</label>`)}</fieldset>
+    <p class="dim">${ways[0].terms} Approvals lists what you have allowed.</p>
     <div class="answers"><button class="primary" disabled=${busy || !usable}>Approve and allow</button>
       <button type="button" onClick=${back}>Back</button></div>
   </form>`;

@@ -65,6 +65,6 @@ def test_the_words_are_those_of_the_effect(effect: Effect) -> None:
     assert [way.exact for way in offered] == ([True] if effect == "destructive" else [False, True])
     for way in offered:
         words = "exactly these" if way.exact else "any"
-        assert way.text.startswith(f"Later calls of mine.write\\u202e with {words} arguments run without a question")
-        assert "in this conversation only" in way.text
-        assert "you take it back" in way.text
+        assert way.calls == f"Later calls of mine.write\\u202e with {words} arguments"
+        assert "in this conversation only" in way.terms
+        assert "you take it back" in way.terms

@@ -142,8 +142,12 @@ async def test_always_asks_no_more(serve_page: ServePage, visitor: Visitor) -> N
     page = await asked(visitor, await serve_page(scripted(*turns, says("Both.")), written.definition))
     await button(page, "Always approve …").click()
     # What it allows is said before it is given.
-    way = page.get_by_role("radio", name="Later calls of mine.write with any arguments run without a question: in this")
+    way = page.get_by_role("radio", name="Later calls of mine.write with any arguments")
     await expect(way).to_be_checked()
+    await expect(question(page)).to_contain_text(
+        "in this conversation only, until this program ends or you take it back"
+    )
+    await expect(button(page, "Approve and allow")).to_be_in_viewport(ratio=1)
     await expect(
         page.get_by_role("radio", name="Later calls of mine.write with exactly these arguments")
     ).to_be_visible()

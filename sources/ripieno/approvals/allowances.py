@@ -25,23 +25,25 @@ class Scope(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to allow later calls: with any arguments, or ``exact``; ``text`` says what it allows."""
+    """One way to allow later calls, as a person is shown it: which ``calls``, and on which ``terms``."""
 
     exact: bool
-    text: str
+    calls: str
+    terms: str
+
+
+_TERMS = (
+    "They run without a question, in this conversation only, until this program ends or you take it back. "
+    "Rules that ask or deny still apply."
+)
 
 
 def ways(tool: str, effect: Effect) -> Sequence[Way]:
     """The ways in which later calls of a tool can be allowed. A destructive one only with exact arguments."""
-    return tuple(
-        Way(
-            exact=exact,
-            text=f"Later calls of {visible(tool)} with {'exactly these' if exact else 'any'} arguments run without a "
-            "question: in this conversation only, until this program ends or you take it back. Rules that ask or deny "
-            "still apply.",
-        )
-        for exact in ((True,) if effect == "destructive" else (False, True))
-    )
+    calls = f"Later calls of {visible(tool)} with"
+    either = Way(exact=False, calls=f"{calls} any arguments", terms=_TERMS)
+    exactly = Way(exact=True, calls=f"{calls} exactly these arguments", terms=_TERMS)
+    return (exactly,) if effect == "destructive" else (either, exactly)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

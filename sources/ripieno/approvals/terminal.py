@@ -181,7 +181,8 @@ def _help(request: ConfirmationRequest, *, single: bool) -> str:
         "e    edit its arguments",
     ]
     if not single:
-        lines += [f"a    run this call. {ways(request.tool, request.effect)[0].text}"] if request.waivable else []
+        way = ways(request.tool, request.effect)[0]
+        lines += [f"a    run this call, and allow: {way.calls}. {way.terms}"] if request.waivable else []
         lines += ["Any other line denies the call and is advice for the model. Commands of the chat work afterwards."]
     return "\n".join(lines)
 

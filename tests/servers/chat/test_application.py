@@ -212,7 +212,7 @@ async def test_what_was_allowed_is_listed_and_taken_back_by_its_owner(tmp_path: 
         snapshot = (await one.get(path)).json()
         (question,) = snapshot["questions"]
         assert [way["exact"] for way in question["always"]] == [False, True]
-        assert "Later calls of mine.write with any arguments" in question["always"][0]["text"]
+        assert question["always"][0]["calls"] == "Later calls of mine.write with any arguments"
         given = {"invocation": "one", "answer": "approve", "always": True, "digest": question["digest"]}
         await one.post(f"{path}/answers", json=given)
         await events(one, path, "ConductEnded", **{"last-event-id": snapshot["position"]})

@@ -60,10 +60,11 @@ class Shown(TypedDict):
 
 
 class Way(TypedDict):
-    """A way to allow later calls, by an answer with ``always`` and this ``exact``. ``text`` says what it allows."""
+    """A way to allow later calls: an answer with ``always`` and this ``exact``. Show ``calls`` and ``terms``."""
 
     exact: bool
-    text: str
+    calls: str
+    terms: str
 
 
 class ApprovalQuestion(TypedDict):
