@@ -1,13 +1,14 @@
 """Allowances: a law over all uses, with a plain model of what is allowed; and the words before one is given."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.approvals.allowances import Allowances, ways
+from ripieno.approvals.allowances import Allowance, Allowances, ways
 from ripieno.canisters.faults import Effect
 
 
@@ -46,7 +47,7 @@ def test_a_call_is_allowed_if_it_was_in_this_scope_and_not_taken_back(steps: Any
             allowances.forget(scope.owner, scope.conversation)
             expected = [one for one in expected if one[0] != scope]
         else:
-            listed = allowances.of(scope.owner).get(scope.conversation, ())
+            listed: Sequence[Allowance] = allowances.of(scope.owner).get(scope.conversation, ())
             mine = [one for one in expected if one[0] == scope]
             assert [one.tool for one in listed] == [tool for _, tool, _ in mine]
             if what < len(listed):
