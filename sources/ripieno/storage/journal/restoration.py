@@ -71,7 +71,7 @@ class ReplayedConversation:
         speaks = isinstance(canister, AssistantCanister | InvocationCanister)
         if not (speaks and self.turns and self.turns[-1] == record.turn):
             self.finish()
-        if isinstance(place, int):
+        if isinstance(place, int) and len(self.canisters) < place:
             self._fill(place)
         self._add(canister, record.turn)
 
@@ -151,9 +151,9 @@ def fold(lines: Iterable[Line]) -> tuple[InvocationState, ...]:
     for line in lines:
         if line.invocation is None:
             continue
-        key = (line.turn, line.invocation)
+        key, record = (line.turn, line.invocation), line.record
         before = states.get(key)
-        stated = _stated(line)
+        stated = _stated(line, record)
         if stated is not None:
             if key in said and said[key] != stated.timestamp:
                 before = None
@@ -161,21 +161,20 @@ def fold(lines: Iterable[Line]) -> tuple[InvocationState, ...]:
         elif line.stage == "started" and before is not None and before.status == "finished":
             # Another call, started while the model still streams it.
             said.pop(key, None)
-        states[key] = _after(before, line, line.invocation)
+        states[key] = _after(before, line, record, line.invocation)
     return tuple(states.values())
 
 
-def _stated(line: Line) -> InvocationCanister | None:
+def _stated(line: Line, record: Record | None) -> InvocationCanister | None:
     """The call that a line records as requested by the model."""
-    record = line.record if line.stage == "said" else None
-    return record.canister if record is not None and isinstance(record.canister, InvocationCanister) else None
+    said = record.canister if record is not None and line.stage == "said" else None
+    return said if isinstance(said, InvocationCanister) else None
 
 
-def _after(before: InvocationState | None, line: Line, identifier: str) -> InvocationState:
+def _after(before: InvocationState | None, line: Line, record: Record | None, identifier: str) -> InvocationState:
     state = before or InvocationState(
         identifier=identifier, turn=line.turn, tool=line.tool, status="never_started", stage=line.stage
     )
-    record = line.record
     said = None if record is None else record.canister
     invocation = said if isinstance(said, InvocationCanister) else None if record is None else record.invocation
     result = said if isinstance(said, ResultCanister) else None if record is None else record.result
@@ -248,15 +247,19 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
 
     Errors: ``InputError`` when it was deleted, has fewer canisters, or the last of them is in the middle of a turn.
     """
-    kept = [line for line in lines if line.stage != DELETED]
-    records: list[Record] = []
+    replayed, calling = ReplayedConversation(), list[Line]()
     usages: list[tuple[int, Usage]] = []
-    finish, ended = None, True
-    for line in kept:
+    finish, ended, owner = None, True, ""
+    for line in lines:
+        if line.stage == DELETED:
+            continue
         record = line.record
         if record is None:
             raise InputError(f"The content of the conversation {conversation!r} was deleted.")
-        records.append(record)
+        replayed.take(record)
+        owner = record.owner
+        if line.invocation is not None:
+            calling.append(line)
         if record.stage == "turned":
             usages.append((record.turn, _usage(record.details)))
             # An answer without calls ends the run, even if the end was not recorded.
@@ -266,14 +269,17 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
             ended = record.stage == "ended" or origin is not None
             usages.append((0, _usage(origin or {})))
             finish = _finish(record)
-    replayed = replay(records)
+    replayed.finish()
     everything = tuple(replayed.canisters)
     canisters, turns = everything[:until], replayed.turns[:until]
     if until is not None:
         check_cut(canisters, until, everything)
     cut, last = len(canisters) < len(everything), max(turns, default=0)
     calls, results = last_calls(canisters)
-    states = {(state.turn, state.identifier): state for state in fold(kept)}
+    # Only the lines of these calls are read again: no record of a long conversation stays in memory.
+    wanted = {(turns[place], one.identifier) for place, one in calls.items()}
+    folded = fold(line for line in calling if (line.turn, line.invocation) in wanted)
+    states = {(state.turn, state.identifier): state for state in folded}
     return Restored(
         conversation=Conversation(
             identifier=conversation,
@@ -286,7 +292,7 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
         ended=ended or cut,
         turns=tuple(turns),
         missing=replayed.missing,
-        owner=records[-1].owner if records else "",
+        owner=owner,
     )
 
 
