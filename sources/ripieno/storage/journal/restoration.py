@@ -300,19 +300,24 @@ def check_cut(canisters: Sequence[Canister], until: int, everything: Sequence[Ca
     """Checks that a conversation can be cut there. Errors: ``InputError``, which names a valid place."""
     if until < 1 or len(canisters) < until:
         raise InputError(f"There is no message {until}; the conversation has {len(everything)}. Count from 1.")
-    following = everything[until] if until < len(everything) else None
-    calls, results = last_calls(canisters)
-    speaking = isinstance(canisters[-1], AssistantCanister | InvocationCanister)
-    if (
-        isinstance(following, ResultCanister)
-        or (speaking and isinstance(following, AssistantCanister | InvocationCanister))
-        or any(call.identifier not in results for call in calls.values())
-    ):
+    if not is_cut(canisters, everything):
         before_turn = max(place for place, begins in enumerate(assistant_begins(canisters)) if begins)
         raise InputError(
             f"Message {until} is in the middle of a turn; calls and their results stay together. "
             f"Cut after all results of the turn, or before it, at {before_turn}."
         )
+
+
+def is_cut(canisters: Sequence[Canister], everything: Sequence[Canister]) -> bool:
+    """Whether the first canisters of a conversation, at least one, end with a whole turn."""
+    following = everything[len(canisters)] if len(canisters) < len(everything) else None
+    calls, results = last_calls(canisters)
+    speaking = isinstance(canisters[-1], AssistantCanister | InvocationCanister)
+    return not (
+        isinstance(following, ResultCanister)
+        or (speaking and isinstance(following, AssistantCanister | InvocationCanister))
+        or any(call.identifier not in results for call in calls.values())
+    )
 
 
 def _usage(details: Mapping[str, Any]) -> Usage:
