@@ -189,7 +189,7 @@ def compute(
 
 def tokens_of(connection: Connection, page: Sequence[Key]) -> Mapping[Key, tuple[int, int]]:
     """The tokens of the input and the output of conversations, with one query."""
-    found = dict.fromkeys(page, (0, 0))
+    found: dict[Key, tuple[int, int]] = dict.fromkeys(page, (0, 0))
     for name, owner, read, answered in on_page(connection, _USED, page) if page else ():
         before = found[name, owner]
         found[name, owner] = before[0] + int(_number(read)), before[1] + int(_number(answered))
