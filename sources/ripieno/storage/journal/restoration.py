@@ -201,7 +201,7 @@ class Restored:
     ``conversation.open`` are the calls of the last assistant message without a result. ``states`` are those of that
     message's calls, in the model's order. ``ended``: no run was interrupted. ``turns`` has the turn of each canister.
     ``missing`` counts the first canisters, which a server's client has and the journal does not. ``owner`` is the user
-    or the client for whom it was recorded.
+    or the client for whom it was recorded. ``cut`` has what the model wrote at last, if its answer was cut off.
     """
 
     conversation: Conversation
@@ -210,6 +210,7 @@ class Restored:
     turns: tuple[int, ...]
     missing: int = 0
     owner: str = ""
+    cut: tuple[Mapping[str, Any], ...] = ()
 
     def after(self, canisters: Sequence[Canister]) -> "Restored":
         """The conversation with the missing canisters, which come first."""
@@ -249,7 +250,7 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
     """
     replayed, calling = ReplayedConversation(), list[Line]()
     usages: list[tuple[int, Usage]] = []
-    finish, ended, owner = None, True, ""
+    finish, ended, owner, texts = None, True, "", ()
     for line in lines:
         if line.stage == DELETED:
             continue
@@ -268,7 +269,9 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
             origin: Any = record.details.get("forked")
             ended = record.stage == "ended" or origin is not None
             usages.append((0, _usage(origin or {})))
-            finish = _finish(record)
+            finish, texts = _finish(record), ()
+        elif record.stage == "cut":
+            texts = tuple(record.details.get("texts", ()))
     replayed.finish()
     everything = tuple(replayed.canisters)
     canisters, turns = everything[:until], replayed.turns[:until]
@@ -293,6 +296,7 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
         turns=tuple(turns),
         missing=replayed.missing,
         owner=owner,
+        cut=() if cut else texts,
     )
 
 
