@@ -26,9 +26,10 @@ function Index() {
   const [found, failed, again] = useLoaded(() => get(address()), wanted);
   const pages = [found, ...more].filter(Boolean);
   const rows = pages.flatMap((page) => page.conversations);
+  const left = pages.at(-1)?.next;
   const next = async () => {
     try {
-      add([...more, await get(address(rows.at(-1).changed))]);
+      add([...more, await get(address(left))]);
     } catch (failure) {
       trouble(failure);
     }
@@ -39,13 +40,13 @@ function Index() {
         onInput=${(event) => look(event.currentTarget.value)} /></div>
       ${(failed || problem) && html`<${Trouble} problem=${failed || problem} again=${again} />`}
       ${!found && !failed && html`<p class="dim">Loading …</p>`}
-      ${found && !rows.length && html`<p class="dim">${wanted ? "No conversation has these words." : "The journal is empty."}</p>`}
+      ${found && !rows.length && html`<p class="dim">${left ? "Nothing so far." : wanted ? "No conversation has these words." : "The journal is empty."}</p>`}
       ${rows.length > 0 && html`<ul class="rows">${rows.map((one) => html`<li key=${one.identifier}>
         <a class="row" data-step href=${`#/journal/${one.identifier}`}>
           <span class="title" dir="auto">${titled(one.title)}</span><time class="dim-time" datetime=${one.changed}>${when(one.changed)}</time>
           <span class="dim">${[one.model && visible(one.model), one.turns ? plural(one.turns, "turn") : "", plural(one.calls, "call"), tokensOf(one), one.caller && visible(one.caller), one.finish === null ? "not finished" : ""].filter(Boolean).join(" · ")}</span>
         </a></li>`)}</ul>`}
-      ${pages.at(-1)?.more && html`<p class="bar"><button type="button" onClick=${next}>Show more</button></p>`}
+      ${left && html`<p class="bar"><button type="button" onClick=${next}>Show more</button></p>`}
     </div></main>`;
 }
 

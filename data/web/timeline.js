@@ -1,29 +1,30 @@
 // The calls of a recorded conversation, as bars over time and as a table; and the tokens of each turn.
 import { get } from "./api.js";
-import { duration, html, plural, Trouble, useLoaded, visible } from "./ui.js";
+import { duration, html, plural, Trouble, useLoaded, useState, visible } from "./ui.js";
 
 const ROW = 26;
 const WIDTH = 860;
 const NAMES = 210;
-/** Bars that are drawn. All calls are in the table. */
-const MOST = 500;
 
 export function Calls({ path, tokens }) {
-  const [found, problem, again] = useLoaded(() => get(`${path}/calls`), path);
+  const [part, go] = useState(0);
+  const [found, problem, again] = useLoaded(() => get(`${path}/calls?part=${part}`), path + part);
   if (problem) return html`<${Trouble} problem=${problem} again=${again} />`;
   if (!found) return html`<p class="dim">Loading …</p>`;
-  if (tokens) return html`<${Tokens} turns=${found.turns} />`;
-  if (!found.calls.length) return html`<p class="dim">No calls were made.</p>`;
+  const move = (by, name) => html`<button type="button" onClick=${() => go(part + by)}>${name}</button>`;
+  const bar = html`<p class="bar">${part > 0 && move(-1, "Earlier")}${found.more && move(1, "Later")}</p>`;
+  if (tokens) return html`<${Tokens} turns=${found.turns} sum=${found.tokens} />${bar}`;
+  if (!found.count) return html`<p class="dim">No calls were made.</p>`;
   const calls = found.calls.map((one) => ({ ...one, from: Date.parse(one.start) }));
   const known = calls.filter((one) => Number.isFinite(one.from)).map((one) => one.from);
   const first = Math.min(...known);
-  return html`<${Bars} calls=${calls} first=${first} /><${Table} calls=${calls} first=${first} />`;
+  return html`<${Bars} calls=${calls} first=${first} /><${Table} calls=${calls} first=${first} />${bar}`;
 }
 
 const kindOf = ({ state }) => (/fail|error|timeout/.test(state) ? "failed" : /deni|cancel|never/.test(state) ? "denied" : "span");
 
 function Bars({ calls, first }) {
-  const shown = calls.filter((one) => Number.isFinite(one.from)).slice(0, MOST);
+  const shown = calls.filter((one) => Number.isFinite(one.from));
   const last = Math.max(...shown.map((one) => one.from + (one.seconds || 0) * 1000), first + 1);
   const across = (time) => NAMES + ((time - first) / (last - first)) * (WIDTH - NAMES - 70);
   const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => first + part * (last - first));
@@ -48,11 +49,10 @@ function Table({ calls, first }) {
       <td>${one.attempts ?? ""}</td><td>${one.turn}</td><td>${visible(one.sandbox ?? "")}</td></tr>`)}</tbody></table></div>`;
 }
 
-function Tokens({ turns }) {
+function Tokens({ turns, sum }) {
   if (!turns.length) return html`<p class="dim">No tokens were counted.</p>`;
-  const sum = (name) => turns.reduce((total, one) => total + one[name], 0).toLocaleString("en");
   return html`<div class="wide" tabindex="0" role="region" aria-label="Tokens"><table>
     <thead><tr><th scope="col">Turn</th><th scope="col">Model</th><th scope="col">Read</th><th scope="col">Written</th></tr></thead>
     <tbody>${turns.map((one) => html`<tr key=${one.turn}><td>${one.turn}</td><td>${visible(one.model)}</td><td>${one.input.toLocaleString("en")}</td><td>${one.output.toLocaleString("en")}</td></tr>`)}</tbody>
-    <tfoot><tr><th scope="row">All</th><td></td><td>${sum("input")}</td><td>${sum("output")}</td></tr></tfoot></table></div>`;
+    <tfoot><tr><th scope="row">All</th><td></td><td>${sum.input.toLocaleString("en")}</td><td>${sum.output.toLocaleString("en")}</td></tr></tfoot></table></div>`;
 }

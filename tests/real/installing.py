@@ -26,6 +26,7 @@ FRONT_ENDS = {5: "ai@5.0.277", 6: "ai@6.0.326", 7: "ai@7.0.173"}
 #: Chat components for React over AG-UI, with what bundles a page of them. Those of assistant-ui fit one another.
 _PAGES = ("react@19.3.1", "react-dom@19.3.1", "esbuild@0.28.2")
 PAGES = {
+    "use-chat": ("ai@6.0.326", "@ai-sdk/react@3", *_PAGES),
     "copilotkit": ("@copilotkit/react-core@1.74.0", "@ag-ui/client@0.0.59", "zod@3.25.76", *_PAGES),
     "assistant-ui": (
         "@assistant-ui/react@0.15.21",

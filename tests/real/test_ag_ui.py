@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 
 from ripieno.canisters import Canister, Controls, UserCanister
 from ripieno.canisters.events import Event
@@ -17,7 +18,9 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderUnreachable
 from ripieno.models import Model
 from ripieno.servers.chat.ag_ui.application import create_application
+from ripieno.servers.chat.chat import Chat
 from ripieno.servers.http.server import serve
+from tests.documentation.code_blocks import DOCUMENTATION
 from tests.real.installing import ag_ui_client
 from tests.servers.chat.test_ag_ui import Written, look, streaming
 from tests.servers.chat.test_application import signed_in
@@ -105,6 +108,41 @@ async def test_whole_rounds_with_the_real_client(tmp_path: pathlib.Path, version
     assert stopped["kinds"][-1] == "RUN_FINISHED"
     assert not stopped["error"]
     assert not stopped.get("thrown")
+
+
+@pytest.mark.parametrize("version", ["0.0.59", "1.0.0"])
+async def test_the_plain_client_of_the_documentation(tmp_path: pathlib.Path, version: str) -> None:
+    node = shutil.which("node")
+    assert node is not None
+    (tmp_path / "node_modules").symlink_to(ag_ui_client(version))
+    program = shutil.copy(DOCUMENTATION / "examples" / "front-ends" / "plain-client.mjs", tmp_path)
+    written = Written()
+    model = scripted(
+        invokes(invoke("write", "write-1", text="first")),
+        invokes(invoke("locate", "locate-1")),
+        says("It was written in Cremona."),
+        says("I still know."),
+    )
+    async with chatting(tmp_path, model, written.definition) as chat, serve(_open_to_all(chat)) as url:
+        outputs: list[str] = []
+        for text in ("Write it here.", "And now?"):
+            process = await asyncio.create_subprocess_exec(
+                *(node, str(program), url, text, "thread"),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            output, errors = await asyncio.wait_for(process.communicate(), 60)
+            assert process.returncode == 0, errors.decode()
+            outputs.append(output.decode())
+    assert "May mine.write run?" in outputs[0]
+    assert outputs[0].endswith("It was written in Cremona.\n")
+    assert outputs[1] == "I still know.\n"
+    assert written.texts == ["edited"]
+    assert "Cremona" in str(model.asked[2][0])
+
+
+def _open_to_all(chat: Chat) -> Starlette:
+    return create_application(chat, authenticate=lambda _: "ada")
 
 
 def _shown(one: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Pages of CopilotKit and of assistant-ui, as in the examples of the documentation, work over AG-UI in a browser."""
+"""Pages of useChat, CopilotKit and assistant-ui, as in the examples of the documentation, work in a browser."""
 
 import asyncio
 import os
@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from ripieno.servers.chat.ag_ui.application import create_application
+from ripieno.servers.chat.ag_ui.application import create_application as create_ag_ui
+from ripieno.servers.chat.ai_sdk.application import create_application as create_ai_sdk
 from ripieno.servers.http.server import serve
 from tests.documentation.code_blocks import DOCUMENTATION
 from tests.real.installing import page_modules
@@ -22,7 +23,7 @@ from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 EXAMPLES = DOCUMENTATION / "examples" / "front-ends"
 HTML = (
     '<!doctype html><link rel="icon" href="data:,"><link rel="stylesheet" href="page.css">'
-    '<div id="root"></div><script src="page.js"></script>'
+    '<div id="root"></div><script type="module" src="page.js"></script>'
 )
 
 #: The console of a browser names refused requests. The page of assistant-ui asks for a thread before its first message.
@@ -33,7 +34,13 @@ NEW_THREAD = "status of 404"
 async def build(name: str, folder: pathlib.Path) -> None:
     """Bundles a page into a folder."""
     modules = page_modules(name)
-    options = ("--bundle", "--jsx=automatic", "--log-level=error", "--define:process.env.NODE_ENV='production'")
+    options = (
+        "--bundle",
+        "--format=esm",
+        "--jsx=automatic",
+        "--log-level=error",
+        "--define:process.env.NODE_ENV='production'",
+    )
     fonts = [f"--loader:.{kind}=empty" for kind in ("woff", "woff2", "ttf")]
     argv = (str(modules / ".bin" / "esbuild"), str(EXAMPLES / f"{name}.jsx"), *options, *fonts)
     environment = {**os.environ, "NODE_PATH": str(modules)}
@@ -53,7 +60,7 @@ async def say(page: Page, text: str) -> None:
     await box.press("Enter")
 
 
-@pytest.mark.parametrize("name", ["assistant-ui", "copilotkit"])
+@pytest.mark.parametrize("name", ["assistant-ui", "copilotkit", "use-chat"])
 async def test_a_page(tmp_path: pathlib.Path, name: str) -> None:
     written = Written()
     model = scripted(
@@ -69,8 +76,11 @@ async def test_a_page(tmp_path: pathlib.Path, name: str) -> None:
     folder.mkdir()
     await build(name, folder)
     async with chatting(tmp_path, model, tool("look"), written.definition) as chat:
-        application = create_application(chat, authenticate=ada)
-        routes = [Mount("/agui", application), Mount("/", StaticFiles(directory=folder, html=True))]
+        routes = [
+            Mount("/agui", create_ag_ui(chat, authenticate=ada)),
+            Mount("/api", create_ai_sdk(chat, authenticate=ada, version=6)),
+            Mount("/", StaticFiles(directory=folder, html=True)),
+        ]
         async with serve(Starlette(routes=routes)) as url, browsing(url, allowed=(NEW_THREAD, LICENCE)) as page:
             approve, deny = (page.get_by_role("button", name=one) for one in ("Approve", "Deny"))
             await say(page, "Hello.")
@@ -97,3 +107,31 @@ async def test_a_page(tmp_path: pathlib.Path, name: str) -> None:
             await expect(deny).to_have_count(0)
     assert written.texts == ["first"]
     assert len(model.asked) == 7
+
+
+async def test_use_chat_edits_always_and_a_tool_of_the_page(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    model = scripted(
+        invokes(invoke("write", "write-1", text="first")),
+        says("It was edited."),
+        invokes(invoke("locate", "locate-1")),
+        says("You are there."),
+    )
+    folder = tmp_path / "page"
+    folder.mkdir()
+    await build("use-chat", folder)
+    async with chatting(tmp_path, model, written.definition, tool("locate", hosted="caller")) as chat:
+        routes = [
+            Mount("/api", create_ai_sdk(chat, authenticate=ada, version=6)),
+            Mount("/", StaticFiles(directory=folder, html=True)),
+        ]
+        async with serve(Starlette(routes=routes)) as url, browsing(url, allowed=(NEW_THREAD,)) as page:
+            page.on("dialog", lambda dialog: dialog.accept('{"text": "edited"}'))
+            await say(page, "Write.")
+            await page.get_by_role("button", name="Edit").click()
+            await expect(page.get_by_text("It was edited.")).to_be_visible()
+            await say(page, "Where am I?")
+            await expect(page.get_by_text("You are there.")).to_be_visible()
+            await expect(page.get_by_text("Cremona")).to_be_visible()
+    assert written.texts == ["edited"]
+    assert "Cremona" in str(model.asked[3][0])

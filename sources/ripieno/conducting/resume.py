@@ -7,6 +7,7 @@ that its outcome is unknown. A call that never started goes through the pipeline
 import dataclasses
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from frozendict import frozendict
 
@@ -37,10 +38,14 @@ _INCOMPLETE = Fault(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Resumable:
-    """The conversation to conduct, and the answers that were given meanwhile."""
+    """The conversation to conduct, and the answers that were given meanwhile.
+
+    ``cut`` has the texts that the model wrote at last, if its answer was cut off. They are no part of the conversation.
+    """
 
     conversation: Conversation
     answers: Mapping[str, Given] = frozendict[str, Given]()
+    cut: tuple[Mapping[str, Any], ...] = ()
 
 
 def resumable(
@@ -66,7 +71,7 @@ def resumable(
         conversation = paused.conversation
         conversation.note_kept(journal, conversation.canisters)
         return Resumable(conversation=conversation, answers=paused.answers)
-    return Resumable(conversation=_interrupted(journal, restored))
+    return Resumable(conversation=_interrupted(journal, restored), cut=restored.cut)
 
 
 def _is_untouched(conversation: Conversation, restored: Restored) -> bool:

@@ -11,7 +11,7 @@ from ripieno.jsonvalues import freeze
 
 #: A run ``began`` or ``ended``; a canister was ``said``; a model's answer was complete, with its usage (``turned``); a
 #: person was ``asked`` whether a call may run, and ``answered``; a person gave the conversation a title (``titled``);
-#: the rest are the outcomes of a call.
+#: an answer was ``cut`` off, with what the model had written, which is no message; the rest are the outcomes of a call.
 Stage = Literal[
     "began",
     "said",
@@ -24,6 +24,7 @@ Stage = Literal[
     "discarded",
     "ended",
     "titled",
+    "cut",
 ]
 
 

@@ -584,3 +584,39 @@ async def test_attachments_are_sent_as_data(tmp_path: pathlib.Path) -> None:
         assert page.end["type"] == "RUN_FINISHED"
     (said,) = model.asked[0][0]
     assert [type(one).__name__ for one in said.content] == ["TextualContent", "ImageContent", "DocumentContent"]
+
+
+async def test_names_of_files_are_kept_and_come_back(tmp_path: pathlib.Path) -> None:
+    small, large = (base64.b64encode(bytes(size)).decode() for size in (10, 100_000))
+    # As assistant-ui and CopilotKit send them, and in the older form.
+    image = {
+        "type": "image",
+        "source": {"type": "data", "value": small, "mimeType": "image/png"},
+        "metadata": {"filename": "grün.png", "other": 1},
+    }
+    content = [
+        {"type": "text", "text": "See."},
+        image,
+        {**image, "source": {**image["source"], "value": large}, "metadata": {"filename": "large.png"}},
+        {"type": "binary", "data": small, "mimeType": "application/pdf", "filename": "terms.pdf"},
+        {**image, "metadata": "none"},
+    ]
+    async with fronting(tmp_path, scripted(says())) as front:
+        await front.run(messages=[{"id": "1", "role": "user", "content": content}])
+        user, _ = front.chat.snapshot("ada", front.chat.named("ada", front.thread))["messages"]
+        names = [one.get("name") for one in user["content"]]
+        assert names == [None, "grün.png", "large.png", "terms.pdf", None]
+        found = (await front.client.get("/messages", params={"threadId": front.thread})).json()["messages"][0]
+        document = {"type": "data", "value": small, "mimeType": "application/pdf"}
+        assert found["content"] == [
+            {"type": "text", "text": "See."},
+            {**image, "metadata": {"filename": "grün.png"}},
+            {"type": "text", "text": "[large.png (image/png)]"},
+            {"type": "document", "source": document, "metadata": {"filename": "terms.pdf"}},
+            {"type": "image", "source": image["source"]},
+        ]
+        bad = [{**image, "metadata": {"filename": "x" * 256}}]
+        answer = await front.client.post(
+            "/run", json=front.body(messages=[{"id": "2", "role": "user", "content": bad}])
+        )
+        assert answer.status_code == 400

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
 
-from ripieno.canisters import OpaqueContent, TextualContent
+from ripieno.canisters import ImageContent, OpaqueContent, TextualContent
 from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -307,6 +307,43 @@ async def test_history_that_a_client_sends_is_not_used(tmp_path: pathlib.Path) -
         assert [part["type"] for part in user["content"]] == ["text", "image"]
         front.messages = front.messages[:1]
         assert (await front.post()).status_code == 400
+
+
+async def test_files_come_back_with_their_names_and_large_ones_from_an_address(tmp_path: pathlib.Path) -> None:
+    small, large = b"\x89PNG\r\n\x1a\n", b"\x89PNG\r\n\x1a\n" + bytes(100_000)
+    drawn = b"\x89PNG\r\n\x1a\n" + bytes(70_000)
+    answer = [
+        TurnBegan(),
+        ContentSealed(ImageContent(data=drawn, mime_type="image/png")),
+        ContentSealed(TextualContent(text="Drawn.")),
+        TurnEnded(finish="stop"),
+    ]
+    async with page(tmp_path, scripted(answer)) as front:
+        files = [
+            {
+                "type": "file",
+                "mediaType": "image/png",
+                "filename": name,
+                "url": f"data:image/png;base64,{base64.b64encode(data).decode()}",
+            }
+            for name, data in (("small.png", small), ("grün & large.png", large))
+        ]
+        client = await front.say("Look.", *files)
+        (streamed,) = client.parts("file")
+        user, assistant = (await front.loaded()).json()["messages"]
+        first, second = (part for part in user["parts"] if part["type"] == "file")
+        assert first == files[0]
+        assert (second["filename"], second["mediaType"]) == ("grün & large.png", "image/png")
+        (loaded,) = (part for part in assistant["parts"] if part["type"] == "file")
+        assert loaded["url"] == streamed["url"]
+        for url, data in ((second["url"], large), (streamed["url"], drawn)):
+            assert url.startswith("/api/chat/")
+            found = await front.one.get(url)
+            assert (found.status_code, found.headers["content-type"], found.content) == (200, "image/png", data)
+            assert (await front.one.get(url, headers={"range": "bytes=1-3"})).content == b"PNG"
+            # The address is no key: it is the owner's, and nobody else's.
+            assert (await front.one.get(url, headers={"x-user": "bob"})).status_code == 404
+            assert (await front.one.get(f"{url}0")).status_code == 404
 
 
 async def test_requests_that_cannot_be_used(tmp_path: pathlib.Path) -> None:

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.canisters import ImageContent, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters import (
+    AssistantCanister,
+    ImageContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    TextualContent,
+)
 from ripieno.canisters.canisters import Canister
 from ripieno.canisters.events import (
     ArgumentsDelta,
@@ -27,7 +34,7 @@ from ripieno.canisters.faults import Fault
 from ripieno.jsonvalues import freeze
 from ripieno.servers.chat.ai_sdk.encoder import Encoder
 from ripieno.servers.chat.ai_sdk.frames import Frame, Version, encoded, finish_reason
-from ripieno.servers.chat.contents import message_of
+from ripieno.servers.chat.contents import message_of, reference_of
 from ripieno.servers.chat.events import RunFailed
 from ripieno.servers.chat.live_turn import LiveTurn
 from tests.support.ai_sdk_client import Client
@@ -194,6 +201,36 @@ def test_a_picture_is_a_file_and_texts_without_deltas_are_complete() -> None:
     )
     assert client.parts("text")[0]["text"] == "See:"
     assert client.parts("file")[0]["url"] == "data:image/png;base64,eA=="
+
+
+def test_a_large_content_has_an_address() -> None:
+    picture, text = ImageContent(data=b"x" * 100_000, mime_type="image/png"), TextualContent(text="y" * 100_000)
+    call = invoke("look", "one")
+    result = ResultReady(
+        invocation=call, result=ResultCanister(invocation_id="one", content=(picture, text)), tool="mine.look"
+    )
+    encoder = Encoder("x", 6, "/api/chat/x/contents/")
+    events = (TurnBegan(), ContentSealed(picture), InvocationSealed(index=0, invocation=call), result)
+    frames = [frame for event in events for frame in encoder.take(event)]
+    assert len(json.dumps(frames)) < 150_000
+    (file,) = (frame for frame in frames if frame["type"] == "file")
+    assert file == {
+        "type": "file",
+        "mediaType": "image/png",
+        "url": f"/api/chat/x/contents/{reference_of(picture)}",
+    }
+    (output,) = (frame["output"] for frame in frames if frame["type"] == "tool-output-available")
+    assert [part["url"] for part in output] == [f"/api/chat/x/contents/{reference_of(one)}" for one in (picture, text)]
+    # The same after a reload, in the middle of a turn and after it.
+    live = LiveTurn()
+    for event in events[:-1]:
+        live.take(event)
+    turn = {"messages": [_USER], "turn": live.mapping(), "questions": []}
+    messages = [message_of(AssistantCanister(content=(picture,)))]
+    whole = {"messages": [_USER, *messages], "turn": [], "questions": []}
+    for snapshot in (turn, whole):
+        replayed = Encoder("x", 6, "/api/chat/x/contents/").replay(snapshot)
+        assert [frame for frame in replayed if frame["type"] == "file"] == [file]
 
 
 def test_only_reasons_that_the_client_knows() -> None:

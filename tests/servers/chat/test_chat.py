@@ -102,9 +102,11 @@ async def test_a_stopped_run_keeps_the_turn_that_was_cut_off_and_that_it_was_sto
         assert (snapshot["state"], snapshot["finish"]) == ("idle", "cancelled")
         assert texts(chat, "ada", identifier)[-1] == ("result", "look")
     async with chatting(tmp_path, model, tool("look")) as chat:
-        # The journal has whole turns, and the end of each run.
+        # The journal has whole turns, the end of each run, and what was cut off before it.
         snapshot = chat.snapshot("ada", identifier)
-        assert (snapshot["turn"], snapshot["finish"]) == ([], "cancelled")
+        assert snapshot["turn"] == [{"type": "text", "text": "Good ", "sealed": False}]
+        assert snapshot["finish"] == "cancelled"
+        assert texts(chat, "ada", identifier)[-1] == ("result", "look")
         reader = Reader(chat, "ada", identifier, snapshot["position"])
         chat.resume("ada", identifier)
         assert chat.snapshot("ada", identifier)["finish"] is None
@@ -112,6 +114,11 @@ async def test_a_stopped_run_keeps_the_turn_that_was_cut_off_and_that_it_was_sto
         snapshot = chat.snapshot("ada", identifier)
         assert (snapshot["turn"], snapshot["finish"]) == ([], "stop")
         assert texts(chat, "ada", identifier)[-1] == ("assistant", "Good night.")
+    async with chatting(tmp_path, model, tool("look")) as chat:
+        # It does not outlive the next run, and no model reads it.
+        assert chat.snapshot("ada", identifier)["turn"] == []
+        assert chat.journal.verify() is None
+        assert "Good " not in str(model.asked[-1][0])
 
 
 async def test_a_run_that_is_stopped_during_a_call_has_its_turn_once(tmp_path: pathlib.Path) -> None:

@@ -35,7 +35,7 @@ async def test_a_conversation_is_listed_and_shown(connect: Connect) -> None:
         identifier = await converse(served, "Look here.")
         listed = (await client.get("api/journal")).json()
         (one,) = listed["conversations"]
-        assert (one["identifier"], one["title"], listed["more"]) == (identifier, "Look here.", False)
+        assert (one["identifier"], one["title"], listed["next"]) == (identifier, "Look here.", None)
         assert (one["turns"], one["calls"], one["caller"], one["finish"]) == (2, 1, "", "stop")
         assert one["tokens"] == {"input": 14, "output": 6}
         shown = (await client.get(f"api/journal/{identifier}")).json()
@@ -113,16 +113,42 @@ async def test_a_list_comes_in_parts_and_is_searched(connect: Connect) -> None:
     async with connect(scripted(says("Yes."))) as (served, client):
         names = [await converse(served, f"Word{at}x.") for at in range(5)]
         found: list[str] = []
-        before, more = "", True
-        while more:
+        before, sizes = "", list[int]()
+        while not sizes or before:
             part = (await client.get(f"api/journal?limit=2{before}")).json()
             found += [one["identifier"] for one in part["conversations"]]
-            before, more = f"&before={part['conversations'][-1]['changed']}", part["more"]
-        assert found == names[::-1]
+            sizes.append(len(part["conversations"]))
+            before = "" if part["next"] is None else f"&before={part['next']}"
+        assert (found, sizes) == (names[::-1], [2, 2, 1])
         (hit,) = (await client.get("api/journal?search=Word3x")).json()["conversations"]
         assert hit["identifier"] == names[3]
         assert (await client.get("api/journal?search=Nowhere")).json()["conversations"] == []
         assert (await client.get("api/journal?limit=many")).status_code == 400
+
+
+async def test_many_calls_come_in_parts(connect: Connect) -> None:
+    async with connect(scripted(says("Yes."))) as (served, client):
+        calls = [invoke("look", f"call-{number}") for number in range(1100)]
+        records = [
+            Record(stage="started", conversation="many", turn=0, tool="mine.look", invocation=one) for one in calls
+        ]
+        used = {"model": "house/small", "usage": {"input_tokens": 7, "output_tokens": 3}}
+        turns = [Record(stage="turned", conversation="many", turn=turn, details=used) for turn in range(1, 602)]
+        served.chat.journal.record(records + turns)
+        parts = [(await client.get(f"api/journal/many/calls?part={part}")).json() for part in range(4)]
+        assert [[len(part["calls"]), len(part["turns"]), part["more"]] for part in parts] == [
+            [500, 500, True],
+            [500, 101, True],
+            [100, 0, False],
+            [0, 0, False],
+        ]
+        shown = [one["invocation"] for part in parts for one in part["calls"]]
+        assert shown == [one.identifier for one in calls]
+        assert all((part["count"], part["tokens"]) == (1100, {"input": 4207, "output": 1803}) for part in parts)
+        # A part that is kept in memory does not outlive another line.
+        served.chat.journal.record(turns[:1])
+        found = (await client.get("api/journal/many/calls")).json()
+        assert found["tokens"] == {"input": 4214, "output": 1806}
 
 
 async def test_an_altered_line_is_found(connect: Connect) -> None:

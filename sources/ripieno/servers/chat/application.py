@@ -93,7 +93,8 @@ class _Endpoints:
         self._body = checks.body
 
     async def index(self, _: Request, owner: str) -> Answered:
-        found = self._chat.conversations(owner)
+        # In a thread: it reads the lines of all that are listed.
+        found = await run_in_thread(self._chat.conversations, owner, name="conversations", patient=False)
         return {
             "conversations": [
                 {
@@ -191,7 +192,8 @@ class _Endpoints:
         return {}
 
     async def usage(self, request: Request, owner: str) -> Answered:
-        return self._chat.usage(owner, request.query_params.get("since", ""))
+        since = request.query_params.get("since", "")
+        return await run_in_thread(self._chat.usage, owner, since, name="usage", patient=False)
 
 
 async def event_stream(batches: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, None]:

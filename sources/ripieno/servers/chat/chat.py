@@ -297,7 +297,7 @@ class Chat:
         held, now = self._held.get((owner, identifier)), time.monotonic()
         if held is None:
             summary, resumable, paused = self._store.load(owner, identifier)
-            held = HeldConversation(owner, resumable.conversation, resumable.answers, summary)
+            held = HeldConversation(owner, resumable, summary)
             held.checked = now
             if paused is not None:
                 held.model, held.agent = paused.model, paused.agent
@@ -333,7 +333,7 @@ class Chat:
             workspace=None if self._workspace is None else self._workspace(owner),
         )
         lock = self._store.claim(owner, conversation.identifier)
-        held.begin(run, lock, lambda: self._keep(held))
+        held.begin(run, lock, lambda: self._ended(held))
         held.model, held.agent = model or run.model.identity, agent
 
     def _check_runs(self, owner: str) -> None:
@@ -348,6 +348,11 @@ class Chat:
         if not left:
             self._begin(held, held.conversation, model=held.model, agent=held.agent)
         return left
+
+    def _ended(self, held: HeldConversation) -> None:
+        if held.cut:
+            self._store.record_cut(held.owner, held.conversation.identifier, held.cut)
+        self._keep(held)
 
     def _keep(self, held: HeldConversation) -> None:
         """Stores that a conversation waits, with its answers; or that it does not."""

@@ -1,6 +1,7 @@
 """Messages and contents as clients get them: long ones by reference, to be fetched in parts."""
 
 import base64
+import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,9 +16,11 @@ SHOWN_BYTES = 64 * 1024
 
 def message_of(canister: Canister) -> dict[str, Any]:
     """The JSON of a canister for a client, as stored, but without what only a provider understands."""
-    fields = without(serialize(canister), "version", "opaque")
-    if not isinstance(canister, InvocationCanister):
-        fields["content"] = [one for one in map(content_of, canister.content) if one is not None]
+    if isinstance(canister, InvocationCanister):
+        return without(serialize(canister), "version", "opaque")
+    # Without contents: a large one would be encoded only to be left out.
+    fields = without(serialize(dataclasses.replace(canister, content=())), "version")
+    fields["content"] = [one for one in map(content_of, canister.content) if one is not None]
     if isinstance(canister, ResultCanister) and canister.error is not None:
         fields["error"] = describe(canister.error)
     return fields

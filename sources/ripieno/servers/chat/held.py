@@ -5,14 +5,15 @@ A run goes on when its readers leave. It ends by itself, by ``stop``, or with th
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
-from ripieno.canisters import Conversation, InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters import InvocationCanister, ResultCanister, UserCanister
 from ripieno.canisters.contents import Content
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan
 from ripieno.conducting import Run
+from ripieno.conducting.resume import Resumable
 from ripieno.ensembles import Ensemble
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.contents import message_of
@@ -32,19 +33,19 @@ class HeldConversation:
     ``conversation`` has whole turns; the one under way is beside it, also after a run that was stopped in its middle.
     """
 
-    def __init__(self, owner: str, conversation: Conversation, answers: Mapping[str, Given], summary: Summary) -> None:
+    def __init__(self, owner: str, restored: Resumable, summary: Summary) -> None:
         self.owner = owner
         #: As the journal had it at the monotonic time ``checked``: minus infinity if it has changed since.
         self.summary = summary
         self.checked = 0.0
-        self.conversation = conversation
-        self.answers: dict[str, Given] = dict(answers)
+        self.conversation = restored.conversation
+        self.answers: dict[str, Given] = dict(restored.answers)
         self.model = ""
         self.agent = ""
         #: The tools that the client declares for the next run, and runs itself.
         self.client_tools: Ensemble | None = None
         self.ring = EventRing()
-        self._turn = LiveTurn()
+        self._turn = LiveTurn(restored.cut)
         self._run: Run | None = None
         self._end: ConductEnded | None = None
         self._task: asyncio.Task[None] | None = None
@@ -74,6 +75,11 @@ class HeldConversation:
         """Whether the conversation ends with what the model has not answered, and no run is under way."""
         last = self.conversation.canisters[-1] if self.conversation.canisters else None
         return not self.running and not self.conversation.open and isinstance(last, _ASKING)
+
+    @property
+    def cut(self) -> Sequence[Mapping[str, Any]]:
+        """The texts of an answer that was cut off."""
+        return () if self.running else self._turn.texts()
 
     @property
     def questions(self) -> tuple[Question, ...]:

@@ -1,10 +1,10 @@
 """The turn under way, as far as its events have come: what a page that is reloaded shows."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, OpaqueContent, ResultCanister
+from ripieno.canisters import InvocationCanister, OpaqueContent, ResultCanister, TextualContent
 from ripieno.canisters.contents import Content
 from ripieno.canisters.events import (
     ArgumentsDelta,
@@ -67,14 +67,32 @@ class _Call:
 
 
 class LiveTurn:
-    """Folds the events of a turn. It begins anew with each ``TurnBegan``."""
+    """Folds the events of a turn. It begins anew with each ``TurnBegan``.
 
-    def __init__(self) -> None:
-        self._items: list[_Text | _Call] = []
+    ``texts`` are those of a turn that was cut off, from the journal.
+    """
+
+    def __init__(self, texts: Iterable[Mapping[str, Any]] = ()) -> None:
+        self._items: list[_Text | _Call] = [
+            _Text(str(one.get("type")), [str(one.get("text"))], one.get("sealed") is True) for one in texts
+        ]
 
     def mapping(self) -> list[dict[str, Any]]:
         """Its texts and calls, in the order of their beginnings: ``{"type": "text" | "reasoning" | "call", …}``."""
         return [one.mapping() for one in self._items]
+
+    def texts(self) -> list[dict[str, Any]]:
+        """What the model has written so far, whole: ``{"type": "text" | "reasoning", "text", "sealed"}``."""
+        found = (
+            (one, one.content or TextualContent(text="".join(one.parts)))
+            for one in self._items
+            if not isinstance(one, _Call)
+        )
+        return [
+            {"type": one.kind, "text": content.text, "sealed": one.sealed}
+            for one, content in found
+            if isinstance(content, TextualContent) and content.text
+        ]
 
     def contents(self) -> Iterator[Content]:
         """The complete contents: of the assistant, and of results."""

@@ -5,7 +5,8 @@ Every look-up is by owner and identifier; nothing of another owner is read, name
 
 import contextlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import Resumable, resumable
@@ -35,6 +36,12 @@ class ConversationStore:
     def rename(self, owner: str, identifier: str, title: str) -> None:
         """Gives a conversation another title. It is one of the owner's."""
         self._record_title(owner, identifier, title)
+
+    def record_cut(self, owner: str, identifier: str, texts: Sequence[Mapping[str, Any]]) -> None:
+        """Keeps the texts of an answer that was cut off, beside the conversation."""
+        self._journal.record(
+            [Record(stage="cut", conversation=identifier, turn=0, owner=owner, details={"texts": texts})],
+        )
 
     def _record_title(self, owner: str, identifier: str, title: str) -> None:
         details = {"title": title}

@@ -12,14 +12,16 @@ from starlette.requests import Request
 
 from ripieno.canisters import Canister
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
+from ripieno.exceptions import NameAbsence, RequestInvalidity
 from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.requests import Answered, RequestChecks, identifier_of
 from ripieno.storage.journal import InvocationState, Journal, Line, Summary
-from ripieno.storage.journal.restoration import Restored, check_cut, fold
+from ripieno.storage.journal.restoration import Restored, fold, is_cut
 
-#: Conversations in a list at most, and messages in a part of a transcript.
-_LISTED, _PAGE = 200, 100
+#: Conversations in a list at most, messages in a part of a transcript, and calls and turns in a part of these.
+_LISTED, _PAGE, _CALLS = 200, 100, 500
+#: Conversations, restored or with their calls, that stay in memory for requests of other parts.
+_RECENT = 4
 
 Value = TypeVar("Value")
 
@@ -31,19 +33,23 @@ class JournalPages:
         self._journal = journal
         self._body = checks.body
         self._one = asyncio.Semaphore(1)
+        #: What was read last, with the number of lines that the conversation had.
+        self._recent: dict[tuple[str, str, str], tuple[int, Any]] = {}
 
     async def index(self, request: Request, owner: str) -> Answered:
         asked = request.query_params
         whose = owner or asked.get("owner")
         limit = min(_number(asked.get("limit"), "limit") or 50, _LISTED)
-        return await self._read(self._list, whose, asked.get("search", ""), asked.get("before", ""), limit)
+        before = _number(asked.get("before"), "before", digits=18)
+        return await self._read(self._list, whose, asked.get("search", ""), before, limit)
 
     async def transcript(self, request: Request, owner: str) -> Answered:
         before = _number(request.query_params.get("before"), "before")
         return await self._read(self._transcript, owner, identifier_of(request), before)
 
     async def calls(self, request: Request, owner: str) -> Answered:
-        return await self._read(self._calls, owner, identifier_of(request))
+        part = _number(request.query_params.get("part"), "part")
+        return await self._read(self._calls, owner, identifier_of(request), part)
 
     async def verify(self, request: Request, owner: str) -> Answered:
         return await self._read(self._verify, owner, identifier_of(request))
@@ -58,44 +64,20 @@ class JournalPages:
         async with self._one:
             return await run_in_thread(function, *arguments, name="journal", patient=False)
 
-    def _list(self, owner: str | None, search: str, before: str, limit: int) -> dict[str, Any]:
-        found: set[tuple[str, str]] | None = None
-        if search:
-            found = {(one.conversation, one.owner) for one in self._journal.lines(owner=owner, text=search)}
-        listed: list[Summary] = []
-        for one in self._journal.conversations(owner=owner):
-            fits = found is None or (one.identifier, one.owner) in found
-            if one.deleted or not fits or (before and one.last >= before):
-                continue
-            listed.append(one)
-            if len(listed) > limit:
-                break
-        return {"conversations": [self._short(one) for one in listed[:limit]], "more": len(listed) > limit}
-
-    def _short(self, summary: Summary) -> dict[str, Any]:
-        total = self._journal.statistics(conversation=summary.identifier, owner=summary.owner).total
-        return {
-            "identifier": summary.identifier,
-            "title": summary.title or summary.words,
-            "created": summary.first,
-            "changed": summary.last,
-            "model": summary.model,
-            "turns": summary.turns,
-            "calls": summary.calls,
-            "tokens": {"input": total.input_tokens, "output": total.output_tokens},
-            "finish": summary.finish or ("" if not summary.conducted else None),
-            "caller": summary.owner,
-        }
+    def _list(self, owner: str | None, search: str, before: int | None, limit: int) -> dict[str, Any]:
+        page = self._journal.page(owner=owner, text=search, before=before, limit=limit)
+        listed = [_short(one, page.tokens[one.identifier, one.owner]) for one in page.summaries]
+        return {"conversations": listed, "next": page.next}
 
     def _transcript(self, owner: str, identifier: str, before: int | None) -> dict[str, Any]:
         summary = self._find(owner, identifier)
-        restored = self._journal.restore(summary.identifier, owner=summary.owner)
+        restored, tokens = self._kept("transcript", summary, self._restore)
         canisters = restored.conversation.canisters
         end = len(canisters) if before is None else min(before, len(canisters))
         place = max(end - _PAGE, 0)
         own = summary.conducted and summary.owner == owner and not restored.missing
         return {
-            **self._short(summary),
+            **_short(summary, tokens),
             "messages": [message_of(one) for one in canisters[place:end]],
             "place": place,
             "more": place > 0,
@@ -104,14 +86,39 @@ class JournalPages:
             "chat": own,
         }
 
-    def _calls(self, owner: str, identifier: str) -> dict[str, Any]:
-        summary = self._find(owner, identifier)
+    def _restore(self, summary: Summary) -> tuple[Restored, tuple[int, int]]:
+        name, owner = summary.identifier, summary.owner
+        total = self._journal.statistics(conversation=name, owner=owner).total
+        return self._journal.restore(name, owner=owner), (total.input_tokens, total.output_tokens)
+
+    def _calls(self, owner: str, identifier: str, part: int | None) -> dict[str, Any]:
+        calls, turns = self._kept("calls", self._find(owner, identifier), self._fold)
+        start = (part or 0) * _CALLS
+        end = start + _CALLS
+        return {
+            "calls": calls[start:end],
+            "turns": turns[start:end],
+            "count": len(calls),
+            "tokens": {name: sum(one[name] for one in turns) for name in ("input", "output")},
+            "more": end < max(len(calls), len(turns)),
+        }
+
+    def _fold(self, summary: Summary) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         lines = list(self._journal.lines(summary.identifier, owner=summary.owner))
         starts = _starts(lines)
-        return {
-            "calls": [_call(state, starts.get((state.turn, state.identifier))) for state in fold(lines)],
-            "turns": list(_turns(lines)),
-        }
+        calls = [_call(state, starts.get((state.turn, state.identifier))) for state in fold(lines)]
+        return calls, list(_turns(lines))
+
+    def _kept(self, kind: str, summary: Summary, read: Callable[[Summary], Any]) -> Any:
+        """What was read of a conversation for an earlier part of it, if no line was added since."""
+        key = (kind, summary.identifier, summary.owner)
+        lines, found = self._recent.pop(key, (0, None))
+        if lines != summary.lines:
+            found = read(summary)
+        self._recent[key] = (summary.lines, found)
+        while len(self._recent) > _RECENT:
+            del self._recent[next(iter(self._recent))]
+        return found
 
     def _verify(self, owner: str, identifier: str) -> dict[str, Any]:
         self._find(owner, identifier)
@@ -138,10 +145,25 @@ class JournalPages:
             return self._journal.summary(identifier, owner=found.owner)
 
 
-def _number(text: str | None, name: str) -> int | None:
+def _short(summary: Summary, tokens: tuple[int, int]) -> dict[str, Any]:
+    return {
+        "identifier": summary.identifier,
+        "title": summary.title or summary.words,
+        "created": summary.first,
+        "changed": summary.last,
+        "model": summary.model,
+        "turns": summary.turns,
+        "calls": summary.calls,
+        "tokens": {"input": tokens[0], "output": tokens[1]},
+        "finish": summary.finish or ("" if not summary.conducted else None),
+        "caller": summary.owner,
+    }
+
+
+def _number(text: str | None, name: str, *, digits: int = 9) -> int | None:
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not (text.isascii() and text.isdigit() and len(text) <= digits):
         raise RequestInvalidity(f"{name} is a number.", parameter=name)
     return int(text)
 
@@ -149,11 +171,7 @@ def _number(text: str | None, name: str) -> int | None:
 def _can_cut(restored: Restored, canisters: tuple[Canister, ...], at: int) -> bool:
     if at == len(canisters) and restored.conversation.open:
         return False
-    try:
-        check_cut(canisters[:at], at, canisters)
-    except InputError:
-        return False
-    return True
+    return 0 < at <= len(canisters) and is_cut(canisters[:at], canisters)
 
 
 def _starts(lines: list[Line]) -> Mapping[tuple[int, str], str]:

@@ -30,9 +30,10 @@ from ripieno.storage.journal.lines import (
     says,
     written,
 )
+from ripieno.storage.journal.pages import Page, read_page
 from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
 from ripieno.storage.journal.statistics import Statistics, compute
-from ripieno.storage.journal.summaries import Summary, identify, of_owner, require, summarize
+from ripieno.storage.journal.summaries import Summary, identify, newest, of_owner, require, summarize
 from ripieno.storage.journal.verification import find_anchor, find_break
 from ripieno.storage.records import Record
 
@@ -40,6 +41,8 @@ from ripieno.storage.records import Record
 NAME = "journal.sqlite3"
 #: Lines read at once, so that readers do not block writers.
 _BATCH = 256
+#: Conversations that are summarized at once.
+_SUMMARIES = 100
 #: Lines written by one statement, which has a parameter for each field.
 _MOST = 1000
 #: Conversations whose ends are remembered, so that a line is written without reading.
@@ -189,14 +192,24 @@ class Journal:
 
     def conversations(self, *, owner: str | None = None, limit: int | None = None) -> Generator[Summary, None, None]:
         """Summaries of the conversations, the most recently written first; at most ``limit``."""
-        condition, parameters = of_owner(owner and self._redactor.text(owner))
-        query = f"SELECT conversation, owner FROM lines WHERE {condition} GROUP BY 1, 2 ORDER BY max(number) DESC"
         with self.database.using("read") as connection:
-            names = connection.execute(query, parameters).fetchall()
-        for name, whose in names[:limit]:
+            found = newest(connection, owner and self._redactor.text(owner))[:limit]
+        for start in range(0, len(found), _SUMMARIES):
+            page = [(name, whose) for name, whose, _, _ in found[start : start + _SUMMARIES]]
             with self.database.using("read") as connection:
-                summary = summarize(connection, name, whose)
-            yield summary
+                summaries = summarize(connection, page)
+            yield from summaries
+
+    def page(
+        self, *, owner: str | None = None, text: str = "", before: int | None = None, limit: int = _SUMMARIES
+    ) -> Page:
+        """A part of the list of conversations that are not deleted, of those only in which a text was said.
+
+        ``before`` is ``next`` of the part before. It does not hold back what is recorded meanwhile.
+        """
+        whose = owner and self._redactor.text(owner)
+        with self.database.snapshot("read") as connection:
+            return read_page(connection, owner=whose, text=self._redactor.text(text), before=before, limit=limit)
 
     def count(self) -> int:
         """The number of conversations."""
@@ -209,7 +222,7 @@ class Journal:
         name, whose = self._redactor.text(conversation), self._redactor.text(owner)
         with self.database.using("read") as connection:
             require(connection, name, whose)
-            return summarize(connection, name, whose)
+            return summarize(connection, [(name, whose)])[0]
 
     def find(self, beginning: str) -> Summary:
         """The conversation that a person means: its identifier equals a text, or is the only one that begins with it.
@@ -218,7 +231,7 @@ class Journal:
         Errors: ``NameAbsence`` for none, ``InputError`` for several.
         """
         with self.database.using("read") as connection:
-            return summarize(connection, *identify(connection, self._redactor.text(beginning)))
+            return summarize(connection, [identify(connection, self._redactor.text(beginning))])[0]
 
     def restore(self, conversation: str, *, owner: str | None = None, until: int | None = None) -> Restored:
         """The conversation of exactly this name, or its first ``until`` canisters, with the states of its last calls.

@@ -71,7 +71,7 @@ class ReplayedConversation:
         speaks = isinstance(canister, AssistantCanister | InvocationCanister)
         if not (speaks and self.turns and self.turns[-1] == record.turn):
             self.finish()
-        if isinstance(place, int):
+        if isinstance(place, int) and len(self.canisters) < place:
             self._fill(place)
         self._add(canister, record.turn)
 
@@ -151,9 +151,9 @@ def fold(lines: Iterable[Line]) -> tuple[InvocationState, ...]:
     for line in lines:
         if line.invocation is None:
             continue
-        key = (line.turn, line.invocation)
+        key, record = (line.turn, line.invocation), line.record
         before = states.get(key)
-        stated = _stated(line)
+        stated = _stated(line, record)
         if stated is not None:
             if key in said and said[key] != stated.timestamp:
                 before = None
@@ -161,21 +161,20 @@ def fold(lines: Iterable[Line]) -> tuple[InvocationState, ...]:
         elif line.stage == "started" and before is not None and before.status == "finished":
             # Another call, started while the model still streams it.
             said.pop(key, None)
-        states[key] = _after(before, line, line.invocation)
+        states[key] = _after(before, line, record, line.invocation)
     return tuple(states.values())
 
 
-def _stated(line: Line) -> InvocationCanister | None:
+def _stated(line: Line, record: Record | None) -> InvocationCanister | None:
     """The call that a line records as requested by the model."""
-    record = line.record if line.stage == "said" else None
-    return record.canister if record is not None and isinstance(record.canister, InvocationCanister) else None
+    said = record.canister if record is not None and line.stage == "said" else None
+    return said if isinstance(said, InvocationCanister) else None
 
 
-def _after(before: InvocationState | None, line: Line, identifier: str) -> InvocationState:
+def _after(before: InvocationState | None, line: Line, record: Record | None, identifier: str) -> InvocationState:
     state = before or InvocationState(
         identifier=identifier, turn=line.turn, tool=line.tool, status="never_started", stage=line.stage
     )
-    record = line.record
     said = None if record is None else record.canister
     invocation = said if isinstance(said, InvocationCanister) else None if record is None else record.invocation
     result = said if isinstance(said, ResultCanister) else None if record is None else record.result
@@ -202,7 +201,7 @@ class Restored:
     ``conversation.open`` are the calls of the last assistant message without a result. ``states`` are those of that
     message's calls, in the model's order. ``ended``: no run was interrupted. ``turns`` has the turn of each canister.
     ``missing`` counts the first canisters, which a server's client has and the journal does not. ``owner`` is the user
-    or the client for whom it was recorded.
+    or the client for whom it was recorded. ``cut`` has what the model wrote at last, if its answer was cut off.
     """
 
     conversation: Conversation
@@ -211,6 +210,7 @@ class Restored:
     turns: tuple[int, ...]
     missing: int = 0
     owner: str = ""
+    cut: tuple[Mapping[str, Any], ...] = ()
 
     def after(self, canisters: Sequence[Canister]) -> "Restored":
         """The conversation with the missing canisters, which come first."""
@@ -248,15 +248,19 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
 
     Errors: ``InputError`` when it was deleted, has fewer canisters, or the last of them is in the middle of a turn.
     """
-    kept = [line for line in lines if line.stage != DELETED]
-    records: list[Record] = []
+    replayed, calling = ReplayedConversation(), list[Line]()
     usages: list[tuple[int, Usage]] = []
-    finish, ended = None, True
-    for line in kept:
+    finish, ended, owner, texts = None, True, "", ()
+    for line in lines:
+        if line.stage == DELETED:
+            continue
         record = line.record
         if record is None:
             raise InputError(f"The content of the conversation {conversation!r} was deleted.")
-        records.append(record)
+        replayed.take(record)
+        owner = record.owner
+        if line.invocation is not None:
+            calling.append(line)
         if record.stage == "turned":
             usages.append((record.turn, _usage(record.details)))
             # An answer without calls ends the run, even if the end was not recorded.
@@ -265,15 +269,20 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
             origin: Any = record.details.get("forked")
             ended = record.stage == "ended" or origin is not None
             usages.append((0, _usage(origin or {})))
-            finish = _finish(record)
-    replayed = replay(records)
+            finish, texts = _finish(record), ()
+        elif record.stage == "cut":
+            texts = tuple(record.details.get("texts", ()))
+    replayed.finish()
     everything = tuple(replayed.canisters)
     canisters, turns = everything[:until], replayed.turns[:until]
     if until is not None:
         check_cut(canisters, until, everything)
     cut, last = len(canisters) < len(everything), max(turns, default=0)
     calls, results = last_calls(canisters)
-    states = {(state.turn, state.identifier): state for state in fold(kept)}
+    # Only the lines of these calls are read again: no record of a long conversation stays in memory.
+    wanted = {(turns[place], one.identifier) for place, one in calls.items()}
+    folded = fold(line for line in calling if (line.turn, line.invocation) in wanted)
+    states = {(state.turn, state.identifier): state for state in folded}
     return Restored(
         conversation=Conversation(
             identifier=conversation,
@@ -286,7 +295,8 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
         ended=ended or cut,
         turns=tuple(turns),
         missing=replayed.missing,
-        owner=records[-1].owner if records else "",
+        owner=owner,
+        cut=() if cut else texts,
     )
 
 
@@ -294,19 +304,24 @@ def check_cut(canisters: Sequence[Canister], until: int, everything: Sequence[Ca
     """Checks that a conversation can be cut there. Errors: ``InputError``, which names a valid place."""
     if until < 1 or len(canisters) < until:
         raise InputError(f"There is no message {until}; the conversation has {len(everything)}. Count from 1.")
-    following = everything[until] if until < len(everything) else None
-    calls, results = last_calls(canisters)
-    speaking = isinstance(canisters[-1], AssistantCanister | InvocationCanister)
-    if (
-        isinstance(following, ResultCanister)
-        or (speaking and isinstance(following, AssistantCanister | InvocationCanister))
-        or any(call.identifier not in results for call in calls.values())
-    ):
+    if not is_cut(canisters, everything):
         before_turn = max(place for place, begins in enumerate(assistant_begins(canisters)) if begins)
         raise InputError(
             f"Message {until} is in the middle of a turn; calls and their results stay together. "
             f"Cut after all results of the turn, or before it, at {before_turn}."
         )
+
+
+def is_cut(canisters: Sequence[Canister], everything: Sequence[Canister]) -> bool:
+    """Whether the first canisters of a conversation, at least one, end with a whole turn."""
+    following = everything[len(canisters)] if len(canisters) < len(everything) else None
+    calls, results = last_calls(canisters)
+    speaking = isinstance(canisters[-1], AssistantCanister | InvocationCanister)
+    return not (
+        isinstance(following, ResultCanister)
+        or (speaking and isinstance(following, AssistantCanister | InvocationCanister))
+        or any(call.identifier not in results for call in calls.values())
+    )
 
 
 def _usage(details: Mapping[str, Any]) -> Usage:

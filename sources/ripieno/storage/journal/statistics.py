@@ -3,11 +3,12 @@
 import dataclasses
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.jsonvalues import EMPTY
-from ripieno.storage.databases.contract import Connection
+from ripieno.storage.databases.contract import Connection, Rows
+from ripieno.storage.journal.summaries import OF_PAGE, PAGE, Key, of_owner, on_page
 
 _TURNED = """
 SELECT substr(at, 1, 10), conversation, turn,
@@ -15,23 +16,20 @@ SELECT substr(at, 1, 10), conversation, turn,
     body ->> '$.details.usage.input_tokens', body ->> '$.details.usage.output_tokens',
     body ->> '$.details.usage.cache_read_tokens', body ->> '$.details.usage.cache_write_tokens',
     body ->> '$.details.usage.reasoning_tokens', body ->> '$.details.milliseconds'
-FROM lines WHERE stage = 'turned' AND at >= ?
-    AND conversation = coalesce(?, conversation) AND owner = coalesce(?, owner) ORDER BY number
+FROM lines WHERE stage = 'turned' AND {condition} ORDER BY number
 """
 _CLOSED = """
 SELECT substr(at, 1, 10), conversation, turn, tool, stage,
     body ->> '$.result.error.category', body ->> '$.result.report.duration_ms',
     body ->> '$.result.report.attempts', body ->> '$.result.report.cached'
-FROM lines WHERE stage IN ('finished', 'refused') AND at >= ?
-    AND conversation = coalesce(?, conversation) AND owner = coalesce(?, owner)
+FROM lines WHERE stage IN ('finished', 'refused') AND {condition}
 """
-_CONVERSATIONS = """
-SELECT count(DISTINCT conversation) FROM lines WHERE at >= ?
-    AND conversation = coalesce(?, conversation) AND owner = coalesce(?, owner)
-"""
-_STAGES = """
-SELECT stage, count(*) FROM lines WHERE at >= ?
-    AND conversation = coalesce(?, conversation) AND owner = coalesce(?, owner) GROUP BY stage
+_CONVERSATIONS = "SELECT count(DISTINCT conversation) FROM lines WHERE {condition}"
+_STAGES = "SELECT stage, count(*) FROM lines WHERE {condition} GROUP BY stage"
+_USED = f"""
+{PAGE}
+SELECT name, whose, body ->> '$.details.usage.input_tokens', body ->> '$.details.usage.output_tokens'
+{OF_PAGE} AND stage = 'turned'
 """
 #: The counts of tokens, in the order of the query.
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
@@ -146,17 +144,24 @@ def compute(
     connection: Connection, *, since: str = "", conversation: str | None = None, owner: str | None = None
 ) -> Statistics:
     """Totals of the lines since a time (ISO 8601, UTC). A call counts for the model that requested it."""
-    asked = (since, conversation, owner)
+    condition, parameters = of_owner(owner)
+    if conversation is not None:
+        condition, parameters = f"conversation = ? AND {condition}", (conversation, *parameters)
+    condition, parameters = f"at >= ? AND {condition}", (since, *parameters)
+
+    def select(query: str) -> Rows:
+        return connection.execute(query.format(condition=condition), parameters)
+
     total = Tally()
     tools, days, models, conversations = (defaultdict[str, Tally](Tally) for _ in range(4))
     unknown, categories, model_of = Counter[str](), Counter[str](), dict[tuple[str, int], str]()
-    for row in connection.execute(_TURNED, asked):
+    for row in select(_TURNED):
         day, name, turn, model = row[:4]
         model_of[name, turn] = model or "?"
         for tally in (total, days[day], models[model or "?"], conversations[name]):
             tally.turn(row)
     ran = 0
-    for row in connection.execute(_CLOSED, asked):
+    for row in select(_CLOSED):
         ran += row[4] == "finished" and not _is_true(row[8])
         day, name, turn, tool, stage, category = row[:6]
         for tally in (total, days[day], models[model_of.get((name, turn), "?")], conversations[name]):
@@ -167,9 +172,9 @@ def compute(
             unknown[tool] += 1
         else:
             tools[tool].call(row)
-    stages: dict[str, int] = dict(connection.execute(_STAGES, asked))
+    stages: dict[str, int] = dict(select(_STAGES))
     return Statistics(
-        conversations=connection.execute(_CONVERSATIONS, asked).fetchone()[0],
+        conversations=select(_CONVERSATIONS).fetchone()[0],
         unfinished=max(stages.get("started", 0) - ran, 0),
         asked=stages.get("asked", 0),
         total=total,
@@ -180,3 +185,12 @@ def compute(
         unknown=dict(unknown.most_common()),
         categories=dict(categories.most_common()),
     )
+
+
+def tokens_of(connection: Connection, page: Sequence[Key]) -> Mapping[Key, tuple[int, int]]:
+    """The tokens of the input and the output of conversations, with one query."""
+    found: dict[Key, tuple[int, int]] = dict.fromkeys(page, (0, 0))
+    for name, owner, read, answered in on_page(connection, _USED, page) if page else ():
+        before = found[name, owner]
+        found[name, owner] = before[0] + int(_number(read)), before[1] + int(_number(answered))
+    return found

@@ -2,27 +2,49 @@
 
 import dataclasses
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.exceptions import InputError, NameAbsence
-from ripieno.storage.databases.contract import Connection
+from ripieno.storage.databases.contract import Connection, Rows
 from ripieno.storage.journal.lines import DELETED
 
+#: The identifier and the owner of a conversation.
+Key = tuple[str, str]
+#: These, the number of the last line, and the number of lines.
+End = tuple[str, str, int, int]
 #: Characters of the user's first message that a summary keeps.
 _WORDS = 200
-_CALLS = """
-SELECT min(at), max(at), count(*),
+#: The conversations of a query: names and owners.
+PAGE = "WITH page (name, whose) AS (VALUES {rows})"
+#: ``CROSS JOIN``: SQLite then looks up each conversation, and does not read all lines.
+OF_PAGE = "FROM page CROSS JOIN lines WHERE conversation = name AND owner = whose"
+_COUNTS = f"""
+{PAGE}
+SELECT name, whose, min(at), max(at), count(*),
     count(*) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = 'started'),
     max(number) FILTER (WHERE stage = 'began'), max(number) FILTER (WHERE stage = 'ended'),
-    max(number) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = ?),
+    max(number) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = '{DELETED}'),
     max(number) FILTER (WHERE stage = 'titled')
-FROM lines WHERE conversation = ? AND owner = ?
+{OF_PAGE} GROUP BY name, whose
 """
-_FIRST = """
-SELECT body FROM lines WHERE conversation = ? AND owner = ? AND stage = 'said' AND body IS NOT NULL
-    AND body ->> '$.canister.type' = 'user' ORDER BY number LIMIT 1
+_DETAILS = """
+SELECT number, body ->> '$.details.model', body ->> '$.details.finish', body ->> '$.details.title'
+FROM lines WHERE number IN ({numbers})
 """
-_TOOL = "SELECT tool FROM lines WHERE conversation = ? AND owner = ? AND tool != '' ORDER BY number LIMIT 1"
+_FIRST = f"""
+{PAGE}
+SELECT name, whose, (
+    SELECT body FROM lines WHERE conversation = name AND owner = whose AND stage = 'said' AND body IS NOT NULL
+        AND body ->> '$.canister.type' = 'user' ORDER BY place LIMIT 1
+) FROM page
+"""
+_TOOL = f"""
+{PAGE}
+SELECT name, whose, (
+    SELECT tool FROM lines WHERE conversation = name AND owner = whose AND tool != '' ORDER BY place LIMIT 1
+) FROM page
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,33 +75,64 @@ class Summary:
         return dataclasses.asdict(self)
 
 
-def summarize(connection: Connection, identifier: str, owner: str) -> Summary:
-    """The summary of one conversation, in time proportional to its lines."""
-    row = connection.execute(_CALLS, (DELETED, identifier, owner)).fetchone()
-    first, last, lines, turns, calls, began, ended, turned, deleted, titled = row
+def on_page(connection: Connection, query: str, page: Sequence[Key], *more: str) -> Rows:
+    """The rows of a query that begins with ``PAGE``."""
+    rows = ", ".join(["(?, ?)"] * len(page))
+    return connection.execute(query.format(rows=rows), [*(part for key in page for part in key), *more])
+
+
+def summarize(connection: Connection, page: Sequence[Key]) -> Sequence[Summary]:
+    """The summaries of conversations, in their order, with at most four queries.
+
+    It takes a time proportional to their lines. A conversation without lines has none.
+    """
+    if not page:
+        return ()
+    counts = {(row[0], row[1]): row[2:] for row in on_page(connection, _COUNTS, page)}
+    numbers = sorted({number for row in counts.values() for number in (*row[5:8], row[9]) if number is not None})
+    query = _DETAILS.format(numbers=", ".join("?" * len(numbers)))
+    details = {row[0]: row[1:] for row in connection.execute(query, numbers)} if numbers else {}
+    words = {(row[0], row[1]): _words(row[2]) for row in on_page(connection, _FIRST, page)}
+    silent = [key for key in page if key in counts and not words[key] and not counts[key][8]]
+    for name, owner, tool in on_page(connection, _TOOL, silent) if silent else ():
+        words[name, owner] = "" if tool is None else f"(call of {tool})"
+    return [_summary(key, counts[key], words[key], details) for key in page if key in counts]
+
+
+def _summary(key: Key, counts: Sequence[Any], words: str, details: Mapping[int, Sequence[Any]]) -> Summary:
+    first, last, lines, turns, calls, began, ended, turned, deleted, titled = counts
+
+    def text(number: int | None, part: int) -> str | None:
+        found = None if number is None else details[number][part]
+        return found if isinstance(found, str) else None
+
     closed = ended is not None and ended > (began or 0)
-    model = _text(connection, turned, "details.model") or _text(connection, began, "details.model")
-    finish = _text(connection, ended, "details.finish") if closed else None
-    words = _words(connection.execute(_FIRST, (identifier, owner)).fetchone())
-    if not words and not deleted:
-        found = connection.execute(_TOOL, (identifier, owner)).fetchone()
-        words = "" if found is None else f"(call of {found[0]})"
-    title = _text(connection, titled, "details.title") or ""
     return Summary(
-        identifier,
+        key[0],
         first,
         last,
         lines,
         turns,
         calls,
-        model,
-        finish,
+        text(turned, 0) or text(began, 0),
+        text(ended, 1) if closed else None,
         words,
         bool(deleted),
         began is not None,
-        owner,
-        title,
+        key[1],
+        text(titled, 2) or "",
     )
+
+
+def newest(connection: Connection, owner: str | None, before: int | None = None) -> Sequence[End]:
+    """The conversations, those first that were written last.
+
+    ``before``: only those that were written last before the line of this number.
+    """
+    condition, parameters = of_owner(owner)
+    limit, last = ("", ()) if before is None else ("HAVING max(number) < ?", (before,))
+    query = f"SELECT conversation, owner, max(number), count(*) FROM lines WHERE {condition} GROUP BY 1, 2 {limit}"
+    return connection.execute(f"{query} ORDER BY 3 DESC", (*parameters, *last)).fetchall()
 
 
 def identify(connection: Connection, beginning: str) -> tuple[str, str]:
@@ -121,18 +174,9 @@ def _absence(connection: Connection, name: str, owner: str | None) -> NameAbsenc
     return NameAbsence("conversation", name, names, hint="List them: ripieno journal list")
 
 
-def _text(connection: Connection, number: int | None, path: str) -> str | None:
-    """A text in the body of a line; None where there is none."""
-    if number is None:
-        return None
-    query = f"SELECT body ->> '$.{path}' FROM lines WHERE number = ?"
-    found = connection.execute(query, (number,)).fetchone()[0]
-    return found if isinstance(found, str) else None
-
-
-def _words(found: tuple[str] | None) -> str:
-    if found is None:
+def _words(body: str | None) -> str:
+    if body is None:
         return ""
-    contents: list[dict[str, Any]] = json.loads(found[0])["canister"]["content"]
+    contents: list[dict[str, Any]] = json.loads(body)["canister"]["content"]
     text = " ".join(" ".join(str(one["text"]) for one in contents if one["type"] == "text").split())
     return text if len(text) <= _WORDS else f"{text[:_WORDS]} ..."

@@ -117,7 +117,7 @@ def _messages(snapshot: Mapping[str, Any], sent: Sequence[Mapping[str, Any]]) ->
             name, text = names[users] if users < len(names) else ("", "")
             own = f"{identifier[:12]}-u{users}"
             plain = "\n".join(part["text"] for part in one["content"] if part["type"] == "text")
-            yield {"id": name if name and text == plain else own, "role": "user", "content": text_of(one)}
+            yield {"id": name if name and text == plain else own, "role": "user", "content": _said(one)}
             users += 1
         elif one["type"] == "result":
             message = result_message(one)
@@ -126,11 +126,27 @@ def _messages(snapshot: Mapping[str, Any], sent: Sequence[Mapping[str, Any]]) ->
         yield answer
 
 
+def _said(message: Mapping[str, Any]) -> str | list[Frame]:
+    """The content of a user's message: with short attachments, a list of parts; long ones are only named."""
+    contents = message["content"]
+    if not any("data" in one for one in contents):
+        return text_of(message)
+    return [_part(one) for one in contents]
+
+
+def _part(content: Mapping[str, Any]) -> Frame:
+    if "data" not in content:
+        return {"type": "text", "text": _text(content)}
+    source = {"type": "data", "value": content["data"], "mimeType": content["mime_type"]}
+    name = {"metadata": {"filename": content["name"]}} if "name" in content else {}
+    return {"type": content["type"], "source": source, **name}
+
+
 def _text(content: Mapping[str, Any]) -> str:
     if content["type"] == "text":
         rest = f"\n… ({content['bytes']} bytes in total)" if "bytes" in content else ""
         return f"{content['text']}{rest}"
-    return f"[{content['mime_type']}]"
+    return f"[{content['name']} ({content['mime_type']})]" if "name" in content else f"[{content['mime_type']}]"
 
 
 def _outline(message: Mapping[str, Any]) -> tuple[object, ...]:

@@ -198,7 +198,10 @@ def _attachment(part: Mapping[str, Any]) -> dict[str, Any]:
     source = part.get("source")
     if not is_table(source) or source.get("type") != "data":
         raise RequestInvalidity("An attachment is sent as data, not as an address.", parameter="messages.content")
-    return {"mime_type": source.get("mimeType"), "data": source.get("value")}
+    metadata = part.get("metadata")
+    # The protocol leaves open what it has; assistant-ui and CopilotKit put the name there.
+    name = metadata.get("filename") if is_table(metadata) else None
+    return {"mime_type": source.get("mimeType"), "data": source.get("value"), "name": name or ""}
 
 
 def _tables(sent: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]]:

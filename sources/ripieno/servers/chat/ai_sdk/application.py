@@ -6,6 +6,7 @@ Mounted beneath ``/api``, it is at ``/api/chat``, where the front end looks for 
 import contextlib
 from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from ripieno.servers.chat.ai_sdk.frames import DONE, Frame, Version, encoded
 from ripieno.servers.chat.ai_sdk.history import messages_of
 from ripieno.servers.chat.ai_sdk.request import Incoming, read_incoming, settle
 from ripieno.servers.chat.chat import UNDER_WAY, Chat
+from ripieno.servers.chat.downloads import download
 from ripieno.servers.chat.requests import (
     QUIET,
     STREAM_HEADERS,
@@ -50,6 +52,7 @@ def create_application(
             ("POST", "/chat", endpoints.submit),
             ("GET", "/chat/{identifier}/stream", endpoints.resume),
             ("GET", "/chat/{identifier}/messages", endpoints.messages),
+            ("GET", "/chat/{identifier}/contents/{reference}", endpoints.content),
             ("POST", "/chat/{identifier}/stop", endpoints.stop),
         ]
     )
@@ -66,16 +69,16 @@ class _Endpoints:
     async def submit(self, request: Request, owner: str) -> Answered:
         incoming = read_incoming(await self._body(request), self._chat.limits)
         if incoming.again:
-            return self._again(owner, incoming)
+            return self._again(request, owner, incoming)
         if incoming.message is None:
-            return self._settle(owner, incoming)
+            return self._settle(request, owner, incoming)
         identifier = self._chat.named(owner, incoming.name, create=True)
         # From before the message: its first event is the message.
         batches = self._chat.read(owner, identifier, None, quiet=QUIET)
         self._chat.say(owner, identifier, incoming.message, model=incoming.model, agent=incoming.agent)
-        return _stream(Encoder(identifier, self._version), (), batches)
+        return _stream(self._encoder(request, identifier), (), batches)
 
-    def _again(self, owner: str, incoming: Incoming) -> Response:
+    def _again(self, request: Request, owner: str, incoming: Incoming) -> Response:
         """Gives the answer that a run did not give. Errors: ``Conflict`` if there is an answer: it stays recorded."""
         identifier = self._chat.named(owner, incoming.name)
         snapshot = self._chat.snapshot(owner, identifier)
@@ -85,12 +88,12 @@ class _Endpoints:
             if snapshot["state"] == "running":
                 raise
             raise Conflict(_RECORDED) from error
-        encoder = Encoder(identifier, self._version)
+        encoder = self._encoder(request, identifier)
         # A turn that was cut off is begun anew.
         began = encoder.replay({**snapshot, "turn": []})
         return _stream(encoder, began, self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET))
 
-    def _settle(self, owner: str, incoming: Incoming) -> Response:
+    def _settle(self, request: Request, owner: str, incoming: Incoming) -> Response:
         identifier = self._chat.named(owner, incoming.name)
         snapshot = self._chat.snapshot(owner, identifier)
         if snapshot["state"] == "running":
@@ -102,7 +105,7 @@ class _Endpoints:
             left = self._chat.answer(owner, identifier, invocation, answer)
         for result in settlement.results:
             left = self._chat.deliver(owner, identifier, result)
-        encoder = Encoder(identifier, self._version)
+        encoder = self._encoder(request, identifier)
         began = encoder.go_on(snapshot)
         return _stream(encoder, (*began, *encoder.finish("tool-calls")) if left else began, batches)
 
@@ -115,7 +118,7 @@ class _Endpoints:
             return Response(status_code=204)
         if snapshot["state"] not in ("running", "waiting"):
             return Response(status_code=204)
-        encoder = Encoder(identifier, self._version)
+        encoder = self._encoder(request, identifier)
         replayed = encoder.replay(snapshot)
         if snapshot["state"] == "waiting":
             replayed = (*replayed, *encoder.finish("tool-calls"))
@@ -124,11 +127,25 @@ class _Endpoints:
 
     async def messages(self, request: Request, owner: str) -> Answered:
         identifier = self._chat.named(owner, identifier_of(request))
-        return {"messages": messages_of(identifier, self._chat.snapshot(owner, identifier), self._version)}
+        snapshot = self._chat.snapshot(owner, identifier)
+        return {"messages": messages_of(identifier, snapshot, self._version, _address(request, identifier))}
+
+    async def content(self, request: Request, owner: str) -> Answered:
+        identifier = self._chat.named(owner, identifier_of(request))
+        content = self._chat.content(owner, identifier, str(request.path_params["reference"]))
+        return download(content, request.headers.get("range"))
 
     async def stop(self, request: Request, owner: str) -> Answered:
         self._chat.stop(owner, self._chat.named(owner, identifier_of(request)))
         return {}
+
+    def _encoder(self, request: Request, identifier: str) -> Encoder:
+        return Encoder(identifier, self._version, _address(request, identifier))
+
+
+def _address(request: Request, identifier: str) -> str:
+    """Where a page fetches long contents: a path on its own server, beneath the mount of this application."""
+    return f"{quote(str(request.scope.get('root_path', '')))}/chat/{quote(identifier, safe='')}/contents/"
 
 
 def _stream(encoder: Encoder, began: Sequence[Frame], batches: _Batches) -> Response:

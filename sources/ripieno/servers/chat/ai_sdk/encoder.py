@@ -4,7 +4,6 @@ A stream has one message of the assistant: all that follows a message of the use
 ends, and goes on in the next stream under the same identifier.
 """
 
-import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,12 +40,15 @@ from ripieno.servers.chat.questions import question_id
 
 
 class Encoder:
-    """Makes frames of events. It begins with ``Said``, or with ``go_on`` or ``replay``; ``ended`` is set at its end."""
+    """Makes frames of events. It begins with ``Said``, or with ``go_on`` or ``replay``; ``ended`` is set at its end.
 
-    def __init__(self, identifier: str, version: Version = 6) -> None:
+    ``address`` is where the client fetches contents that are too long for a frame, by their references.
+    """
+
+    def __init__(self, identifier: str, version: Version = 6, address: str = "") -> None:
         self.ended = False
         self._identifier = identifier
-        self._parts = MessageParts(version)
+        self._parts = MessageParts(version, address)
         #: The calls that are being written, by their indexes in the turn.
         self._written: dict[int, Call] = {}
         self._asked: set[tuple[str, str]] = set()
@@ -88,8 +90,8 @@ class Encoder:
                 self._parts.write(item["type"], item["text"])
                 if item["sealed"]:
                     self._parts.close(item["type"])
-            elif "data" in item:
-                self._parts.file(item["mime_type"], item["data"])
+            else:
+                self._parts.file(item)
         self._ask(snapshot["questions"])
         return self._taken()
 
@@ -191,8 +193,8 @@ class Encoder:
             self._parts.complete(content.text)
         elif isinstance(content, OpaqueContent):
             self._parts.close("reasoning")
-        elif content.data:
-            self._parts.file(content.mime_type, base64.b64encode(content.data).decode())
+        elif (form := content_of(content)) is not None:
+            self._parts.file(form)
 
     def _seal_call(self, invocation: InvocationCanister) -> None:
         arguments = invocation.raw if invocation.fault is not None else None
@@ -225,8 +227,8 @@ class Encoder:
                 for content in message["content"]:
                     if content["type"] == "text":
                         parts.complete(content["text"])
-                    elif "data" in content:
-                        parts.file(content["mime_type"], content["data"])
+                    else:
+                        parts.file(content)
             case "invocation":
                 self._replay_seal(message)
             case "result":

@@ -38,9 +38,23 @@ def encoded(frames: Iterable[Frame]) -> bytes:
     return b"".join(b"data: %s\n\n" % json.dumps(frame, separators=(",", ":")).encode() for frame in frames)
 
 
-def output_of(contents: Iterable[Mapping[str, Any]]) -> Any:
-    """The output of a call: its text; with other contents, a list of all."""
+def file_of(content: Mapping[str, Any], address: str) -> dict[str, Any] | None:
+    """The type and the URL of a content that is no text: its data, or where they are fetched if they are long.
+
+    ``address`` is that of the conversation's contents. None for a document of another server.
+    """
+    kind = content["mime_type"]
+    if "data" in content:
+        return {"mediaType": kind, "url": f"data:{kind};base64,{content['data']}"}
+    return {"mediaType": kind, "url": f"{address}{content['reference']}"} if "reference" in content else None
+
+
+def output_of(contents: Iterable[Mapping[str, Any]], address: str) -> Any:
+    """The output of a call: its text; with other contents, a list of all. Of long ones, it has the ``url``."""
     parts = list(contents)
     if all(part["type"] == "text" and "bytes" not in part for part in parts):
         return "\n".join(part["text"] for part in parts)
-    return parts
+    return [
+        {**part, "url": f"{address}{part['reference']}"} if "reference" in part and "data" not in part else part
+        for part in parts
+    ]

@@ -3,22 +3,26 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.servers.chat.ai_sdk.frames import Version, output_of
+from ripieno.servers.chat.ai_sdk.frames import Version, file_of, output_of
 from ripieno.servers.chat.questions import question_id
 
 
-def messages_of(identifier: str, snapshot: Mapping[str, Any], version: Version) -> Sequence[dict[str, Any]]:
-    """The messages of a snapshot, with the same identifiers as in streams.
+def messages_of(
+    identifier: str, snapshot: Mapping[str, Any], version: Version, address: str
+) -> Sequence[dict[str, Any]]:
+    """The messages of a snapshot, with the same identifiers as in streams. ``address`` is that of long contents.
 
     While a run is under way, the last one is the user's: the stream has the whole answer.
     """
     found: list[dict[str, Any]] = []
     for place, message in enumerate(snapshot["messages"]):
         if message["type"] == "user":
-            found.append({"id": f"{identifier}-{place}-user", "role": "user", "parts": list(_contents(message))})
+            found.append(
+                {"id": f"{identifier}-{place}-user", "role": "user", "parts": list(_contents(message, address))}
+            )
             found.append({"id": f"{identifier}-{place}", "role": "assistant", "parts": []})
         elif found:
-            _add(found[-1]["parts"], message)
+            _add(found[-1]["parts"], message, address)
     if snapshot["state"] == "running":
         del found[-1:]
     elif found:
@@ -26,22 +30,21 @@ def messages_of(identifier: str, snapshot: Mapping[str, Any], version: Version) 
     return [message for message in found if message["parts"]]
 
 
-def _contents(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _contents(message: Mapping[str, Any], address: str) -> Iterator[dict[str, Any]]:
     for content in message["content"]:
         if content["type"] == "text":
             yield {"type": "text", "text": content["text"], "state": "done"}
-        elif "data" in content:
-            mime_type = content["mime_type"]
+        elif (file := file_of(content, address)) is not None:
             name = {"filename": content["name"]} if "name" in content else {}
-            yield {"type": "file", "mediaType": mime_type, "url": f"data:{mime_type};base64,{content['data']}", **name}
+            yield {"type": "file", **file, **name}
 
 
-def _add(parts: list[dict[str, Any]], message: Mapping[str, Any]) -> None:
+def _add(parts: list[dict[str, Any]], message: Mapping[str, Any], address: str) -> None:
     """Adds a message of the answer. A step begins with the first content after results."""
     if message["type"] == "result":
-        _settle(_call(parts, message["invocation_id"]), message)
+        _settle(_call(parts, message["invocation_id"]), message, address)
         return
-    added = list(_contents(message)) if message["type"] == "assistant" else []
+    added = list(_contents(message, address)) if message["type"] == "assistant" else []
     if message["type"] == "invocation":
         unread = message.get("fault") is not None and message.get("raw") is not None
         added = [
@@ -64,10 +67,10 @@ def _call(parts: Sequence[dict[str, Any]], identifier: str) -> dict[str, Any]:
     return next((part for part in reversed(parts) if part.get("toolCallId") == identifier), nothing)
 
 
-def _settle(part: dict[str, Any], result: Mapping[str, Any]) -> None:
+def _settle(part: dict[str, Any], result: Mapping[str, Any], address: str) -> None:
     error = result.get("error")
     if error is None:
-        part |= {"state": "output-available", "output": output_of(result["content"])}
+        part |= {"state": "output-available", "output": output_of(result["content"], address)}
     else:
         text = "\n".join(str(one) for one in (error["message"], error.get("suggestion")) if one)
         part |= {"state": "output-error", "errorText": text}

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.servers.chat.ai_sdk.frames import Frame, Version, output_of
+from ripieno.servers.chat.ai_sdk.frames import Frame, Version, file_of, output_of
 
 
 @dataclasses.dataclass(slots=True)
@@ -25,11 +25,12 @@ class Call:
 class MessageParts:
     """Writes the frames of a message's parts in an order that the client accepts. ``frames`` has those not yet taken.
 
-    ``calls`` has the newest call of each identifier.
+    ``calls`` has the newest call of each identifier. ``address`` is where long contents are fetched.
     """
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: Version, address: str) -> None:
         self.version: Version = version
+        self._address = address
         self.frames: list[Frame] = []
         self.calls: dict[str, Call] = {}
         #: Whether the client's last step has calls.
@@ -73,10 +74,12 @@ class MessageParts:
             identifier, _ = self._texts.pop(kind)
             self.emit(f"{kind}-end", id=identifier)
 
-    def file(self, mime_type: str, data: str) -> None:
-        """A content that is no text. ``data`` is in base64."""
-        self._ensure_step()
-        self.emit("file", mediaType=mime_type, url=f"data:{mime_type};base64,{data}")
+    def file(self, content: Mapping[str, Any]) -> None:
+        """A content that is no text."""
+        found = file_of(content, self._address)
+        if found is not None:
+            self._ensure_step()
+            self.emit("file", **found)
 
     def begin_call(self, identifier: str, name: str, *, text: bool = False) -> Call:
         """Announces a call whose arguments stream. ``text``: they are not JSON."""
@@ -129,7 +132,12 @@ class MessageParts:
             return
         call.settled = True
         if error is None:
-            self.emit("tool-output-available", toolCallId=call.identifier, output=output_of(contents), dynamic=True)
+            self.emit(
+                "tool-output-available",
+                toolCallId=call.identifier,
+                output=output_of(contents, self._address),
+                dynamic=True,
+            )
         elif call.asked and error["category"] == "denied" and self.version >= 6:
             self.emit("tool-output-denied", toolCallId=call.identifier)
         else:
