@@ -48,10 +48,17 @@ def button(place: Page | Locator, name: str) -> Locator:
 
 
 async def asked(visitor: Visitor, served: ServedPage, owner: str = "") -> Page:
-    """Signs in, and begins a conversation in which a call waits."""
+    """Signs in, and begins a conversation in which a call waits, and whose buttons are no longer inert."""
+    await visitor.context.clock.install()
     page = await begin(visitor, served, owner=owner)
     await expect(question(page)).to_have_count(1)
+    await pass_inert(page)
     return page
+
+
+async def pass_inert(page: Page) -> None:
+    """Lets the time of the page pass in which the buttons of a question are inert: half a second after it appears."""
+    await page.clock.run_for(600)
 
 
 def writing(text: str = "one", answer: str = "Done.") -> Model:

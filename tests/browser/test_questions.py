@@ -10,7 +10,7 @@ from playwright.async_api import Page, Route, expect
 
 from ripieno.ensembles import ServerClaim
 from tests.browser.conftest import ServePage, Visit
-from tests.browser.steps import asked, begin, button, held, message, previewing, question, say, writing
+from tests.browser.steps import asked, begin, button, held, message, pass_inert, previewing, question, say, writing
 from tests.support.browsers import Visitor, at_centre
 from tests.support.chats import Written
 from tests.support.scripted_models import invoke, invokes, results_of, says, scripted, tool
@@ -19,6 +19,7 @@ LONG = "\n".join(f"line {number}" for number in range(200))
 
 
 async def approve(page: Page) -> None:
+    await pass_inert(page)
     await expect(button(page, "Approve")).to_be_enabled()
     await button(page, "Approve").click()
 
@@ -60,7 +61,7 @@ async def test_a_long_call_is_expanded(serve_page: ServePage, visitor: Visitor) 
 
 async def test_the_buttons_are_inert_when_a_question_appears(serve_page: ServePage, visitor: Visitor) -> None:
     served = await serve_page(writing(), Written().definition)
-    page = await asked(visitor, served)
+    page = await begin(visitor, served)
     await expect(button(page, "Approve")).to_be_enabled()
     # The time of the page stands still, so that half a second passes only when the test says so.
     again = await visitor.context.new_page()
