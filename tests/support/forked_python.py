@@ -30,6 +30,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 #: Packages that commands import. Each process itself imports the rest, and modules that read variables on import.
 _PRELOADED = ("ripieno.cli", "ripieno.assembly", "ripieno.servers", "ripieno.testing", "ripieno.models.protocols")
 _LEFT_OUT = ("__main__", "gateway.metrics")
+#: What commands import when they first ask a model (measured: 0.5 s of the 0.7 s of such a command).
+_LIBRARIES = ("aiohttp", "openai")
 _SERVER = f"import sys; sys.path.append({str(ROOT)!r}); from tests.support.forked_python import serve; serve(0)"
 
 
@@ -124,12 +126,7 @@ def _fork_server() -> socket.socket:
 
 def serve(descriptor: int) -> None:
     """Forks for every request, and reports the exit status of each process. Returns at the end, in the server only."""
-    for name in _PRELOADED:
-        package = importlib.import_module(name)
-        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not module.name.endswith(_LEFT_OUT):
-                importlib.import_module(module.name)
-    assert "prometheus_client" not in sys.modules
+    _preload()
     gc.collect()
     gc.freeze()
     requests = socket.socket(fileno=os.dup(descriptor))
@@ -164,6 +161,17 @@ def serve(descriptor: int) -> None:
             running[pid] = channel
             for stream in streams:
                 os.close(stream)
+
+
+def _preload() -> None:
+    for name in _LIBRARIES:
+        importlib.import_module(name)
+    for name in _PRELOADED:
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if not module.name.endswith(_LEFT_OUT):
+                importlib.import_module(module.name)
+    assert "prometheus_client" not in sys.modules
 
 
 def _become(request: dict[str, Any], streams: list[int], channel: socket.socket) -> None:
