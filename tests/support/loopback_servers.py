@@ -84,7 +84,7 @@ async def talking(talk: Talker) -> AsyncGenerator[tuple[str, Callable[[], Awaita
                 free.set()
 
     async def all_gone() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await free.wait()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)

@@ -41,7 +41,7 @@ class Alerts(list[Alert]):
 
     async def wait_for(self, part: str) -> Alert:
         """The first alert whose message contains a text."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 self._came.clear()
                 for alert in self:

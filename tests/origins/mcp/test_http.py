@@ -89,7 +89,7 @@ async def connected(
 
 async def until(condition: Callable[[], bool]) -> None:
     """Waits for something that nothing tells."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -176,7 +176,7 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_anew(surrounding
         with pytest.raises(ToolFault):
             await call(ensemble, "echo")
         await until(lambda: ensemble.state == "connected")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 with contextlib.suppress(ToolFault):
                     assert await call(ensemble, "echo") == said("echo {}")
