@@ -128,6 +128,30 @@ def test_a_stream_is_in_the_order_of_the_seed() -> None:
             assert texts == written
 
 
+@pytest.mark.parametrize("finish", ["stop", "limit"])
+def test_the_text_of_a_later_turn_follows_the_results_on_which_it_is_based(finish: Finish) -> None:
+    """With the events of the seed, too; the empty message before a first call is complete."""
+    failed = Fault(category="execution", message="No.")
+    results = ResultCanister(invocation_id="call_1"), ResultCanister(invocation_id="call_1", error=failed)
+    for number, result in enumerate(results):
+        answer = [
+            TurnBegan(model="m"),
+            BEGAN,
+            InvocationSealed(index=0, invocation=CALL),
+            ResultReady(invocation=CALL, result=result, tool="get_weather"),
+            TextDelta("Final"),
+            ContentSealed(TextualContent(text="Final.")),
+            TurnEnded(finish=finish),
+        ]
+        output = streamed(answer, SeedEncoder).response["output"]
+        assert [one["type"] for one in output] == ["message", "function_call", "function_call_output", "message"]
+        assert [one["content"][0]["text"] for one in output if one["type"] == "message"] == ["", "Final."]
+        assert output[0]["status"] == "completed"
+        # The field of seed 004, only in its own form.
+        assert output[2].get("is_error", False) is bool(number)
+        assert all("is_error" not in one for one in streamed(answer).response["output"])
+
+
 def test_a_whole_answer_has_the_status_of_the_seed() -> None:
     answer = [*ANSWER[:1], *ANSWER[5:-1], TurnEnded(finish="open")]
     found = PROTOCOL.variant("seed"), PROTOCOL

@@ -266,18 +266,23 @@ class Encoder(Writer):
             return b""
         reasoning = self._send_reasoning()
         identifier = event.seal or self._made("fco")
-        item = {**output_item(event.result, event.invocation), "id": identifier, "status": "completed"}
+        item = {**self._item_of(event), "id": identifier, "status": "completed"}
         opened, begun = self._open({**item, "output": "", "status": "in_progress"})
         return reasoning + begun + self._close(opened, item)
+
+    def _item_of(self, event: ResultReady) -> dict[str, Any]:
+        return output_item(event.result, event.invocation)
 
 
 class SeedEncoder(Encoder):
     """Adds ``response.output_tool_call.begin``, ``.delta`` and ``.end`` to calls, and ``response.done`` at the end.
 
     Each comes before its official counterpart, except that an item is added first. Free-form calls have none. Events
-    about an item have its ``item_id``. Calls have indices from 1: an empty message precedes a call that would be the
-    first item. A message ends after the calls that follow it. A response that leaves calls of its tools to the client
-    has the status ``requires_action``, whether or not other calls ran here (seed 004).
+    about an item have its ``item_id``. Calls have indices from 1: a message precedes a call that would be the first
+    item; it has what the model says in this turn, or nothing. A message ends after the calls that follow it, and before
+    their results: what the model says later is another message, so that the output is in the order of the conversation.
+    A response that leaves calls of its tools to the client has the status ``requires_action``, whether or not other
+    calls ran here, and a result with an error has ``is_error`` (seed 004).
     """
 
     _waits = False
@@ -302,8 +307,17 @@ class SeedEncoder(Encoder):
         return self._close_message() if self._whole else b""
 
     def _close_message(self, status: str = "completed") -> bytes:
-        status, self._whole = "completed" if self._whole else status, False
-        return super()._close_message(status)
+        # Nothing of an empty message was cut off.
+        complete = self._whole or self._message is None or not self._message.texts
+        self._whole = False
+        return super()._close_message("completed" if complete else status)
+
+    def _result(self, event: ResultReady) -> bytes:
+        return (b"" if event.discarded else self._close_message()) + super()._result(event)
+
+    def _item_of(self, event: ResultReady) -> dict[str, Any]:
+        item = super()._item_of(event)
+        return item if event.result.error is None else {**item, "is_error": True}
 
     def _event(self, kind: str, **members: Any) -> bytes:
         if kind in ("response.output_item.added", "response.output_item.done"):
