@@ -165,6 +165,8 @@ ASKED: list[Any] = [
     *((row[0], row[1]) for row in [*HONOURED[PROTOCOL.name], *TAKEN[PROTOCOL.name]]),
     ("instructions", "Be brief."),
     ("tool_choice", {"type": "mcp", "server_label": "x"}),
+    ("tool_choice", {"type": "auto"}),
+    ("tool_choice", {"forced_tool": {"type": "function", "name": "f"}}),
     ("tool_choice", {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "f"}]}),
     ("tool_choice", {"type": "allowed_tools", "allowed_tools": {"tools": [{"type": "function", "name": "f"}]}}),
     ("tools", [{"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}]),
