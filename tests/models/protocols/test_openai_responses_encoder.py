@@ -34,7 +34,8 @@ from ripieno.canisters.faults import Fault
 from ripieno.jsonvalues import freeze
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.openai_responses import PROTOCOL
-from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder, encode_seed
+from ripieno.models.protocols.openai_responses.encoder import Encoder
+from ripieno.models.protocols.openai_responses.seed_encoder import SeedEncoder, encode_seed
 from tests.models.protocols.test_wires_golden import natives_of, read
 from tests.support.openresponses_checker import StreamChecker, check_stream
 
