@@ -103,7 +103,7 @@ def test_every_name_is_present_described_and_callable_in_full(user: User, equipp
     coverage = look(user, profile="full")
     for tool in coverage.tools:
         assert (tool.present, tool.described, tool.reason) == (True, True, None), tool
-    assert (coverage.percent, coverage.complete, coverage.fulfilled) == (100.0, True, True)
+    assert (coverage.coverage_percent, coverage.complete, coverage.fulfilled) == (100.0, True, True)
     assert coverage.summary() == "The profile 'full' has 13 of 13 categories, and 100 % of the tools."
 
 
@@ -188,7 +188,7 @@ def test_a_missing_program_costs_its_tools_and_names_what_can_be_used(user: User
     (equipped / "node").chmod(0o755)
     for name, folder in (("pytest", ".venv/bin"), ("jest", "node_modules/.bin")):
         (equipped / name).unlink()
-        missing = {tool.name: tool for tool in look(user, profile="full").missing_tools}
+        missing = {tool.name: tool for tool in look(user, profile="full").lacking_tools}
         why = f"there is no program {name!r}, neither in .venv/bin, venv/bin, node_modules/.bin of the workspace nor in"
         assert why in (missing[name].reason or "")
         # The project's own counts.
@@ -196,7 +196,7 @@ def test_a_missing_program_costs_its_tools_and_names_what_can_be_used(user: User
         own.parent.mkdir(parents=True)
         own.write_text("")
         own.chmod(0o755)
-        assert name not in {tool.name for tool in look(user, profile="full").missing_tools}
+        assert name not in {tool.name for tool in look(user, profile="full").lacking_tools}
     (equipped / "node").unlink()
     assert not full.fulfilled
     assert full.matrix["Browser"] == "missing"
@@ -209,7 +209,7 @@ def test_a_category_that_is_not_selected_has_its_reason(user: User, equipped: pa
     # A shell can do that; it cannot think.
     assert tools["git_status"].fallback == ("bash", "run_command")
     assert tools["http_get"].fallback == ()
-    assert "git_status" not in {tool.name for tool in coverage.missing_tools}
+    assert "git_status" not in {tool.name for tool in coverage.lacking_tools}
     assert (coverage.complete, coverage.fulfilled) == (False, True)
 
 
@@ -219,7 +219,7 @@ def test_a_few_tools_are_no_category(user: User) -> None:
     assert (reading.present, reading.callable, reading.state) == (1, 1, "no")
     assert coverage.matrix["Files"] == "no"
     # Nobody asked for more than these few.
-    assert (coverage.fulfilled, coverage.missing_tools) == (True, ())
+    assert (coverage.fulfilled, coverage.lacking_tools) == (True, ())
 
 
 def test_tasks(user: User, equipped: pathlib.Path) -> None:
@@ -310,10 +310,15 @@ ENSEMBLES = st.lists(
 def test_laws_of_coverage(categories: list[CategoryStatus], ensembles: list[EnsembleStatus]) -> None:
     coverage = Coverage(categories=tuple(categories), ensembles=tuple(ensembles))
     mapping = coverage.mapping()
-    assert 0 <= coverage.percent <= 100
-    assert (coverage.percent == 100) == all(tool.callable for tool in coverage.tools)
+    assert 0 <= coverage.coverage_percent <= 100
+    assert (coverage.coverage_percent == 100) == all(tool.callable for tool in coverage.tools)
     assert mapping["tools_callable"] <= mapping["tools_present"] <= mapping["tools_total"] == len(coverage.tools)
     assert mapping["complete"] == (mapping["missing_categories"] == [])
+    # The names of seed 000, section 11.4, mean the same in both forms.
+    assert mapping["missing_categories"] == [one.name for one in coverage.missing_categories]
+    assert mapping["missing_tools"] == [one.name for one in coverage.missing_tools]
+    assert mapping["coverage_percent"] == coverage.coverage_percent
+    assert set(coverage.lacking_tools) <= set(coverage.missing_tools)
     assert mapping["categories_present"] + len(mapping["missing_categories"]) == mapping["categories_total"]
     assert coverage.complete <= all(one.state != "missing" for one in coverage.categories)
     for category in categories:

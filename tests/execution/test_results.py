@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.canisters.faults import Change, Fault
 from ripieno.ensembles import Outcome
-from ripieno.execution.results import bound, bound_fault, changes_of, contents_of, shorten, structure_of
+from ripieno.execution.results import bound, bound_fault, changes_of, contents_of, cut_streams, shorten, structure_of
+from ripieno.jsonvalues import encode, freeze
 from tests.counts import count
 from tests.support.canister_strategies import contents as any_contents
 from tests.support.canister_strategies import json_values
@@ -186,12 +187,48 @@ def test_a_fault_is_bounded_too() -> None:
     short = bound_fault(long, 100)
     assert len(short.text()) < 400
     assert "4900 bytes left out" in short.message
-    assert short.details == {"left_out": "5008 bytes"}
+    assert short.details == {"a": shorten("x" * 5000, 99)}
     assert dataclasses.replace(long, details=frozendict()) == bound_fault(
         dataclasses.replace(long, details=frozendict()), 5000
     )
     only_message = dataclasses.replace(long, suggestion=None)
     assert bound_fault(only_message, 100).suggestion is None
+
+
+def test_small_details_stay_beside_long_ones() -> None:
+    """Seed 000, section 6.3: the details of a program that failed have its exit code."""
+    details = freeze({"exit_code": 3, "stdout": "o" * 300_000, "stderr": "\x00" * 3000, "found": [1] * 5000})
+    short = bound_fault(Fault(category="execution", message="m", details=details), 4000)
+    assert (short.details["exit_code"], short.details["found"]) == (3, "[10011 bytes left out]")
+    assert list(short.details) == ["exit_code", "stdout", "stderr", "found"]
+    stdout, stderr = str(short.details["stdout"]), str(short.details["stderr"])
+    assert stdout.startswith("o" * 1000)
+    assert stdout.endswith("o" * 500)
+    assert " bytes left out" in stderr
+    assert len(encode(short.details)) < 4500
+
+
+@given(st.dictionaries(st.text(max_size=5), st.text(max_size=400) | st.integers(), max_size=8), st.integers(0, 300))
+@settings(max_examples=count(4000, 80), deadline=None)
+def test_details_are_bounded(details: dict[str, object], limit: int) -> None:
+    fault = Fault(category="execution", message="", details=freeze(details))
+    short = bound_fault(fault, limit).details
+    assert len(encode(short)) <= 2 * limit + 100 * (len(details) + 1)
+    assert short == fault.details or len(encode(fault.details)) > limit
+
+
+@pytest.mark.parametrize(
+    ("before", "size", "lost"),
+    [
+        (None, 5000, (True, False)),  # One stream, or something else.
+        (0, 5000, (False, True)),  # Only standard error.
+        (500, 5000, (False, True)),
+        (3000, 5000, (True, True)),
+        (4800, 5000, (True, False)),
+    ],
+)
+def test_the_stream_that_was_cut(before: int | None, size: int, lost: tuple[bool, bool]) -> None:
+    assert cut_streams(Outcome(stdout_bytes=before), size, 900) == lost
 
 
 def test_changes_are_changes() -> None:

@@ -102,6 +102,24 @@ def test_each_look_has_its_own_changes(folder: pathlib.Path, case: str) -> None:
     watched.close()
 
 
+def test_a_long_look_is_bounded_and_ends_with_the_watch(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changed_files, "MOST", 20)
+    watched = WatchedFolder(str(folder))
+    long, short = watched.begin(), watched.begin()
+    for number in range(21):
+        (folder / f"{number}").touch()
+        (folder / f"{number}").unlink()
+        if number == 15:
+            assert watched.end(short) == []
+            short = watched.begin()
+    assert (watched.end(long), long.unknown) == ([], "more than 20 files changed")
+    assert (watched.end(short), short.unknown) == ([], "")
+    last = watched.begin()
+    watched.close()
+    watched.begin()
+    assert (watched.end(last), last.unknown) == ([], "the watch was ended")
+
+
 def test_a_folder_that_moved_is_watched_at_its_new_place(folder: pathlib.Path) -> None:
     watched = WatchedFolder(str(folder))
     look = watched.begin()

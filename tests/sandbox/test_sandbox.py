@@ -236,7 +236,7 @@ async def test_a_plugins_spawner_starts_what_is_confined_and_nothing_else(tmp_pa
 
 async def test_what_another_tier_must_keep_is_not_started_here(tmp_path: pathlib.Path) -> None:
     """A confinement that this machine's own spawner does not know is an error, and no program without one."""
-    with pytest.raises(ResourceFault, match="There is no tier 3"):
+    with pytest.raises(ResourceFault, match=r"There is no tier 3; tiers are 0, 1 and 2\.$"):
         await LocalSpawner().start(
             ["touch", "started"], {"PATH": os.defpath}, tmp_path, ProcessLimits(), confinement=Confinement(tier=3)
         )

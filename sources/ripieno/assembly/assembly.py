@@ -120,7 +120,7 @@ class Assembly:
             self._note(Alert(message=f"{one.file}:{one.line}: {one.message}. {one.hint}"))
         if self.loaded.profile is not None:
             self.coverage = await run_in_thread(cover, self.loaded, self.surroundings, name="coverage")
-            if self.coverage.missing_tools or not self.coverage.fulfilled:
+            if self.coverage.lacking_tools or not self.coverage.fulfilled:
                 self._note(Alert(message=self.coverage.summary()))
         with contextlib.ExitStack() as stack:
             stack.enter_context(marked(self.loaded.state))

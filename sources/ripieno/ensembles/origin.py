@@ -283,8 +283,8 @@ def _templates(kind: Kind | None, value: Any, key: Path) -> Iterator[tuple[Place
 class Outcome:
     """The detailed return value of an invocable: its content with an exit code, changes and sizes.
 
-    ``content`` is a string, JSON, a content, or a sequence of contents. Sizes are in bytes. ``sandbox`` is the name of
-    the program's sandbox.
+    ``content`` is a string, JSON, a content, or a sequence of contents. Sizes are in bytes. ``stdout_bytes`` is the
+    size of what precedes standard error in a text, if it has both. ``sandbox`` is the name of the program's sandbox.
     """
 
     content: object = ""
@@ -293,4 +293,5 @@ class Outcome:
     stdout_truncated: bool = False
     stderr_truncated: bool = False
     total_bytes: int | None = None
+    stdout_bytes: int | None = None
     sandbox: str | None = None

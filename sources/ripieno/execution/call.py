@@ -19,7 +19,7 @@ from ripieno.canisters.faults import SUGGESTIONS, Category, Fault, Report
 from ripieno.ensembles import Context, Invoker, Outcome, owner
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ToolFault
-from ripieno.execution.results import Keep, bound, bound_fault, changes_of, contents_of, structure_of
+from ripieno.execution.results import Keep, bound, bound_fault, changes_of, contents_of, cut_streams, structure_of
 from ripieno.execution.retries import Attempts
 from ripieno.execution.tool_errors import VERIFY, fault_of
 from ripieno.jsonvalues import thaw
@@ -278,13 +278,14 @@ class Call:
             # The fault of a program that failed has its exit code.
             code = None if error is None else error.details.get("exit_code")
             outcome = Outcome(content=(), exit_code=code if isinstance(code, int) else None)
+        cut_stdout, cut_stderr = cut_streams(outcome, total, self._limit) if cut else (False, False)
         report = Report(
             duration_ms=(self.result.get_loop().time() - self._began) * 1000,
             exit_code=outcome.exit_code,
             changes=changes_of(outcome, self._context.changes.found),
             changes_unknown=self._context.changes.unknown,
-            stdout_truncated=outcome.stdout_truncated or cut,
-            stderr_truncated=outcome.stderr_truncated,
+            stdout_truncated=outcome.stdout_truncated or cut_stdout,
+            stderr_truncated=outcome.stderr_truncated or cut_stderr,
             total_bytes=total if outcome.total_bytes is None else outcome.total_bytes,
             attempts=self._attempts.count,
             retried=self._attempts.retried,

@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
+from frozendict import frozendict
+
 from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.canisters.contents import legible
 from ripieno.canisters.faults import Change, Fault
@@ -125,6 +127,17 @@ def bound(contents: tuple[Content, ...], limit: int, keep: Keep | None = None) -
     return tuple(bounded), total, cut
 
 
+def cut_streams(outcome: Outcome, size: int, limit: int) -> tuple[bool, bool]:
+    """Whether a text of ``size`` bytes lost some of standard output, and some of standard error, in ``shorten``.
+
+    A result that does not say where standard error begins counts as standard output.
+    """
+    if outcome.stdout_bytes is None:
+        return True, False
+    head = _head(limit)
+    return outcome.stdout_bytes > head, outcome.stdout_bytes < size - (limit - head)
+
+
 def size_of(content: Content) -> int:
     """The bytes of a content; a link has none."""
     if isinstance(content, TextualContent):
@@ -135,7 +148,7 @@ def size_of(content: Content) -> int:
 
 
 def bound_fault(fault: Fault, limit: int, keep: Keep | None = None) -> Fault:
-    """The fault with its texts bounded; details that are too long are left out."""
+    """The fault with its texts bounded. Details share the limit: small ones stay, and texts keep head and tail."""
     details = len(encode(fault.details)) if fault.details else 0
     suggestion = fault.suggestion or ""
     if (len(fault.message) + len(suggestion)) * 4 + details <= limit:
@@ -144,19 +157,46 @@ def bound_fault(fault: Fault, limit: int, keep: Keep | None = None) -> Fault:
         fault,
         message=_short(fault.message, limit, keep),
         suggestion=_short(suggestion, limit) if suggestion else fault.suggestion,
-        details=fault.details if details <= limit else freeze({"left_out": f"{details} bytes"}),
+        details=fault.details if details <= limit else _bound_details(fault.details, limit, details),
     )
+
+
+def _bound_details(details: Mapping[str, object], limit: int, size: int) -> frozendict[str, object]:
+    """Details of ``size`` bytes within about ``limit`` bytes of JSON."""
+    sizes = {name: len(encode({name: value})) for name, value in details.items()}
+    bounded: dict[str, object] = {}
+    room = limit
+    # The smallest first: each leaves what it does not need to the others.
+    for left, name in zip(range(len(sizes), 0, -1), sorted(sizes, key=lambda name: sizes[name]), strict=True):
+        share, value = room // left, details[name]
+        if sizes[name] <= share:
+            bounded[name] = value
+        elif isinstance(value, str):
+            # As JSON, a text is longer.
+            bounded[name] = shorten(value, max(share, 0) * len(value.encode()) // sizes[name])
+        else:
+            bounded[name] = f"[{sizes[name]} bytes left out]"
+        room -= len(encode({name: bounded[name]}))
+    if room < -limit:
+        return frozendict({"left_out": f"{size} bytes"})
+    return frozendict({name: bounded[name] for name in details})
 
 
 def _short(text: str, limit: int, keep: Keep | None = None) -> str:
     return shorten(text, limit, keep) if len(text.encode()) > limit else text
 
 
+def _head(limit: int) -> int:
+    """The bytes of a shortened text that are from its head."""
+    return limit * 2 // 3
+
+
 def shorten(text: str, limit: int, keep: Keep | None = None) -> str:
     """Head and tail of a text, together about ``limit`` bytes of UTF-8, with a line that states what is missing."""
     data = text.encode("utf-8", "backslashreplace")
-    head = data[: limit * 2 // 3].decode("utf-8", "ignore")
-    tail = data[len(data) - (limit - limit * 2 // 3) :].decode("utf-8", "ignore") if limit > 0 else ""
+    behind = limit - _head(limit)
+    head = data[: _head(limit)].decode("utf-8", "ignore")
+    tail = data[len(data) - behind :].decode("utf-8", "ignore") if limit > 0 else ""
     missing = len(data) - len(head.encode()) - len(tail.encode())
     more = "" if keep is None else keep(text, len(head.encode()))
     return f"{head}\n[… {missing} bytes left out …{f' {more}' if more else ''}]\n{tail}"

@@ -10,6 +10,7 @@ import os
 import struct
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
@@ -30,9 +31,12 @@ _EVENT = struct.Struct("iIII")
 _BYTES = 64 * 1024
 
 
-@dataclasses.dataclass(slots=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False, weakref_slot=True)
 class Look:
-    """The changes since ``begin``. ``existed`` has each changed path, a folder's with a slash at its end."""
+    """The changes since ``begin``. ``existed`` has each changed path, a folder's with a slash at its end.
+
+    It ends when nothing refers to it.
+    """
 
     existed: dict[str, bool] = dataclasses.field(default_factory=dict[str, bool])
     #: Why the changes are not known.
@@ -53,7 +57,7 @@ class WatchedFolder:
         self._watches: dict[str, int] = {}
         self._files: dict[str, set[str]] = {}
         self._entries = 0
-        self._looks: list[Look] = []
+        self._looks: weakref.WeakSet[Look] = weakref.WeakSet()
 
     @property
     def listed(self) -> bool:
@@ -68,7 +72,7 @@ class WatchedFolder:
             self._read()
             look = Look(unknown=self._refused)
             if not look.unknown:
-                self._looks.append(look)
+                self._looks.add(look)
             return look
 
     def end(self, look: Look) -> list[FileChange]:
@@ -77,8 +81,7 @@ class WatchedFolder:
             if look not in self._looks:
                 return []
             self._read()
-            if look in self._looks:
-                self._looks.remove(look)
+            self._looks.discard(look)
             found = [] if look.unknown else list(self._changes(look))
         if len(found) > REPORTED:
             look.unknown = f"only the first {REPORTED} of {len(found)} are listed"
@@ -87,7 +90,7 @@ class WatchedFolder:
     def close(self) -> None:
         """Ends the watch."""
         with self._lock:
-            self._close()
+            self._lose("the watch was ended")
 
     def _close(self) -> None:
         if self._descriptor is not None:
@@ -156,6 +159,10 @@ class WatchedFolder:
                 break
             self._parse(data)
         self._check_size()
+        # A long look at files that come and go.
+        for look in [one for one in self._looks if len(one.existed) > MOST]:
+            look.unknown = f"more than {MOST} files changed"
+            self._looks.discard(look)
 
     def _parse(self, data: bytes) -> None:
         at = 0

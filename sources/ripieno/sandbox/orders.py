@@ -93,11 +93,12 @@ class Place:
         program, path = self._program, self._path
         details = {"program": program, "directory": self._directory, "PATH": path}
         suggestion = None
-        why = os.strerror(failure.number) if failure.number else failure.text
+        # Some texts are sentences.
+        why = os.strerror(failure.number) if failure.number else failure.text.rstrip(".")
         if failure.what == "directory":
             message = f"The directory {self._directory!r} for {program!r} cannot be entered: {why}."
         elif failure.what == "confinement":
-            message = f"{program!r} was not started, because it could not be confined: {failure.text}."
+            message = f"{program!r} was not started, because it could not be confined: {failure.text.rstrip('.')}."
             suggestion = "Run `ripieno doctor` to see which sandbox tiers this system supports."
         elif failure.what != "program":
             message = f"{program!r} could not be started: {why}."

@@ -34,7 +34,8 @@ from ripieno.canisters.faults import Fault
 from ripieno.jsonvalues import freeze
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.openai_responses import PROTOCOL
-from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder, encode_seed
+from ripieno.models.protocols.openai_responses.encoder import Encoder
+from ripieno.models.protocols.openai_responses.seed_encoder import SeedEncoder, encode_seed
 from tests.models.protocols.test_wires_golden import natives_of, read
 from tests.support.openresponses_checker import StreamChecker, check_stream
 
@@ -126,6 +127,30 @@ def test_a_stream_is_in_the_order_of_the_seed() -> None:
             assert kinds_of == ["message", "function_call", *["message"] * (len(written) - 1)]
             texts = [part["text"] for item in response["output"] for part in item.get("content", ())]
             assert texts == written
+
+
+@pytest.mark.parametrize("finish", ["stop", "limit"])
+def test_the_text_of_a_later_turn_follows_the_results_on_which_it_is_based(finish: Finish) -> None:
+    """With the events of the seed, too; the empty message before a first call is complete."""
+    failed = Fault(category="execution", message="No.")
+    results = ResultCanister(invocation_id="call_1"), ResultCanister(invocation_id="call_1", error=failed)
+    for number, result in enumerate(results):
+        answer = [
+            TurnBegan(model="m"),
+            BEGAN,
+            InvocationSealed(index=0, invocation=CALL),
+            ResultReady(invocation=CALL, result=result, tool="get_weather"),
+            TextDelta("Final"),
+            ContentSealed(TextualContent(text="Final.")),
+            TurnEnded(finish=finish),
+        ]
+        output = streamed(answer, SeedEncoder).response["output"]
+        assert [one["type"] for one in output] == ["message", "function_call", "function_call_output", "message"]
+        assert [one["content"][0]["text"] for one in output if one["type"] == "message"] == ["", "Final."]
+        assert output[0]["status"] == "completed"
+        # The field of seed 004, only in its own form.
+        assert output[2].get("is_error", False) is bool(number)
+        assert all("is_error" not in one for one in streamed(answer).response["output"])
 
 
 def test_a_whole_answer_has_the_status_of_the_seed() -> None:

@@ -27,7 +27,8 @@ from ripieno.jsonvalues import encode as encode_json
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.common.calls import read_invocation
 from ripieno.models.protocols.openai_responses import PROTOCOL
-from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder
+from ripieno.models.protocols.openai_responses.encoder import Encoder
+from ripieno.models.protocols.openai_responses.seed_encoder import SeedEncoder
 from tests.models.protocols.test_openai_responses_encoder import streamed
 from tests.models.protocols.test_wires_parameters import HONOURED, TAKEN
 from tests.models.protocols.wire_strategies import details, foreign, phases, reasons, searches, thinking
@@ -165,6 +166,8 @@ ASKED: list[Any] = [
     *((row[0], row[1]) for row in [*HONOURED[PROTOCOL.name], *TAKEN[PROTOCOL.name]]),
     ("instructions", "Be brief."),
     ("tool_choice", {"type": "mcp", "server_label": "x"}),
+    ("tool_choice", {"type": "auto"}),
+    ("tool_choice", {"forced_tool": {"type": "function", "name": "f"}}),
     ("tool_choice", {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "f"}]}),
     ("tool_choice", {"type": "allowed_tools", "allowed_tools": {"tools": [{"type": "function", "name": "f"}]}}),
     ("tools", [{"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}]),

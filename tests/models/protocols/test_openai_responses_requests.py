@@ -45,6 +45,38 @@ def parse(*items: Any, **more: Any) -> tuple[Canister, ...]:
     return PROTOCOL.parse({"model": "m", "input": list(items), **more}).canisters
 
 
+F: dict[str, Any] = {"type": "function", "name": "f"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "choice", "allowed"),
+    [
+        ({"tool_choice": {"type": "auto"}}, "auto", None),
+        ({"tool_choice": {"type": "required"}}, "required", None),
+        ({"tool_choice": {"forced_tool": F}}, "f", None),
+        ({"tool_choice": {"type": "required", "forced_tool": F}}, "f", None),
+        ({"allowed_tools": []}, None, ()),
+        ({"allowed_tools": ["f"], "tool_choice": "required"}, "required", ("f",)),
+        ({"allowed_tools": [F]}, None, ("f",)),
+        ({"allowed_tools": ["f"], "tool_choice": {"type": "allowed_tools", "tools": []}}, "auto", ()),
+    ],
+)
+def test_the_choice_in_the_form_of_seed_004(
+    changes: Mapping[str, Any], choice: str | None, allowed: tuple[str, ...] | None
+) -> None:
+    """Except that an empty list allows none (record 028)."""
+    controls = PROTOCOL.parse({"model": "m", "input": [], "tools": [F], **changes}).controls
+    assert (controls.tool_choice, controls.allowed_tools) == (choice, allowed)
+
+
+def test_an_undeclared_tool_is_refused_by_its_parameter() -> None:
+    asked = PROTOCOL.parse({"model": "m", "input": [], "tool_choice": F, "allowed_tools": ["g", "f"]})
+    assert {name: refusal.parameter for name, refusal in asked.undeclared.items()} == {
+        "f": "tool_choice",
+        "g": "allowed_tools",
+    }
+
+
 # Requests.
 
 
@@ -204,6 +236,10 @@ def test_an_image_that_stands_in_its_part_is_an_image_however_sharp(detail: str 
         ({"tools": [{"type": "function", "function": {}}]}, "A tool has no name"),
         ({"tool_choice": {"type": "web_search"}}, "tool_choice names 'web_search', which is not among the tools"),
         ({"tool_choice": 7}, "tool_choice is an object"),
+        ({"tool_choice": {"forced_tool": "f"}}, "forced_tool is a tool, such as"),
+        ({"tool_choice": {"type": "none", "forced_tool": {"type": "function", "name": "f"}}}, "Leave out the type"),
+        ({"allowed_tools": "f"}, "allowed_tools is a list of tools"),
+        ({"allowed_tools": [7]}, "allowed_tools is a list of tools"),
     ],
 )
 def test_a_wrong_request_is_an_error_that_says_what_is_wrong(changes: Mapping[str, Any], words: str) -> None:

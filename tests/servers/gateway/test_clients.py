@@ -281,10 +281,39 @@ async def test_what_is_forbidden_never_comes(kind: Kind, tmp_path: pathlib.Path)
                 ({"tool_choice": "none"}, []),
                 ({"tool_choice": {"type": "function", "name": "erase"}}, ["erase"]),
                 ({"parallel_tool_calls": False}, ["read"]),
+                # The forms of seed 004.
+                ({"extra_body": {"allowed_tools": []}}, []),
+                ({"extra_body": {"allowed_tools": ["erase"]}}, ["erase"]),
+                (
+                    {"tool_choice": allowing("write", "read"), "extra_body": {"allowed_tools": ["erase", "read"]}},
+                    ["read"],
+                ),
+                ({"tool_choice": {"type": "auto"}}, list(NAMES)),
+                ({"tool_choice": {"forced_tool": {"type": "function", "name": "write"}}}, ["write"]),
             ):
                 response = await _responses(client, stream, tools=FUNCTIONS, **asked)
                 assert [one.name for one in response.output if one.type == "function_call"] == called, asked
                 assert response.output_text.startswith("All of it.")
+
+
+@pytest.mark.parametrize("declared", [("write",), ()])
+async def test_a_call_of_a_tool_that_the_request_does_not_declare_never_comes(
+    declared: tuple[str, ...], tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = KINDS["openai-chat"]
+    async with before(tmp_path, kind, calls_all(kind)) as (front, _):
+        for client in (Responses(), Chat(), Messages()):
+            for way in ("whole", "streamed"):
+                caplog.clear()
+                answer = await client.ask(front, way, GO, tools=declared)
+                assert [name for _, name, _ in answer.calls] == list(declared), (client.name, way)
+                assert answer.text.startswith("All of it.")
+                assert answer.end == client.ends[bool(declared)]
+                assert "called erase, which this request does not declare: call omitted." in caplog.text
+    async with before(tmp_path, kind, calls_all(kind, "")) as (front, _), front.openai() as plain:
+        for stream in (False, True):
+            with pytest.raises(openai.APIError, match="only called tools that this request does not declare"):
+                await _responses(plain, stream)
 
 
 async def test_where_nothing_is_left_there_is_an_error(tmp_path: pathlib.Path) -> None:
@@ -370,15 +399,3 @@ async def test_a_mixed_turn_and_its_follow_up(kind: Kind, way: str, tmp_path: pa
             with pytest.raises(openai.BadRequestError, match="no result for 'shell'"):
                 await client.responses.create(model="any", input=said[:-5], tools=[SHELL])
         assert len(backend.asked) == 3
-
-
-async def test_a_mixed_turn_requires_an_action_with_the_events_of_the_seed(tmp_path: pathlib.Path) -> None:
-    files(tmp_path)
-    setting = before(tmp_path, KINDS["openai-chat"], SCORE, ensembles=("io",), events="seed")
-    async with setting as (front, _), front.openai() as client:
-        whole = await client.responses.with_raw_response.create(model="any", input="Go.", tools=[SHELL])
-        streamed = await client.responses.create(model="any", input="Go.", tools=[SHELL], stream=True)
-        ended = [event.to_dict() async for event in streamed][-1]
-    for response in (json.loads(whole.content), ended["response"]):
-        assert response["status"] == "requires_action"
-        assert [one["type"] for one in response["output"]][:2] == ["message", "function_call"]

@@ -370,8 +370,17 @@ async def test_directories(tools: Tools) -> None:
     assert outcome.content == "Copied a to z."
     await refused(tools, "copy", "into_itself", source="a", destination="a/b/d", recursive=True)
     await refused(tools, "move", "into_itself", source="a", destination="a/b/d")
-    await tools.call("move", source="z", destination="a/b/z")
+    outcome = await tools.call("move", source="z", destination="a/b/z")
     assert (root / "a/b/z/file").read_text() == "1"
+    # All that is in it, as copying and deleting have it.
+    inside = ("z/b", "z/b/c", "z/file")
+    assert sorted((one.kind, str(one.data["path"])) for one in outcome.changes) == sorted(
+        [
+            *(("FileDeleted", path) for path in (*inside, "z")),
+            *(("DirectoryCreated", f"a/b/{path}") for path in ("z", "z/b", "z/b/c")),
+            ("FileCreated", "a/b/z/file"),
+        ]
+    )
     await tools.call("rmdir", path="a/b/c")
     for path in (".", "", "a/.."):
         with pytest.raises(ToolFault):

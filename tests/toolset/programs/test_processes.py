@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -110,6 +111,46 @@ async def test_killing_ends_all_that_it_started(tool: str, tools: Tools, alive: 
     assert isinstance(result.report.changes[0], Change)
     assert alive.all_gone(30)
     assert (await tools(tool, handle=handle)).report.changes == ()
+
+
+async def reads(tools: Tools, tool: str, until: str, **arguments: Any) -> list[dict[str, object]]:
+    """The changes in the results of a tool, until one has that text."""
+    found: list[dict[str, object]] = []
+    while True:
+        result = await tools(tool, **arguments)
+        found += [change.mapping() for change in result.report.changes]
+        if until in text_of(result):
+            return found
+
+
+@pytest.mark.parametrize("tools", ["auto"], indirect=True)
+async def test_the_files_that_a_program_changes_are_in_the_results_that_read_it(tools: Tools) -> None:
+    (tools.workspace / "old.txt").write_text("old")
+    first, second = tools.workspace / "first", tools.workspace / "second"
+    os.mkfifo(first)
+    os.mkfifo(second)
+    script = "rm old.txt; echo ready; read x < first; echo new > new.txt; read x < second"
+    handle = await spawned(tools, script)
+    found = await reads(tools, "wait", "ready", handle=handle, timeout_seconds=0)
+    assert {"type": "FileDeleted", "path": "old.txt"} in found
+    await asyncio.to_thread(first.write_text, "go\n")
+    # It can be opened when the program reads it.
+    with await asyncio.to_thread(second.open, "w"):
+        killed = await tools("kill", handle=handle)
+    ended, *files = [change.mapping() for change in killed.report.changes]
+    assert ended["type"] == "ProcessTerminated"
+    assert {"type": "FileCreated", "path": "new.txt"} in files
+    # Each is reported once.
+    assert {"type": "FileDeleted", "path": "old.txt"} not in files
+    assert (await tools("wait", handle=handle)).report.changes == ()
+
+
+@pytest.mark.parametrize("tools", ["auto"], indirect=True)
+async def test_ps_reports_the_files_of_a_program_that_has_ended(tools: Tools) -> None:
+    await spawned(tools, "echo new > new.txt")
+    files = [{"type": "FileCreated", "path": "new.txt"}]
+    assert [one for one in await reads(tools, "ps", "ended") if "path" in one] == files
+    assert (await tools("ps")).report.changes == ()
 
 
 async def test_signals_are_sent_by_name(tools: Tools) -> None:

@@ -41,6 +41,29 @@ async def test_a_command_that_fails_says_so_to_the_model(tools: Tools) -> None:
 
 
 @pytest.mark.parametrize(
+    ("tool", "arguments", "streams"),
+    [
+        ("bash", {"command": "yes err | head -c 200000 >&2"}, (False, True)),
+        ("bash", {"command": "yes out | head -c 200000; echo err >&2"}, (True, False)),
+        ("bash", {"command": "yes out | head -c 200000; yes err | head -c 200000 >&2"}, (True, True)),
+        ("python_exec", {"code": "import sys; sys.stderr.write('err ' * 50000)"}, (False, True)),
+    ],
+)
+async def test_the_report_names_the_stream_that_was_cut(
+    tool: str, arguments: dict[str, Any], streams: tuple[bool, bool], tools: Tools
+) -> None:
+    report = (await tools(tool, **arguments)).report
+    assert (report.stdout_truncated, report.stderr_truncated) == streams
+
+
+async def test_a_program_that_fails_after_much_output_keeps_its_exit_code(tools: Tools) -> None:
+    result = await tools("bash", command="yes out | head -c 200000; echo last >&2; exit 3")
+    assert result.error is not None
+    assert (result.error.details["exit_code"], result.error.details["stderr"]) == (3, "last\n")
+    assert str(result.error.details["stdout"]).startswith("out\nout\n")
+
+
+@pytest.mark.parametrize(
     ("command", "advice"),
     [
         ("./none", "The program was not found"),

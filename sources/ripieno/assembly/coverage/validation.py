@@ -113,7 +113,7 @@ def validate_environment(
     ``configuration``, ``workspace``, ``places``, ``project`` and ``layers`` are those of ``assemble``. ``languages``
     and ``kinds`` describe a task, such as ``["python"]`` and ``["web"]``: its ensembles are included as by ``include``
     under ``[ensembles]``, and its status is ``task`` of the result. ``fulfilled`` states whether everything selected is
-    available; ``missing_tools`` has the reasons if not. Searches programs, and starts a process to try the sandbox.
+    available; ``lacking_tools`` has the reasons if not. Searches programs, and starts a process to try the sandbox.
     Errors: ``NameAbsence`` for a name that is not in the manifest; ``AssemblyFailure`` if a start-up would fail, also
     for an unknown profile.
     """

@@ -140,6 +140,7 @@ class TaskStatus:
 class Coverage:
     """The coverage of the manifest, and of the ensembles that the profile selects besides.
 
+    ``complete``, ``missing_categories``, ``missing_tools`` and ``coverage_percent`` are as in seed 000, section 11.4.
     ``ensembles`` are those outside the categories of the manifest, ``configurable`` those that could be included.
     """
 
@@ -157,7 +158,7 @@ class Coverage:
         return tuple(tool for category in self.categories for tool in category.tools)
 
     @property
-    def percent(self) -> float:
+    def coverage_percent(self) -> float:
         """The percentage of the manifest's tools that can be called."""
         return percent(self.tools)
 
@@ -167,7 +168,17 @@ class Coverage:
         return all(category.state == "yes" for category in self.categories)
 
     @property
+    def missing_categories(self) -> tuple[CategoryStatus, ...]:
+        """The categories that are not available, also those that are not selected."""
+        return tuple(category for category in self.categories if category.state != "yes")
+
+    @property
     def missing_tools(self) -> tuple[ToolStatus, ...]:
+        """The tools of the manifest that cannot be called, also those that are not selected."""
+        return tuple(tool for tool in self.tools if not tool.callable)
+
+    @property
+    def lacking_tools(self) -> tuple[ToolStatus, ...]:
         """The tools of the selected categories that cannot be called."""
         return tuple(
             tool for category in self.categories if category.selected for tool in category.tools if not tool.callable
@@ -186,11 +197,11 @@ class Coverage:
         """The coverage in one or two sentences."""
         there = sum(category.state == "yes" for category in self.categories)
         what = "The environment" if self.profile is None else f"The profile {self.profile!r}"
-        text = f"{what} has {there} of {len(self.categories)} categories, and {self.percent:g} % of the tools."
+        text = f"{what} has {there} of {len(self.categories)} categories, and {self.coverage_percent:g} % of the tools."
         lost = [category.name for category in self.categories if category.state == "missing"]
         lost += [one.name for one in self.ensembles if one.reason is not None]
         known = {tool.name for category in self.categories if category.state == "missing" for tool in category.tools}
-        lost += [tool.name for tool in self.missing_tools if tool.name not in known and tool.granted]
+        lost += [tool.name for tool in self.lacking_tools if tool.name not in known and tool.granted]
         text = f"{text} Missing: {', '.join(lost)}." if lost else text
         others = [category.name for category in self.categories if not category.selected]
         if 2 * len(others) > len(self.categories):
@@ -207,9 +218,9 @@ class Coverage:
             "profile": self.profile,
             "manifest_version": self.version,
             "complete": self.complete,
-            "missing_categories": [one.name for one in self.categories if one.state != "yes"],
-            "missing_tools": [tool.name for tool in self.tools if not tool.callable],
-            "coverage_percent": self.percent,
+            "missing_categories": [one.name for one in self.missing_categories],
+            "missing_tools": [tool.name for tool in self.missing_tools],
+            "coverage_percent": self.coverage_percent,
             "fulfilled": self.fulfilled,
             "categories_present": sum(one.state == "yes" for one in self.categories),
             "categories_total": len(self.categories),

@@ -27,7 +27,7 @@ def check_environment(settings: Settings, wanted: Sequence[str], output: Format,
         print_json(coverage.mapping())
     else:
         _print(coverage)
-    if not coverage.fulfilled or (strict and coverage.missing_tools):
+    if not coverage.fulfilled or (strict and coverage.lacking_tools):
         raise click.exceptions.Exit(exit_codes.REFUSED)
 
 
@@ -56,7 +56,7 @@ def _print(coverage: Coverage) -> None:
     columns = coverage.matrix
     row = (coverage.profile or "none", *columns.values())
     print_table(("PROFILE", *(name.upper() for name in columns)), [row])
-    _print_missing(coverage.ensembles, coverage.missing_tools)
+    _print_missing(coverage.ensembles, coverage.lacking_tools)
     if coverage.task is not None:
         _print_task(coverage.task)
     if coverage.configurable:

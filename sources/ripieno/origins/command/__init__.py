@@ -210,11 +210,11 @@ class Runner:
                 max(self._output, context.kept),
                 suggestion=advice(completed, program.success),
             )
-        text = completed.stdout.text
-        if not text.strip():
+        text, wrote = completed.stdout.text, None
+        if not text.strip() and completed.stderr.text:
             # Some programs write their results to standard error.
-            text = completed.stderr.text or text
-        return dataclasses.replace(report(completed), content=text)
+            text, wrote = completed.stderr.text, 0
+        return dataclasses.replace(report(completed), content=text, stdout_bytes=wrote)
 
 
 ORIGIN = CommandOrigin()

@@ -6,20 +6,34 @@ from collections.abc import AsyncGenerator
 from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context
 from ripieno.ensembles.threads import run_in_thread
+from ripieno.sandbox.changed_files import Look
 
 
 @contextlib.asynccontextmanager
 async def note_changes(context: Context, *, write: bool) -> AsyncGenerator[None, None]:
     """Adds the changes in the workspace during the block to those of the call, unless nothing may ``write``."""
-    sandbox = None if context.surroundings is None else context.surroundings.sandbox
-    if sandbox is None or not write:
-        yield
-        return
-    files = sandbox.files
-    look = files.begin() if files.listed else await run_in_thread(files.begin, name="list of the workspace")
+    look = await begin_look(context) if write else None
     try:
         yield
     finally:
-        found = sandbox.without_own(files.end(look))
-        context.changes.found += (Change.of(kind, path=path) for kind, path in found)
-        context.changes.unknown = look.unknown or context.changes.unknown
+        end_look(context, look)
+
+
+async def begin_look(context: Context) -> Look | None:
+    """Begins to look at the changes in the workspace; None without a sandbox, which looks at them."""
+    sandbox = None if context.surroundings is None else context.surroundings.sandbox
+    if sandbox is None:
+        return None
+    files = sandbox.files
+    return files.begin() if files.listed else await run_in_thread(files.begin, name="list of the workspace")
+
+
+def end_look(context: Context, look: Look | None) -> None:
+    """Adds the changes since ``begin_look``, perhaps in an earlier call, to those of the call, each once."""
+    sandbox = None if context.surroundings is None else context.surroundings.sandbox
+    if sandbox is None or look is None:
+        return
+    found = sandbox.without_own(sandbox.files.end(look))
+    noted = (Change.of(kind, path=path) for kind, path in found)
+    context.changes.found[:] = dict.fromkeys((*context.changes.found, *noted))
+    context.changes.unknown = look.unknown or context.changes.unknown

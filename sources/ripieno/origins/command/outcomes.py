@@ -60,7 +60,7 @@ def outcome(completed: Completed, limit: int) -> Outcome:
     """The result of a successful program: both streams and its exit code."""
     stdout, stderr = share(completed.stdout, completed.stderr, limit - MARK)
     text = join("", stdout.text, stderr.text, f"{left(completed)} [exit code {completed.exit_code}]".strip())
-    return dataclasses.replace(report(completed), content=text)
+    return dataclasses.replace(report(completed), content=text, stdout_bytes=size_before("", stdout, stderr))
 
 
 def report(completed: Completed) -> Outcome:
@@ -106,6 +106,11 @@ def join(first: str, stdout: str, stderr: str, last: str) -> str:
     if stderr.strip():
         parts.append(f"--- standard error ---\n{stderr.rstrip()}")
     return "\n".join(part for part in (*parts, last) if part)
+
+
+def size_before(first: str, stdout: Captured, stderr: Captured) -> int | None:
+    """The bytes before the heading of standard error in the text that ``join`` makes; None without such a heading."""
+    return len(join(first, stdout.text, "", "").encode()) if stderr.text.strip() else None
 
 
 def _short(command: str) -> str:

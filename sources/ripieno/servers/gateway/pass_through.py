@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
 from ripieno.canisters import Controls, InvocationCanister
@@ -75,7 +75,7 @@ async def translate(model: Model, asked: Asked, offer: Offer, watchers: Sequence
     batches = model.batches(asked.canisters, ensembles=offer, controls=controls, deltas=controls.stream)
     if watchers:
         batches = observed(batches, watchers, model.identity)
-    sieve = Sieve.of(controls, model, tools=bool(asked.tools))
+    sieve = Sieve.of(controls, model, offer)
     async with contextlib.aclosing(batches):
         begun = False
         async for batch in batches:
@@ -96,9 +96,10 @@ def warn_of_unreadable(invocation: InvocationCanister, model: str) -> None:
 
 
 class Sieve:
-    """Filters calls that the client does not allow, or that have no name; they are logged."""
+    """Filters calls of tools that the client does not declare or allow, or that have no name; they are logged."""
 
-    def __init__(self, allowed: tuple[str, ...] | None, model: str, *, single: bool) -> None:
+    def __init__(self, declared: Collection[str], allowed: tuple[str, ...] | None, model: str, *, single: bool) -> None:
+        self._declared = declared
         self._allowed = allowed
         self._single = single
         self._model = model
@@ -106,12 +107,14 @@ class Sieve:
         self._kept: dict[int, int] = {}
         self._dropped: set[int] = set()
         self._nameless = False
+        #: The word for what the last omitted call lacks.
+        self._lacks = "allow"
         self._has_content = False
 
     @classmethod
-    def of(cls, controls: Controls, model: Model, *, tools: bool) -> "Sieve":
-        """The sieve for a request. ``tools``: whether it has any."""
-        return cls(controls.callable_names(), model.identity, single=tools and controls.parallel is False)
+    def of(cls, controls: Controls, model: Model, offer: Offer) -> "Sieve":
+        """The sieve for a request with these tools."""
+        return cls(offer.names, controls.callable_names(), model.identity, single=controls.parallel is False)
 
     def sift(self, events: Iterable[Event]) -> list[Event]:
         """The allowed events. Errors: ``ProviderRefusal`` if the answer has nothing else."""
@@ -133,7 +136,7 @@ class Sieve:
             if not self._has_content:
                 why = "The model made a call without a name."
                 if not self._nameless:
-                    why = "The model only called tools that this request does not allow."
+                    why = f"The model only called tools that this request does not {self._lacks}."
                 raise ProviderRefusal(self._model, why)
             return dataclasses.replace(event, finish="stop") if event.finish == "invocations" else event
         return event
@@ -151,10 +154,12 @@ class Sieve:
             self._dropped.add(index)
             _logger.warning("%s made a call without a name: call omitted.", self._model)
             return False
-        fits = self._allowed is None or name in self._allowed
-        if fits and not (self._single and self._kept):
+        declared = name in self._declared
+        if declared and (self._allowed is None or name in self._allowed) and not (self._single and self._kept):
             self._kept[index] = len(self._kept)
             return True
         self._dropped.add(index)
-        _logger.warning("%s called %s, which this request does not allow: call omitted.", self._model, spelled(name))
+        self._lacks = "allow" if declared else "declare"
+        why = f"which this request does not {self._lacks}: call omitted."
+        _logger.warning("%s called %s, %s", self._model, spelled(name), why)
         return False

@@ -18,6 +18,7 @@ from ripieno.exceptions import QuotaFault, ResourceFault
 from ripieno.origins.settings import read_configuration
 from ripieno.sandbox import Process
 from ripieno.sandbox.capture import Capture, Captured
+from ripieno.sandbox.changed_files import Look
 from ripieno.sandbox.processes import Completed, collect
 from ripieno.toolset.programs.settings import GRANTS, Grants
 
@@ -43,7 +44,10 @@ class Recent(Capture):
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """One such process. ``task`` collects its output and its end; ``reported``: a result has named its end."""
+    """One such process. ``task`` collects its output and its end; ``reported``: a result has named its end.
+
+    ``look`` are the changes of files since the last read; None if the process has ended, or nothing looks at them.
+    """
 
     handle: str
     command: tuple[str, ...]
@@ -52,6 +56,7 @@ class Job:
     stderr: Recent
     began: float
     task: asyncio.Task[Completed]
+    look: Look | None = None
     reported: bool = False
 
     @property
@@ -68,6 +73,11 @@ class Job:
             return ()
         self.reported = True
         return (Change.of("ProcessTerminated", pid=self.process.pid, exit_code=ended.exit_code),)
+
+    def take_look(self) -> Look | None:
+        """The look, once."""
+        look, self.look = self.look, None
+        return look
 
     async def end(self) -> None:
         """Ends it with all its descendants."""
@@ -120,7 +130,7 @@ class JobManager(Grants):
         weakref.finalize(owned, _abandon, asyncio.get_running_loop(), owned.jobs).atexit = False
         return owned
 
-    def add(self, owned: ConversationJobs, process: Process, command: Sequence[str]) -> Job:
+    def add(self, owned: ConversationJobs, process: Process, command: Sequence[str], look: Look | None = None) -> Job:
         """Takes over a process. Nothing is awaited, so that none can be lost."""
         stdout, stderr = Recent(OUTPUT), Recent(OUTPUT)
         task = asyncio.create_task(collect(process, (stdout, stderr)), name=f"process {process.pid}")
@@ -132,6 +142,7 @@ class JobManager(Grants):
             stderr=stderr,
             began=asyncio.get_running_loop().time(),
             task=task,
+            look=look,
         )
         self.jobs.add(job)
         task.add_done_callback(lambda _: self.jobs.discard(job))

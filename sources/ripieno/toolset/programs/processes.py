@@ -8,7 +8,8 @@ from typing import Any
 from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ConnectionFailure
-from ripieno.origins.command.outcomes import ending, join, share
+from ripieno.origins.command.changes import begin_look, end_look
+from ripieno.origins.command.outcomes import ending, join, share, size_before
 from ripieno.origins.command.programs import launch, limits_of
 from ripieno.toolset.programs.jobs import Job, JobManager
 from ripieno.toolset.programs.settings import changes_of
@@ -24,6 +25,7 @@ async def spawn(context: Context, arguments: dict[str, Any]) -> Outcome:
     owned.check_quota()
     argv = [str(word) for word in arguments["argv"]]
     variables = manager.check(arguments.get("env", {}))
+    look = await begin_look(context)
     process = await launch(
         context,
         argv,
@@ -32,7 +34,7 @@ async def spawn(context: Context, arguments: dict[str, Any]) -> Outcome:
         network=manager.network,
         limits=limits_of(context),
     )
-    job = manager.add(owned, process, argv)
+    job = manager.add(owned, process, argv, look)
     return Outcome(
         content={"handle": job.handle, "state": "running", "command": argv},
         changes=(*changes_of(variables), Change.of("ProcessStarted", pid=process.pid, command=shlex.join(argv))),
@@ -46,14 +48,14 @@ async def wait(context: Context, arguments: dict[str, Any]) -> Outcome:
     if context.deadline is not None:
         seconds = min(seconds, max(0.0, context.deadline - asyncio.get_running_loop().time() - 1))
     await asyncio.wait((job.task,), timeout=seconds)
-    return _look(context, job)
+    return await _read(context, job)
 
 
 async def kill(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Ends a process with all its descendants."""
     job = _manager(context).jobs_of(context).access(arguments["handle"])
     await job.end()
-    return _look(context, job)
+    return await _read(context, job)
 
 
 async def send_signal(context: Context, arguments: dict[str, Any]) -> Outcome:
@@ -61,7 +63,7 @@ async def send_signal(context: Context, arguments: dict[str, Any]) -> Outcome:
     job = _manager(context).jobs_of(context).access(arguments["handle"])
     name: str = arguments["signal"]
     if job.task.done():
-        return _look(context, job)
+        return await _read(context, job)
     job.process.signal(signal.Signals[f"SIG{name}"])
     return Outcome(content=f"Sent SIG{name} to {job.handle}.")
 
@@ -81,6 +83,8 @@ async def ps(context: Context, _: dict[str, Any]) -> Outcome:
         else:
             state = {"state": "ended", "exit_code": ended.exit_code, "seconds": round(ended.duration, 1)}
         unread = job.stdout.total_bytes + job.stderr.total_bytes
+        if job.task.done():
+            end_look(context, job.take_look())
         changes += job.report_end()
         listed.append({"handle": job.handle, "command": list(job.command), **state, "unread_bytes": unread})
     return Outcome(content={"processes": listed}, changes=tuple(changes))
@@ -92,8 +96,11 @@ def _manager(context: Context) -> JobManager:
     return context.connection
 
 
-def _look(context: Context, job: Job) -> Outcome:
-    """The state of a process, and its output since the last read."""
+async def _read(context: Context, job: Job) -> Outcome:
+    """The state of a process; its output, and the changes of files, since the last read."""
+    end_look(context, job.take_look())
+    if not job.task.done():
+        job.look = await begin_look(context)
     output = context.invoker.policy.output
     stdout, stderr = share(job.stdout.take(), job.stderr.take(), output - _MARK)
     ended = job.ended
@@ -104,11 +111,13 @@ def _look(context: Context, job: Job) -> Outcome:
     else:
         first = f"{job.command[0]!r} is still running."
     silent = "It wrote nothing since the last call." if not stdout.total_bytes + stderr.total_bytes else ""
+    first = f"{first} {silent}".strip()
     return Outcome(
-        content=join(f"{first} {silent}".strip(), stdout.text, stderr.text, ""),
+        content=join(first, stdout.text, stderr.text, ""),
         exit_code=None if ended is None else ended.exit_code,
         changes=job.report_end(),
         stdout_truncated=stdout.truncated,
         stderr_truncated=stderr.truncated,
         total_bytes=stdout.total_bytes + stderr.total_bytes,
+        stdout_bytes=size_before(first, stdout, stderr),
     )

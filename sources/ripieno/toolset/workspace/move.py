@@ -1,16 +1,17 @@
 """Moves a file or a directory: names in open directories, compared again afterwards."""
 
+import functools
 import os
 import stat
 from collections.abc import Callable
 
 from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
-from ripieno.storage.undo import KEEP_BYTES, State, Step
+from ripieno.storage.undo import KEEP_BYTES, Kind, State, Step
 from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed
 from ripieno.toolset.workspace.syscalls import exchange, rename_new
 from ripieno.toolset.workspace.transaction import Operation, Site
-from ripieno.toolset.workspace.tree import beneath, refuse_controls
+from ripieno.toolset.workspace.tree import Visit, beneath, refuse_controls
 from ripieno.toolset.workspace.walk import Walk
 
 
@@ -35,7 +36,13 @@ class Move(Operation):
         self._to: Walk | None = None
         self._held: int | None = None
         self._replaced: int | None = None
-        self._check_entry: Callable[[str], object] = str
+        self._check_entry: Callable[[Visit], object] = str
+        #: The steps of what is in a directory, which moves in one step.
+        self._inner: list[Step] = []
+
+    @property
+    def shown(self) -> list[Step]:
+        return [*self.steps[:-1], *self._inner, *self.steps[-1:]]
 
     def prepare(self, site: Site) -> None:
         self._from = source = site.walk(self.path)
@@ -54,14 +61,18 @@ class Move(Operation):
         if f"{target.true_path}/".startswith(f"{source.true_path}/"):
             raise ValidationFault(f"{self.path!r} cannot be moved into itself.", code="into_itself")
         if stat.S_ISDIR(found.st_mode):
-            source_path, target_path = source.true_path, target.true_path
-            self._check_entry = lambda path: site.check_found(
-                f"{self.path}/{path}", source=beneath(source_path, path), destination=beneath(target_path, path)
-            )
+            self._check_entry = functools.partial(self._take_along, site, source.true_path, target.true_path)
             refuse_controls(self._held, self.path, self._check_entry)
         before, kept = self._prepare_target(site, target, is_directory=stat.S_ISDIR(found.st_mode))
         self.note_directories()
         self.steps.append(Step(path=target.true_path, before=before, after=state, source=source.true_path, kept=kept))
+
+    def _take_along(self, site: Site, source_path: str, target_path: str, one: Visit) -> None:
+        """Checks an entry of the directory, and notes its move."""
+        before, after = beneath(source_path, one.path), beneath(target_path, one.path)
+        site.check_found(f"{self.path}/{one.path}", source=before, destination=after)
+        kind: Kind = "directory" if one.is_directory else "file"
+        self._inner.append(Step(path=after, before=None, after=State(kind=kind), source=before))
 
     def _prepare_target(self, site: Site, target: Walk, *, is_directory: bool) -> tuple[State | None, bool]:
         """The state of the replaced file, and whether its content is kept."""
@@ -109,6 +120,7 @@ class Move(Operation):
         if not entries.is_same(entries.look(target.directory, target.name), found):
             raise changed(self.path)
         if stat.S_ISDIR(found.st_mode):
+            self._inner.clear()
             refuse_controls(held, self.path, self._check_entry)
         elif found.st_nlink > 1:
             raise changed(self.path)

@@ -37,7 +37,7 @@ class Remove(ReversibleOperation):
         self._found: os.stat_result | None = None
         self._temporary = ""
         self._is_tree = False
-        self._check_entry: Callable[[str], object] = str
+        self._check_entry: Callable[[Visit], object] = str
 
     def prepare(self, site: Site) -> None:
         self._walk = walk = site.walk(self.path)
@@ -90,7 +90,7 @@ class Remove(ReversibleOperation):
             )
         self._is_tree = not is_empty
         true_path = walk.true_path
-        self._check_entry = lambda path: site.check_found(f"{self.path}/{path}", path=beneath(true_path, path))
+        self._check_entry = lambda one: site.check_found(f"{self.path}/{one.path}", path=beneath(true_path, one.path))
         state = entries.state_of(walk.directory, walk.name, found, self.path)
         inner = self._inner(site, walk, held) if self._is_tree else []
         # The innermost first, so that an undo makes the outermost first.
@@ -104,7 +104,7 @@ class Remove(ReversibleOperation):
             if controls(one.name):
                 raise guarded(self.path, one.path)
             if not one.leaving:
-                self._check_entry(one.path)
+                self._check_entry(one)
             if one.is_directory and not one.leaving:
                 continue
             self.count += 1

@@ -101,6 +101,11 @@ class Operation(abc.ABC):
         assert self._walk is not None
         return self._walk
 
+    @property
+    def shown(self) -> list[Step]:
+        """The steps with those of all that the operation takes along, for a report."""
+        return self.steps
+
     def note_directories(self) -> None:
         """Adds the steps of the directories that were made on the way."""
         self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
@@ -131,7 +136,9 @@ class ReversibleOperation(Operation):
 
 
 def perform(site: Site, operations: Sequence[ReversibleOperation] | tuple[Operation]) -> list[Step]:
-    """Does all operations, or none, and returns the steps. A single one need not be reversible. Errors: ``ToolFault``.
+    """Does all operations, or none, and returns the shown steps. A single one need not be reversible.
+
+    Errors: ``ToolFault``.
 
     A program that is killed meanwhile may leave some of several done: the journal has them all.
     """
@@ -162,7 +169,7 @@ def perform(site: Site, operations: Sequence[ReversibleOperation] | tuple[Operat
         for operation in operations:
             with explaining(operation.path):
                 operation.finish()
-        return steps
+        return [step for operation in operations for step in operation.shown]
 
 
 def _tidy(site: Site, operation: Operation) -> None:

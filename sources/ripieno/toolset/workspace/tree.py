@@ -106,8 +106,8 @@ def visit(
         yield Visit(path, name, directory, is_directory=True, leaving=True)
 
 
-def refuse_controls(directory: int, path: str, check: Callable[[str], object]) -> None:
-    """Refuses a tree that contains control files, or an entry that ``check`` refuses by its path from the tree's root.
+def refuse_controls(directory: int, path: str, check: Callable[[Visit], object]) -> None:
+    """Refuses a tree that contains control files, or an entry that ``check`` refuses.
 
     Errors: ``PermissionFault``, ``ResourceFault``.
     """
@@ -115,7 +115,7 @@ def refuse_controls(directory: int, path: str, check: Callable[[str], object]) -
         if controls(one.name):
             raise guarded(path, one.path)
         if not one.leaving:
-            check(one.path)
+            check(one)
         if count > 2 * MAX_ENTRIES:
             raise too_many(repr(path))
 

@@ -22,7 +22,7 @@ from ripieno.canisters.controls import Format
 from ripieno.canisters.conversation import Usage
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import RequestInvalidity
-from ripieno.jsonvalues import EMPTY, encode, is_table
+from ripieno.jsonvalues import EMPTY, encode, is_list, is_table
 from ripieno.models.protocol import Capabilities, Native, Refusal
 from ripieno.models.protocols.common.parsing import unknown
 from ripieno.models.protocols.common.requests import (
@@ -49,7 +49,24 @@ _ALLOWED = "allowed_tools"
 
 
 def choice_in(native: Native, declared: Declared) -> tuple[str | None, tuple[str, ...] | None]:
-    """The choice among the declared tools, and the allowed ones, in the form of either wire. Errors: ``InputError``."""
+    """The choice among the declared tools, and the allowed ones, in the form of either wire or of seed 004.
+
+    Errors: ``InputError``.
+    """
+    choice, chosen = _choice_in(native, declared)
+    allowed = native.get(_ALLOWED)
+    if allowed is None:
+        return choice, chosen
+    if not is_list(allowed) or not all(isinstance(one, str) or is_table(one) for one in allowed):
+        raise RequestInvalidity(
+            'allowed_tools is a list of tools, such as ["read_file"]; an empty one allows none.', parameter=_ALLOWED
+        )
+    tools = [{"type": "function", "name": one} if isinstance(one, str) else one for one in allowed]
+    names = tuple(name for tool in tools for name in _named(tool, declared))
+    return choice, names if chosen is None else tuple(name for name in names if name in chosen)
+
+
+def _choice_in(native: Native, declared: Declared) -> tuple[str | None, tuple[str, ...] | None]:
     choice = native.get("tool_choice")
     if choice is None or choice in _CHOICES:
         return choice, None
@@ -58,6 +75,16 @@ def choice_in(native: Native, declared: Declared) -> tuple[str | None, tuple[str
             f"tool_choice is {choice!r}; known are {', '.join(_CHOICES)}, and objects.", parameter="tool_choice"
         )
     choice = table_in(native, "tool_choice")
+    forced = choice.get("forced_tool")
+    if forced is None and choice.get("type") in _CHOICES:
+        return choice["type"], None
+    if forced is not None:
+        if choice.get("type") in ("auto", "none") or not is_table(forced):
+            raise RequestInvalidity(
+                'forced_tool is a tool, such as {"type": "function", "name": "f"}. Leave out the type beside it.',
+                parameter="tool_choice",
+            )
+        choice = forced
     if choice.get("type") != _ALLOWED:
         names = _named(choice, declared)
         return (names[0], None) if len(names) == 1 else ("required", tuple(names))

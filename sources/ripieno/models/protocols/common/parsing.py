@@ -37,7 +37,7 @@ def read_request(
         where = None
         wanted = controls(native, tools)
         chooses = wanted.tool_choice is not None or wanted.allowed_tools
-        undeclared = _undeclared(wanted, tools, choice) if chooses else EMPTY
+        undeclared = _undeclared(wanted, tools, choice, native) if chooses else EMPTY
         where = conversation
         read = canisters(native, tools)
     except RequestInvalidity:
@@ -57,13 +57,16 @@ def read_request(
     )
 
 
-def _undeclared(controls: Controls, declared: Declared, parameter: str) -> Mapping[str, RequestInvalidity]:
+def _undeclared(
+    controls: Controls, declared: Declared, parameter: str, native: Native
+) -> Mapping[str, RequestInvalidity]:
     """The chosen names that the request does not declare, and the refusal of each."""
+    listing = "allowed_tools" if native.get("allowed_tools") is not None else parameter
     forced = controls.forced_tool()
     named = (*(controls.allowed_tools or ()), *(() if forced is None else (forced,)))
     known = set(declared.names.values())
     absent = (name for name in named if name not in known and hosted_named(name) is None)
-    return {name: unknown(name, declared, parameter) for name in absent}
+    return {name: unknown(name, declared, parameter if name == forced else listing) for name in absent}
 
 
 def unknown(name: object, declared: Declared, parameter: str = "tool_choice") -> RequestInvalidity:

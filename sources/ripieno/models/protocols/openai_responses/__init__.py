@@ -54,10 +54,11 @@ from ripieno.models.protocols.openai_responses.compaction import compacted
 from ripieno.models.protocols.openai_responses.contents import NAME
 from ripieno.models.protocols.openai_responses.controls import CONTROLS
 from ripieno.models.protocols.openai_responses.decoder import Decoder, decode
-from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder, encode, encode_seed
+from ripieno.models.protocols.openai_responses.encoder import Encoder, encode
 from ripieno.models.protocols.openai_responses.invocations import INVOCATIONS
 from ripieno.models.protocols.openai_responses.messages import MESSAGES
 from ripieno.models.protocols.openai_responses.requests import parse, request
+from ripieno.models.protocols.openai_responses.seed_encoder import SeedEncoder, encode_seed
 
 PROTOCOL = Protocol(
     name=NAME,

@@ -128,7 +128,12 @@ def _flat(native: Native) -> Native:
 def _choice(choice: object) -> object:
     if not is_table(choice):
         return choice if choice in _CHOICES else "auto"
+    forced = choice.get("forced_tool")
+    if is_table(forced):
+        return _choice(forced)
     kind = choice.get("type")
+    if kind in _CHOICES:
+        return kind
     if kind == "function":
         return {"type": kind, "name": _value(_flat(choice), "name", str) or ""}
     if kind == "allowed_tools":

@@ -1,4 +1,4 @@
-"""Encodes events as answers of the Responses wire: streamed (optionally with the events of seed 001) and complete."""
+"""Encodes events as answers of the Responses wire: streamed and complete."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -266,95 +266,21 @@ class Encoder(Writer):
             return b""
         reasoning = self._send_reasoning()
         identifier = event.seal or self._made("fco")
-        item = {**output_item(event.result, event.invocation), "id": identifier, "status": "completed"}
+        item = {**self._item_of(event), "id": identifier, "status": "completed"}
         opened, begun = self._open({**item, "output": "", "status": "in_progress"})
         return reasoning + begun + self._close(opened, item)
 
-
-class SeedEncoder(Encoder):
-    """Adds ``response.output_tool_call.begin``, ``.delta`` and ``.end`` to calls, and ``response.done`` at the end.
-
-    Each comes before its official counterpart, except that an item is added first. Free-form calls have none. Events
-    about an item have its ``item_id``. Calls have indices from 1: an empty message precedes a call that would be the
-    first item. A message ends after the calls that follow it. A response that leaves calls of its tools to the client
-    has the status ``requires_action``, whether or not other calls ran here (seed 004).
-    """
-
-    _waits = False
-    #: Whether the text of the open message is complete.
-    _whole = False
-
-    def _opaque(self, content: OpaqueContent) -> bytes:
-        closed = self._close_whole() if content.kind == MESSAGE else b""
-        return closed + super()._opaque(content)
-
-    def _say(self, event: TextDelta) -> bytes:
-        return self._close_whole() + super()._say(event)
-
-    def _seal_text(self, text: str) -> bytes:
-        return self._close_whole() + super()._seal_text(text)
-
-    def _end_text(self) -> bytes:
-        self._whole = self._message is not None
-        return b""
-
-    def _close_whole(self) -> bytes:
-        return self._close_message() if self._whole else b""
-
-    def _close_message(self, status: str = "completed") -> bytes:
-        status, self._whole = "completed" if self._whole else status, False
-        return super()._close_message(status)
-
-    def _event(self, kind: str, **members: Any) -> bytes:
-        if kind in ("response.output_item.added", "response.output_item.done"):
-            members = {"item_id": members["item"]["id"], **members}
-        return super()._event(kind, **members)
-
-    def _end(self, event: TurnEnded) -> bytes:
-        self._waits = event.finish == "open"
-        return super()._end(event)
-
-    def _status(self, status: str) -> str:
-        return "requires_action" if self._waits else status
-
-    def _start_call(self, number: int, call: InvocationBegan | InvocationCanister) -> bytes:
-        added = self._send_reasoning()
-        added += b"" if self._output else self._open_message()[1]
-        added += super()._start_call(number, call)
-        if call.kind != "function":
-            return added
-        where = self._calls[number].where
-        return added + self._event("response.output_tool_call.begin", **where, call_id=call.identifier, name=call.name)
-
-    def _argue(self, event: ArgumentsDelta) -> bytes:
-        opened = self._calls.get(event.index)
-        if opened is None or opened.beginning is not ARGUMENTS["function"]:
-            return super()._argue(event)
-        delta = self._event("response.output_tool_call.delta", **opened.where, delta=event.text)
-        return delta + super()._argue(event)
-
-    def _end_arguments(self, opened: Open, invocation: InvocationCanister, text: str) -> bytes:
-        end = b""
-        if invocation.kind == "function":
-            end = self._event("response.output_tool_call.end", **opened.where, name=invocation.name, arguments=text)
-        return end + super()._end_arguments(opened, invocation, text)
-
-    def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
-        response = self._response(self._status(status), members)
-        return self._about(status, response) + self._about("done", response)
+    def _item_of(self, event: ResultReady) -> dict[str, Any]:
+        return output_item(event.result, event.invocation)
 
 
 def encode(events: Iterable[Event], asked: Asked) -> bytes:
     """A complete answer: the response at the end of a stream of the same events."""
-    return _encode(events, _CompleteEncoder(asked))
+    return complete(events, CompleteEncoder(asked))
 
 
-def encode_seed(events: Iterable[Event], asked: Asked) -> bytes:
-    """A complete answer with the indices and the status of ``SeedEncoder``."""
-    return _encode(events, _CompleteSeedEncoder(asked))
-
-
-def _encode(events: Iterable[Event], encoder: "_CompleteEncoder") -> bytes:
+def complete(events: Iterable[Event], encoder: "CompleteEncoder") -> bytes:
+    """The response that an encoder has collected from all events."""
     for event in events:
         encoder.feed(event)
     if not encoder.body:
@@ -362,7 +288,7 @@ def _encode(events: Iterable[Event], encoder: "_CompleteEncoder") -> bytes:
     return encoder.body
 
 
-class _CompleteEncoder(Encoder):
+class CompleteEncoder(Encoder):
     """Collects the items of a response and encodes them at the end."""
 
     #: The response, after its end.
@@ -385,7 +311,3 @@ class _CompleteEncoder(Encoder):
     def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
         self.body = self._response(self._status(status), members)
         return b""
-
-
-class _CompleteSeedEncoder(_CompleteEncoder, SeedEncoder):
-    pass
