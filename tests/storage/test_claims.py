@@ -26,7 +26,7 @@ from ripieno.schemas import Schema
 from ripieno.storage.databases import claims
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.databases.tables import VERSION
+from ripieno.storage.databases.tables import MIGRATIONS
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
 from ripieno.testing import call, model_of, turn
@@ -46,7 +46,7 @@ def url(postgresql_server: str) -> str:
 def expire(database: Database, conversation: str) -> bool:
     """Lets a claim end as if it had not been renewed for its whole time. Returns whether there was one."""
     with database.using("written") as connection:
-        query = "UPDATE claims SET until = 0 WHERE conversation = ? AND until > 0"
+        query = "UPDATE claims SET until = 1 WHERE conversation = ? AND until > 1"
         return connection.execute(query, (json.dumps(conversation),)).rowcount == 1
 
 
@@ -299,14 +299,22 @@ def test_the_claim_of_a_killed_process_ends_with_its_lease(url: str) -> None:
     database.close()
 
 
-def test_tables_of_the_version_before_are_brought_up_to_date(place: pathlib.Path | str) -> None:
+#: What each version has added.
+ADDED = {3: ("claims", "events", "workers"), 4: ("events", "workers")}
+
+
+@pytest.mark.parametrize("version", ADDED)
+def test_tables_of_earlier_versions_are_brought_up_to_date(place: pathlib.Path | str, version: int) -> None:
+    assert ADDED.keys() == MIGRATIONS.keys()
     with Journal(place) as journal:
         journal.record([record("c", 1)])
         with journal.database.using("written") as connection:
-            connection.execute("DROP TABLE claims")
+            for table in ADDED[version]:
+                connection.execute(f"DROP TABLE {table}")
             remote = journal.database.remote
-            connection.execute("UPDATE versions SET version = 3" if remote else "PRAGMA user_version = 3")
-    assert VERSION == 4
+            connection.execute(
+                f"UPDATE versions SET version = {version}" if remote else f"PRAGMA user_version = {version}"
+            )
     with Journal(place) as journal:
         assert [line.conversation for line in journal.lines()] == ["c"]
         store = PausedStore(journal.database)

@@ -2,20 +2,22 @@
 
 import contextlib
 import dataclasses
+import datetime
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from ripieno.approvals import Answer, Confirmer, Given, Grants
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_own_configuration, prefix_of, variables_of
+from ripieno.assembly.availability import Absence
+from ripieno.assembly.configuration import LoadedConfiguration, prefix_of, variables_of
 from ripieno.assembly.coverage.validation import cover
 from ripieno.assembly.coverage.values import Coverage
 from ripieno.assembly.failures import find_failures, find_unmatched
 from ripieno.assembly.open_assemblies import marked
 from ripieno.assembly.placement import Placement
 from ripieno.assembly.plugins import find_missing
-from ripieno.assembly.trust import Project
+from ripieno.assembly.submissions import SubmittedRun, make_submission, open_dispatcher, submit
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Alert
@@ -42,16 +44,8 @@ from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.providers import Providers
 from ripieno.sandbox import RoutedSpawner, Spawner
+from ripieno.storage.dispatch.contract import Dispatcher, Priority
 from ripieno.storage.records import Recorder
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Absence:
-    """An ensemble or a file that is left out, and why."""
-
-    name: str
-    reason: str
-    file: str | None = None
 
 
 class Assembly:
@@ -143,6 +137,8 @@ class Assembly:
             await self._close(self.ensembles)
 
     async def _close(self, ensembles: Sequence[Ensemble]) -> None:
+        if "dispatcher" in vars(self):
+            await run_in_thread(self.dispatcher.close, name="submission")
         await disconnect_all(ensembles)
         await self._providers.close()
         self._placement.close()
@@ -318,6 +314,51 @@ class Assembly:
         settings |= {"owner": owner, "confirmer": confirmer, "auxdata": auxdata, "answers": answers}
         return conduct(chosen, what, execution=self.execution, **settings)
 
+    async def submit(
+        self,
+        what: str | Canister | Sequence[Canister],
+        *,
+        conversation: str = "",
+        model: str = "",
+        agent: str = "",
+        tools: Sequence[str] | None = None,
+        owner: str = "",
+        workspace: str | os.PathLike[str] | None = None,
+        anywhere: bool = False,
+        priority: Priority = "normal",
+        at: datetime.datetime | None = None,
+        identifier: str = "",
+    ) -> SubmittedRun:
+        """Queues a run for a worker (``ripieno work``), and returns without waiting for it.
+
+        ``conversation`` is the identifier of one to continue; runs of a conversation follow each other. The worker is
+        one on this machine, which has the workspace; with ``anywhere``, any one, in its own. Of two submissions with
+        the same ``identifier``, the second does nothing. ``at``: not before.
+
+        Errors: ``InputError`` without a journal, for unknown names, a secret in the message, or if the queue cannot be
+        used.
+        """
+        recorder, said = self.execution.reporter.recorder, Conversation.of(what)
+        submission = make_submission(
+            self.loaded,
+            recorder,
+            dataclasses.replace(said, identifier=conversation or said.identifier),
+            identifier=identifier,
+            workspace=workspace,
+            anywhere=anywhere,
+            model=model,
+            agent=agent,
+            tools=None if tools is None else tuple(tools),
+            owner=owner,
+            priority=priority,
+        )
+        return await submit(submission, self.dispatcher, recorder, at=at)
+
+    @functools.cached_property
+    def dispatcher(self) -> Dispatcher:
+        """The queue of submitted runs. Errors: ``InputError`` if its engine is not installed."""
+        return open_dispatcher(self.loaded, self.surroundings.secrets)
+
     def _settle(
         self,
         *,
@@ -356,39 +397,3 @@ class Assembly:
             "limits": limits,
             "history": self._history(history),
         }
-
-
-def assemble(
-    configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None,
-    *,
-    workspace: str | os.PathLike[str] | None = None,
-    confirmer: Confirmer | None = None,
-    recorder: Recorder | None = None,
-    grants: Grants | None = None,
-    spawner: Spawner | None = None,
-    secrets: Mapping[str, str] | None = None,
-    alert: Callable[[Alert], None] | None = None,
-    watchers: Sequence[Watcher] = (),
-    places: Places | None = None,
-    project: Project | None = None,
-    layers: Literal["user"] | None = None,
-) -> Assembly:
-    """An assembly of package data, allowed plugins, and ``configuration``, a file or a mapping with the same tables.
-
-    The user's own configuration is read only without ``configuration``, or beneath it with ``layers="user"``.
-    ``workspace`` is the folder that confines file tools, by default the current one. ``secrets`` are the variables
-    that descriptors may name, by default the environment. ``recorder`` records calls and runs, by default the journal
-    if ``[journal] enabled`` is true; ``grants`` has approvals from other processes, and ``watchers`` get every event of
-    every run. Enter it with ``async with``.
-    """
-    loaded = load_own_configuration(configuration, layers=layers, workspace=workspace, places=places, project=project)
-    return Assembly(
-        loaded,
-        confirmer=confirmer,
-        recorder=recorder,
-        grants=grants,
-        spawner=spawner,
-        secrets=secrets,
-        alert=alert,
-        watchers=watchers,
-    )

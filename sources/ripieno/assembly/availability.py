@@ -1,10 +1,20 @@
-"""Why an ensemble is not enabled, and the setting that enables it."""
+"""Why an ensemble is not enabled or left out, and the setting that enables it."""
 
+import dataclasses
 import json
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.trust import trust_command
 from ripieno.descriptors.loading.layers import LeftOut
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """An ensemble or a file that is left out, and why."""
+
+    name: str
+    reason: str
+    file: str | None = None
 
 
 def absence(loaded: LoadedConfiguration, name: str) -> str:

@@ -1,17 +1,59 @@
-"""Shortcuts: ``run`` for scripts, ``prepare_ensembles`` and ``connected`` for programs that need only ensembles."""
+"""``assemble``; ``run`` for scripts; ``prepare_ensembles`` and ``connected`` for programs that need only ensembles."""
 
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any, Literal
 
-from ripieno.approvals import Confirmer
-from ripieno.assembly.assembly import assemble
+from ripieno.approvals import Confirmer, Grants
+from ripieno.assembly.assembly import Assembly
+from ripieno.assembly.configuration import Places, load_own_configuration
+from ripieno.assembly.trust import Project
 from ripieno.canisters import Canister, Controls, Conversation
+from ripieno.canisters.events import Alert
+from ripieno.conducting import Watcher
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.opener import connect_all, disconnect_all
 from ripieno.exceptions import AssemblyFailure, UsageError
+from ripieno.sandbox import Spawner
+from ripieno.storage.records import Recorder
+
+
+def assemble(
+    configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    workspace: str | os.PathLike[str] | None = None,
+    confirmer: Confirmer | None = None,
+    recorder: Recorder | None = None,
+    grants: Grants | None = None,
+    spawner: Spawner | None = None,
+    secrets: Mapping[str, str] | None = None,
+    alert: Callable[[Alert], None] | None = None,
+    watchers: Sequence[Watcher] = (),
+    places: Places | None = None,
+    project: Project | None = None,
+    layers: Literal["user"] | None = None,
+) -> Assembly:
+    """An assembly of package data, allowed plugins, and ``configuration``, a file or a mapping with the same tables.
+
+    The user's own configuration is read only without ``configuration``, or beneath it with ``layers="user"``.
+    ``workspace`` is the folder that confines file tools, by default the current one. ``secrets`` are the variables
+    that descriptors may name, by default the environment. ``recorder`` records calls and runs, by default the journal
+    if ``[journal] enabled`` is true; ``grants`` has approvals from other processes, and ``watchers`` get every event of
+    every run. Enter it with ``async with``.
+    """
+    loaded = load_own_configuration(configuration, layers=layers, workspace=workspace, places=places, project=project)
+    return Assembly(
+        loaded,
+        confirmer=confirmer,
+        recorder=recorder,
+        grants=grants,
+        spawner=spawner,
+        secrets=secrets,
+        alert=alert,
+        watchers=watchers,
+    )
 
 
 class prepare_ensembles:

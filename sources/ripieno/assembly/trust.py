@@ -247,7 +247,7 @@ def restrict(
             kept[table] = _limits(value, outer.get("limits", {}), leave)
         elif table == "sandbox":
             kept[table] = _sandbox(value, outer.get("sandbox", {}), leave)
-        elif table in ("plugins", "environment", "configuration", "journal", "gateway"):
+        elif table in ("plugins", "environment", "configuration", "journal", "gateway", "durable"):
             leave(f"[{table}]", "only the user's own configuration may set it")
         elif not trusted:
             if table == "ensembles" and "enabled" in value:

@@ -21,7 +21,7 @@ from ripieno.canisters.contents import Content
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.faults import Effect
-from ripieno.canisters.serialization import describe
+from ripieno.canisters.serialization import describe, register
 
 
 class EventBase:
@@ -185,8 +185,45 @@ ModelEvent: TypeAlias = (
 Event: TypeAlias = ModelEvent | ConfirmationRequested | ExecutionBegan | ExecutionProgress | ResultReady | ConductEnded
 
 
+#: The names under which events are stored.
+register(
+    {
+        TurnBegan: "turn began",
+        TextDelta: "text delta",
+        ReasoningDelta: "reasoning delta",
+        ContentSealed: "content sealed",
+        InvocationBegan: "invocation began",
+        ArgumentsDelta: "arguments delta",
+        InvocationSealed: "invocation sealed",
+        TurnEnded: "turn ended",
+        ConfirmationRequested: "confirmation requested",
+        ExecutionBegan: "execution began",
+        ExecutionProgress: "execution progress",
+        ResultReady: "result ready",
+        Alert: "alert",
+        ConductEnded: "conduct ended",
+    }
+)
+
 #: Events in batches, as they arrive.
 Batches: TypeAlias = AsyncGenerator[Iterable[Event], None]
+
+
+def merged(before: EventBase, event: EventBase) -> Event | None:
+    """One event for two of them that follow each other, if who displays them sees no difference."""
+    joined: Event | None = None
+    match before, event:
+        case TextDelta(text=first), TextDelta(text=second):
+            joined = TextDelta(first + second)
+        case ReasoningDelta(text=first), ReasoningDelta(text=second):
+            joined = ReasoningDelta(first + second)
+        case ArgumentsDelta(index=one, text=first), ArgumentsDelta(index=other, text=second) if one == other:
+            joined = ArgumentsDelta(index=one, text=first + second)
+        case ExecutionProgress(invocation_id=one), ExecutionProgress(invocation_id=other) if one == other:
+            joined = event
+        case _:
+            pass
+    return joined
 
 
 def collect(events: Iterable[Event]) -> tuple[Canister, ...]:

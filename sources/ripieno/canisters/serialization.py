@@ -93,9 +93,9 @@ def deserialize_conversation(mapping: Mapping[str, Any]) -> Conversation:
     return deserialize(Conversation, mapping)
 
 
-def write(kind: Any, value: Any) -> Any:
+def write(kind: Any, value: Any, change: Change | None = None) -> Any:
     """The JSON of a value of a type, or of a union of registered types, as a part of a versioned mapping."""
-    return _codec(kind).write(value, None)
+    return _codec(kind).write(value, change)
 
 
 def read(kind: Any, value: object, place: str) -> Any:

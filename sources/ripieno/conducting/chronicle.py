@@ -28,6 +28,8 @@ class Chronicle:
 
     def __init__(self, reporter: Reporter, conversation: Conversation, owner: str) -> None:
         self._reporter = reporter
+        #: The submission that the run carries out, if any.
+        self.submitted = ""
         self._owner = owner
         self._identifier = conversation.identifier
         #: The number of canisters that the recorder has.
@@ -41,6 +43,8 @@ class Chronicle:
         self._began = True
         self._reporter.superseded(self._owner, self._identifier)
         counted = {**details, "canisters": len(conversation.canisters)}
+        if self.submitted:
+            counted["submitted"] = self.submitted
         began = self._record("began", scope.turn, details=counted)
         self._write((began, *self._new(conversation.canisters)), conversation, scope)
 
@@ -95,7 +99,15 @@ class Chronicle:
         """Records the end of the run, if it began."""
         if self._began:
             usage = _tokens_of(budget.usage)
-            details = {"finish": finish, "turns": budget.turns, "calls": budget.calls, "usage": usage}
+            details: dict[str, Any] = {
+                "finish": finish,
+                "turns": budget.turns,
+                "calls": budget.calls,
+                "usage": usage,
+            }
+            if self.submitted and finish != "cancelled":
+                # A worker that ends cancels its runs, and another one carries the submission out.
+                details["submitted"] = self.submitted
             self._reporter.record((self._record("ended", scope.turn, details=details),), scope)
 
     def _write(self, records: Sequence[Record], conversation: Conversation, scope: Circumstances) -> None:

@@ -94,6 +94,10 @@ class Driver:
         #: The provider's name of the model that answers.
         self._model_name = ""
 
+    def carry_out(self, submission: str) -> None:
+        """Records that this is the run of a submission. Before it begins."""
+        self._chronicle.submitted = submission
+
     @property
     def context(self) -> TokenCount:
         """The tokens of the shown part of the conversation so far, with its tools."""

@@ -22,9 +22,11 @@ from ripieno.approvals.grant_stores import DatabaseStore
 from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation
 from ripieno.canisters.conversation import Waiting
-from ripieno.canisters.serialization import deserialize, register, serialize
+from ripieno.canisters.serialization import deserialize, register, serialize, write
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
+from ripieno.jsonvalues import digest
 from ripieno.storage.databases.contract import Connection, Database
+from ripieno.storage.dispatch.contract import Submission
 
 #: Seconds for which an approval is valid until the conversation is resumed.
 LIFETIME = 7 * 86_400.0
@@ -36,7 +38,7 @@ class Paused:
 
     ``options`` are further options of the command line with which it is resumed, such as ``--config FILE``.
     ``answers`` are the answers so far, by the identifiers of invocations. ``owner`` is the user or the
-    server's client for whom it is, if there are several.
+    server's client for whom it is, if there are several. ``submission`` is what a worker carried out, if one did.
     """
 
     conversation: Conversation
@@ -47,6 +49,7 @@ class Paused:
     options: tuple[str, ...] = ()
     answers: Mapping[str, Given] = frozendict[str, Given]()
     owner: str = ""
+    submission: Submission | None = None
     at: datetime.datetime = dataclasses.field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
 
     @property
@@ -64,6 +67,15 @@ class Paused:
         """The calls that still need an approval."""
         waiting = (one for one in self.conversation.waiting if one.why == "approval")
         return tuple(one for one in waiting if one.invocation not in self.answers)
+
+    @property
+    def next_submission(self) -> Submission | None:
+        """What goes to a worker when all answers are there. The same answers give the same identifier."""
+        if self.submission is None or self.unanswered or not self.conversation.waiting:
+            return None
+        answers = {name: write(Answer, given.answer) for name, given in self.answers.items()}
+        identifier = digest([self.submission.identifier, len(self.conversation.canisters), answers])[:32]
+        return dataclasses.replace(self.submission, identifier=identifier, canisters=())
 
 
 register({Paused: "paused"})

@@ -117,6 +117,13 @@ class Run:
         self._driver.watchers = (*self._driver.watchers, begin)
         self._driver.followed = True
 
+    def carry_out(self, submission: str) -> None:
+        """Records the identifier of a submission at the beginning and, unless it is cancelled, at the end.
+
+        Before the run begins.
+        """
+        self._driver.carry_out(submission)
+
     @property
     def context(self) -> TokenCount:
         """The tokens of the conversation so far, with its tools: how full the model's context is."""
@@ -192,8 +199,7 @@ def conduct(
 
     Nothing happens before the run is iterated, awaited or entered. ``owner`` is the user for whom it is made: what a
     person allows ``always`` counts for this owner and this conversation only. ``confirmer`` is asked instead of the
-    execution's. ``answers`` are a person's answers that
-    were given in advance, by the identifiers of open invocations.
+    execution's. ``answers`` are a person's answers that were given in advance, by the identifiers of open invocations.
     """
     conversation = Conversation.of(what)
     if supervisor is not None:

@@ -14,6 +14,7 @@ from frozendict import frozendict
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors.control_keys import CONTROL_KEYS, CONTROLS, LIMITS, RULES, make_controls, make_limits
+from ripieno.descriptors.durable import DURABLE, DurableDescriptor
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, ENSEMBLE_NAMES, FLAT, EnsembleDescriptor, read_into
 from ripieno.descriptors.gateway import GATEWAY, GatewayDescriptor, check_gateway
 from ripieno.descriptors.history import HISTORY, JOURNAL, HistoryDescriptor, check_history, make_history
@@ -83,6 +84,7 @@ class ConfigurationDescriptor:
     #: The address of its database, with variables; None means a file in the user's state folder.
     journal_url: str | None = None
     gateway: GatewayDescriptor = GatewayDescriptor()  # noqa: RUF009
+    durable: DurableDescriptor = DurableDescriptor()  # noqa: RUF009
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +206,7 @@ CONFIGURATION = Table(
         TOOLS.key("tools"),
         JOURNAL.key("journal"),
         GATEWAY.key("gateway"),
+        DURABLE.key("durable"),
         Key(
             "providers",
             Named(PROVIDER_NAME, OVERRIDE),
@@ -333,6 +336,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         journal=whole.get("journal", {}).get("enabled"),
         journal_url=whole.get("journal", {}).get("url"),
         gateway=GatewayDescriptor(**whole.get("gateway", {})),
+        durable=DurableDescriptor(**whole.get("durable", {})),
     )
 
 

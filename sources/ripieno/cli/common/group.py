@@ -39,7 +39,16 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "ripieno.cli.conversations.resume:resume",
         "Continue a CONVERSATION that waits for a person, or that was interrupted.",
     ),
-    "approvals": ("ripieno.cli.conversations.approvals:approvals", "Approve or deny calls that wait for a person."),
+    "approvals": (
+        "ripieno.cli.conversations.approvals:approvals",
+        "Approve or deny calls that wait for a person, and take approvals back.",
+    ),
+    "submit": (
+        "ripieno.cli.runs.submit:submit",
+        "Give a run to a worker, on this machine or another one, and return at once.",
+    ),
+    "runs": ("ripieno.cli.runs.runs:runs", "List, watch and cancel runs that workers conduct."),
+    "work": ("ripieno.cli.runs.work:work", "Conduct submitted runs, until Ctrl-C."),
     "rehearse": ("ripieno.cli.demo.rehearse:rehearse", "Serve a score as a model, over real wire formats."),
     "serve": ("ripieno.cli.serve.command:serve", "Serve tools and models to other programs, and a web page."),
 }

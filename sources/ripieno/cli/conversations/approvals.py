@@ -9,6 +9,7 @@ import click
 
 from ripieno.approvals import Answer, Approve, Deny
 from ripieno.approvals.presentation import Presentation
+from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters.conversation import Waiting
 from ripieno.cli.common.completion import completion
 from ripieno.cli.common.options import Format, common, formats
@@ -185,6 +186,14 @@ def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:
         click.echo(f"{done}: {clean(one.tool)} ({clean(one.invocation)})")
     if left := len(changed.unanswered):
         click.echo(f"Calls left to answer: {left}")
+        return
+    if (submission := changed.next_submission) is not None:
+        dispatcher = dispatcher_beside(own_place())
+        try:
+            dispatcher.submit(submission)
+        finally:
+            dispatcher.close()
+        click.echo(clean(f"A worker continues it. To watch it: ripieno runs watch {submission.identifier[:8]}"))
         return
     click.echo(clean(f"Continue with: {resume_command(paused)}"))
     if paused.owner:

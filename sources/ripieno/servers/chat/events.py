@@ -7,18 +7,14 @@ from frozendict import frozendict
 
 from ripieno.canisters import Canister
 from ripieno.canisters.events import (
-    ArgumentsDelta,
     ConfirmationRequested,
     ContentSealed,
     Event,
     EventBase,
     ExecutionBegan,
-    ExecutionProgress,
     InvocationBegan,
     InvocationSealed,
-    ReasoningDelta,
     ResultReady,
-    TextDelta,
 )
 from ripieno.servers.chat.contents import content_of, message_of, without
 
@@ -90,20 +86,3 @@ def sent_form(event: ChatEvent) -> dict[str, Any] | None:
         case _:
             form = event.mapping()
     return form
-
-
-def merged(before: ChatEvent, event: ChatEvent) -> ChatEvent | None:
-    """One event for two of them that follow each other, if a client sees no difference."""
-    joined: ChatEvent | None = None
-    match before, event:
-        case TextDelta(text=first), TextDelta(text=second):
-            joined = TextDelta(first + second)
-        case ReasoningDelta(text=first), ReasoningDelta(text=second):
-            joined = ReasoningDelta(first + second)
-        case ArgumentsDelta(index=one, text=first), ArgumentsDelta(index=other, text=second) if one == other:
-            joined = ArgumentsDelta(index=one, text=first + second)
-        case ExecutionProgress(invocation_id=one), ExecutionProgress(invocation_id=other) if one == other:
-            joined = event
-        case _:
-            pass
-    return joined

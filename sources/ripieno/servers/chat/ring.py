@@ -6,8 +6,8 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 
-from ripieno.canisters.events import ArgumentsDelta, ExecutionProgress, ReasoningDelta, TextDelta
-from ripieno.servers.chat.events import ChatEvent, merged, sent_form
+from ripieno.canisters.events import ArgumentsDelta, ExecutionProgress, ReasoningDelta, TextDelta, merged
+from ripieno.servers.chat.events import ChatEvent, sent_form
 
 #: Events, and bytes of their JSON, that are kept.
 MOST_EVENTS, MOST_BYTES = 5_000, 4 * 1024 * 1024

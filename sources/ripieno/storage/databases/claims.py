@@ -27,7 +27,8 @@ _TAKE = """
     WHERE claims.until <= now_seconds() RETURNING epoch
 """
 _MINE = "owner = ? AND conversation = ? AND epoch = ?"
-_RENEW = f"UPDATE claims SET until = now_seconds() + ? WHERE {_MINE}"
+# A renewal that was under way at a release must not undo it: a released claim has the time 0.
+_RENEW = f"UPDATE claims SET until = now_seconds() + ? WHERE {_MINE} AND until > 0"
 _RELEASE = f"UPDATE claims SET until = 0 WHERE {_MINE}"
 
 
@@ -66,6 +67,8 @@ class Claims:
         self._connect = connect
         self._lock = threading.Lock()
         self._held: dict[_Key, Claim] = {}
+        #: Called when a renewal finds that a claim was taken.
+        self._lost: dict[_Key, Callable[[], None]] = {}
         self._changed = threading.Event()
         self._renewer: threading.Thread | None = None
 
@@ -74,8 +77,13 @@ class Claims:
         return self._held.get((owner, conversation)) if self._held else None
 
     @contextlib.contextmanager
-    def held(self, owner: str, conversation: str) -> Generator[bool, None, None]:
-        """Claims a conversation until the end of the block. Yields whether that succeeded."""
+    def held(
+        self, owner: str, conversation: str, lost: Callable[[], None] | None = None
+    ) -> Generator[bool, None, None]:
+        """Claims a conversation until the end of the block. Yields whether that succeeded.
+
+        ``lost`` is called, at most once and in another thread, when another process has taken it.
+        """
         key = owner, conversation
         with self._connect() as connection:
             found = connection.execute(_TAKE, (*_key(*key), LEASE)).fetchone()
@@ -85,6 +93,8 @@ class Claims:
         claim = Claim(owner=owner, conversation=conversation, epoch=int(found[0]))
         with self._lock:
             self._held[key] = claim
+            if lost is not None:
+                self._lost[key] = lost
             if self._renewer is None or not self._renewer.is_alive():
                 self._changed.clear()
                 self._renewer = threading.Thread(target=self._renew, name="ripieno claims", daemon=True)
@@ -94,6 +104,7 @@ class Claims:
         finally:
             with self._lock:
                 del self._held[key]
+                self._lost.pop(key, None)
             # Otherwise it ends by itself.
             with contextlib.suppress(InputError), self._connect() as connection:
                 connection.execute(_RELEASE, claim.parameters)
@@ -112,7 +123,16 @@ class Claims:
                     return
             with contextlib.suppress(Disconnected), self._connect() as connection:
                 for one in claims:
-                    connection.execute(_RENEW, (LEASE, *one.parameters))
+                    if not connection.execute(_RENEW, (LEASE, *one.parameters)).rowcount:
+                        self._lose(one)
+
+    def _lose(self, claim: Claim) -> None:
+        key = claim.owner, claim.conversation
+        with self._lock:
+            # It may have been released meanwhile, and even claimed again.
+            lost = self._lost.pop(key, None) if self._held.get(key) is claim else None
+        if lost is not None:
+            lost()
 
 
 def _key(owner: str, conversation: str) -> _Key:

@@ -1,7 +1,7 @@
 """The contract of databases: connections that run the same SQL, transactions, and errors."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from ripieno.exceptions import InputError, Superseded
@@ -31,7 +31,8 @@ class Rows(Protocol):
 class Connection(Protocol):
     """A connection. Queries have ``?`` for parameters, and ``body ->> '$.a.b'`` for a value in a text of JSON.
 
-    Numbers and booleans in JSON are numbers on SQLite and texts on PostgreSQL.
+    Numbers and booleans in JSON are numbers on SQLite and texts on PostgreSQL. ``now_seconds()`` is the clock of the
+    database.
     """
 
     def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows: ...
@@ -93,10 +94,13 @@ class Database(Protocol):
         """
         ...
 
-    def claimed(self, owner: str, conversation: str) -> contextlib.AbstractContextManager[bool]:
+    def claimed(
+        self, owner: str, conversation: str, lost: Callable[[], None] | None = None
+    ) -> contextlib.AbstractContextManager[bool]:
         """Holds a conversation against all other programs, until the block, the process or its machine ends.
 
-        Yields whether it is held: false if another one has it.
+        Yields whether it is held: false if another one has it. ``lost`` is called in another thread when another one
+        has taken it, which is possible only where ``fence`` is not None.
         """
         ...
 
@@ -105,6 +109,14 @@ class Database(Protocol):
 
         None if this program has not claimed it, or where no other one can take a claim away.
         """
+        ...
+
+    def announce(self, connection: Connection, topic: str, /) -> None:
+        """Wakes the subscribers of a topic, in all programs, when the present transaction is committed."""
+        ...
+
+    def subscribed(self, topic: str, woken: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
+        """Calls ``woken``, in another thread, soon after each announcement of a topic, and sometimes without one."""
         ...
 
     def damage(self, connection: Connection, /) -> str | None:

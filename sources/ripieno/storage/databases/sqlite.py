@@ -12,10 +12,12 @@ import pathlib
 import sqlite3
 import stat
 import threading
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Connection, RowConflict
+from ripieno.storage.databases.subscribers import Subscribers, Wake
 from ripieno.storage.databases.tables import CREATE, MIGRATIONS, VERSION
 from ripieno.storage.files import created, lock
 
@@ -23,6 +25,8 @@ from ripieno.storage.files import created, lock
 _APPLICATION = 0x7269706A
 #: How long to wait for other programs that write, in seconds.
 _PATIENCE = 10.0
+#: Seconds between looks for the commits of other programs.
+_LOOKS = 0.05
 _TYPES = {"numbered": "INTEGER PRIMARY KEY", "integer": "INTEGER", "text": "TEXT", "real": "REAL", "strict": " STRICT"}
 #: Closing any descriptor of the file drops the locks that SQLite has on it in this process.
 _opening = threading.Lock()
@@ -41,6 +45,7 @@ class SqliteDatabase:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._connection: sqlite3.Connection | None = None
+        self._subscribers = Subscribers(self._listen)
 
     @property
     def name(self) -> str:
@@ -79,7 +84,10 @@ class SqliteDatabase:
                 connection.rollback()
 
     @contextlib.contextmanager
-    def claimed(self, owner: str, conversation: str) -> Generator[bool, None, None]:
+    def claimed(
+        self, owner: str, conversation: str, lost: Callable[[], None] | None = None
+    ) -> Generator[bool, None, None]:
+        del lost  # The system's lock stays with its process.
         # A digest: applications choose names freely.
         name = json.dumps([owner, conversation])
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -98,6 +106,24 @@ class SqliteDatabase:
     def fence(self, owner: str, conversation: str) -> None:
         """Always None: the system's lock stays with its process."""
 
+    def announce(self, connection: Connection, topic: str) -> None:
+        """Does nothing: every commit is noticed."""
+
+    def subscribed(self, topic: str, woken: Callable[[], None]) -> contextlib.AbstractContextManager[None]:
+        return self._subscribers.subscribed(topic, woken)
+
+    def _listen(self, wake: Wake, ended: threading.Event) -> None:
+        """Wakes all after each commit of another connection; one that fails is opened again."""
+        while not ended.is_set():
+            with contextlib.suppress(InputError, sqlite3.Error), contextlib.closing(connect(self.path)) as connection:
+                seen = -1
+                while not ended.wait(_LOOKS):
+                    version = _pragma(connection, "data_version")
+                    if version != seen:
+                        seen = version
+                        wake(None)
+            ended.wait(1.0)
+
     def damage(self, connection: Connection) -> str | None:
         found = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
         return None if found == "ok" else f"The file is damaged: {found}."
@@ -108,6 +134,7 @@ class SqliteDatabase:
                 raise sqlite3.OperationalError("another program reads it: the deleted text is still in its -wal file")
 
     def close(self) -> None:
+        self._subscribers.close()
         with self._lock:
             self._leave_others()
             if self._connection is not None:
@@ -255,6 +282,7 @@ def _open(path: pathlib.Path) -> sqlite3.Connection:
         check_same_thread=False,
     )
     try:
+        connection.create_function("now_seconds", 0, time.time)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")
     except BaseException:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 #: The version of these tables.
-VERSION = 4
+VERSION = 5
 
 # Who continues a conversation, where several machines share the database: see ``claims.py``.
 _CLAIMS = """
@@ -15,6 +15,29 @@ _CLAIMS = """
         PRIMARY KEY (owner, conversation)
     ){strict}
 """
+
+# Runs that workers conduct for other programs: their events, for who watches, and the workers that are alive.
+_DISPATCH = (
+    """
+    CREATE TABLE events (
+        owner {text} NOT NULL,
+        conversation {text} NOT NULL,
+        submission {text} NOT NULL,
+        number {integer} NOT NULL,
+        at {real} NOT NULL,
+        body {text} NOT NULL,
+        PRIMARY KEY (owner, conversation, number)
+    ){strict}
+    """,
+    "CREATE INDEX events_by_time ON events (at)",
+    """
+    CREATE TABLE workers (
+        name {text} PRIMARY KEY,
+        host {text} NOT NULL,
+        until {real} NOT NULL
+    ){strict}
+    """,
+)
 
 #: The SQL that creates them, with the names of types in braces.
 CREATE: Sequence[str] = (
@@ -66,7 +89,8 @@ CREATE: Sequence[str] = (
     ){strict}
     """,
     _CLAIMS,
+    *_DISPATCH,
 )
 
 #: The steps from each earlier version. Those before 3 have another chain and are refused.
-MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,)}
+MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,), 4: _DISPATCH}

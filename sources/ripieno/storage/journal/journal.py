@@ -83,7 +83,8 @@ class Journal:
                 pass
             if key is None and isinstance(place, pathlib.Path):
                 key = place.with_name(place.name + ".key")
-            self._redactor = fingerprints(secrets, key)
+            #: Hides secrets as in the lines.
+            self.redactor = fingerprints(secrets, key)
         except BaseException:
             self.close()
             raise
@@ -155,8 +156,8 @@ class Journal:
         secret in a filter matches its fingerprint.
         """
         wanted = {"conversation": conversation, "owner": owner, "stage": stage, "tool": tool}
-        filters = {name: self._redactor.text(value) for name, value in wanted.items() if value is not None}
-        sought = None if text is None else self._redactor.text(text)
+        filters = {name: self.redactor.text(value) for name, value in wanted.items() if value is not None}
+        sought = None if text is None else self.redactor.text(text)
         # The database also matches names of fields; ``says`` filters these out.
         forms = () if sought is None else written(sought)
         conditions = " AND ".join(["number > ?", *(f"{name} = ?" for name in filters)])
@@ -193,7 +194,7 @@ class Journal:
     def conversations(self, *, owner: str | None = None, limit: int | None = None) -> Generator[Summary, None, None]:
         """Summaries of the conversations, the most recently written first; at most ``limit``."""
         with self.database.using("read") as connection:
-            found = newest(connection, owner and self._redactor.text(owner))[:limit]
+            found = newest(connection, owner and self.redactor.text(owner))[:limit]
         for start in range(0, len(found), _SUMMARIES):
             page = [(name, whose) for name, whose, _, _ in found[start : start + _SUMMARIES]]
             with self.database.using("read") as connection:
@@ -207,9 +208,9 @@ class Journal:
 
         ``before`` is ``next`` of the part before. It does not hold back what is recorded meanwhile.
         """
-        whose = owner and self._redactor.text(owner)
+        whose = owner and self.redactor.text(owner)
         with self.database.snapshot("read") as connection:
-            return read_page(connection, owner=whose, text=self._redactor.text(text), before=before, limit=limit)
+            return read_page(connection, owner=whose, text=self.redactor.text(text), before=before, limit=limit)
 
     def count(self) -> int:
         """The number of conversations."""
@@ -219,7 +220,7 @@ class Journal:
 
     def summary(self, conversation: str, *, owner: str) -> Summary:
         """The summary of exactly this conversation of an owner. Errors: ``NameAbsence``."""
-        name, whose = self._redactor.text(conversation), self._redactor.text(owner)
+        name, whose = self.redactor.text(conversation), self.redactor.text(owner)
         with self.database.using("read") as connection:
             require(connection, name, whose)
             return summarize(connection, [(name, whose)])[0]
@@ -231,16 +232,16 @@ class Journal:
         Errors: ``NameAbsence`` for none, ``InputError`` for several.
         """
         with self.database.using("read") as connection:
-            return summarize(connection, [identify(connection, self._redactor.text(beginning))])[0]
+            return summarize(connection, [identify(connection, self.redactor.text(beginning))])[0]
 
     def restore(self, conversation: str, *, owner: str | None = None, until: int | None = None) -> Restored:
         """The conversation of exactly this name, or its first ``until`` canisters, with the states of its last calls.
 
         Errors: ``NameAbsence``; ``InputError`` when it was deleted or cannot be cut there.
         """
-        name = self._redactor.text(conversation)
+        name = self.redactor.text(conversation)
         with self.database.using("read") as connection:
-            require(connection, name, owner and self._redactor.text(owner))
+            require(connection, name, owner and self.redactor.text(owner))
         return restore(name, self.lines(name, owner=owner), until=until)
 
     def fork(self, conversation: str, *, owner: str | None = None, until: int | None = None) -> Conversation:
@@ -268,8 +269,8 @@ class Journal:
         Errors: ``NameAbsence`` when there is no such conversation. ``InputError`` when another program reads for so
         long that the old text stays in the write-ahead log: run it again.
         """
-        name = self._redactor.text(conversation)
-        whose = owner and self._redactor.text(owner)
+        name = self.redactor.text(conversation)
+        whose = owner and self.redactor.text(owner)
         condition, parameters = of_owner(whose)
         where = f"WHERE conversation = ? AND stage != ? AND body IS NOT NULL AND {condition}"
         given = (name, DELETED, *parameters)
@@ -290,7 +291,7 @@ class Journal:
     def _draft(self, record: Record) -> Line:
         line = draft(record)
         texts = (line.conversation, line.tool, line.invocation or "", line.body or "", line.owner)
-        return draft(record, self._redactor) if self._redactor.suspects(*texts) else line
+        return draft(record, self.redactor) if self.redactor.suspects(*texts) else line
 
     def _append(self, drafts: Sequence[Line], fences: Mapping[_Chain, Fence]) -> None:
         """Writes lines at the ends of their conversations, all or none."""

@@ -9,7 +9,6 @@ from frozendict import frozendict
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Alert, ConfirmationRequested, ExecutionProgress
-from ripieno.canisters.serialization import register
 from ripieno.descriptors import Policy
 from ripieno.descriptors.policies import Hosted
 from ripieno.ensembles import Definition, Invoker
@@ -20,7 +19,6 @@ from ripieno.schemas import Schema
 
 #: Events of a running call, and alerts about retries.
 RecordedEvent: TypeAlias = Alert | ConfirmationRequested | ExecutionProgress
-register({Alert: "alert", ConfirmationRequested: "confirmation requested", ExecutionProgress: "execution progress"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

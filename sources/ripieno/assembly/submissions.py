@@ -1,0 +1,208 @@
+"""Runs that workers conduct: how they are submitted, watched and cancelled, from any program with the same database."""
+
+import asyncio
+import contextlib
+import datetime
+import os
+import pathlib
+import socket
+import uuid
+from collections.abc import AsyncGenerator, Generator, Mapping
+from typing import Any
+
+from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.journal import journal_place
+from ripieno.canisters import Conversation
+from ripieno.canisters.events import Event
+from ripieno.canisters.serialization import serialize
+from ripieno.conducting.resume import resumable
+from ripieno.ensembles.threads import run_in_thread
+from ripieno.exceptions import InputError, NameAbsence, RipienoError
+from ripieno.storage.databases.contract import Database
+from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
+from ripieno.storage.dispatch.events import EventLog, topic_of
+from ripieno.storage.journal import Journal
+from ripieno.storage.records import Recorder
+
+#: The file name of the queue in a user's state folder.
+NAME = "dispatch.sqlite3"
+#: Seconds after which the state of a submission is looked at again, although no event has come.
+_LOOKS = 1.0
+
+
+def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> Dispatcher:
+    """The queue: beside the journal's tables in PostgreSQL, or in a file beside the journal's. Opened at its first use.
+
+    Errors: ``InputError`` if the engine is not installed.
+    """
+    state = loaded.state or Places.of_user().state
+    return dispatcher_beside(journal_place(loaded.configuration.journal_url, state, environment))
+
+
+def dispatcher_beside(journal: pathlib.Path | str) -> Dispatcher:
+    """The queue beside a journal: in a file of its folder, or in its database. Errors: ``InputError``."""
+    place = journal.with_name(NAME) if isinstance(journal, pathlib.Path) else journal
+    try:
+        from ripieno.storage.dispatch.dbos import DbosDispatcher
+    except ImportError as error:
+        raise InputError(
+            f"Submitted runs need an engine ({error}). Install it: pip install 'ripieno[durable]'"
+        ) from None
+    return DbosDispatcher(place)
+
+
+class SubmittedRun:
+    """A run that a worker conducts, on this machine or another one.
+
+    Iterating gives its events, from the first one that is kept (for ten minutes after its end). Awaiting gives the
+    conversation, when the run has ended, waits for a person, or has reached a limit. Nothing of it depends on this
+    program: it goes on when no one watches. Errors of all methods: ``InputError`` of the database.
+    """
+
+    def __init__(self, submission: Submission, dispatcher: Dispatcher, journal: Journal) -> None:
+        self.submission = submission
+        self._dispatcher = dispatcher
+        self._journal = journal
+
+    @property
+    def identifier(self) -> str:
+        """The identifier of the submission."""
+        return self.submission.identifier
+
+    async def state(self) -> Dispatched:
+        """Its state now. Errors: ``NameAbsence`` after its deletion."""
+        return await run_in_thread(self._dispatcher.find, self.identifier, name="submission")
+
+    async def cancel(self) -> None:
+        """Cancels it, soon. Each call that was started still gets its result."""
+        await run_in_thread(self._dispatcher.cancel, self.identifier, name="submission")
+
+    def __aiter__(self) -> AsyncGenerator[Event, None]:
+        return self._events()
+
+    def __await__(self) -> Generator[Any, None, Conversation]:
+        return self._wait().__await__()
+
+    async def numbered(self, after: int = 0) -> AsyncGenerator[tuple[int, Event], None]:
+        """The events with their numbers, after a number, until the end. Another watcher gets the same ones."""
+        log, submission = EventLog(self._journal.database), self.submission
+        async with _woken(self._journal.database, submission) as changed:
+            while True:
+                changed.clear()
+                # Its state first: what was written before its end is then read after it.
+                over = (await self.state()).over
+                while events := await run_in_thread(log.after, submission, after, name="events"):
+                    for after, event in events:  # noqa: PLR1704  the place from which reading goes on
+                        yield after, event
+                if over:
+                    return
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOKS):
+                        await changed.wait()
+
+    async def _events(self) -> AsyncGenerator[Event, None]:
+        async with contextlib.aclosing(self.numbered()) as numbered:
+            async for _, event in numbered:
+                yield event
+
+    async def _wait(self) -> Conversation:
+        async with _woken(self._journal.database, self.submission) as changed:
+            while not (dispatched := await self.state()).over:
+                changed.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOKS):
+                        await changed.wait()
+        if dispatched.state == "failed":
+            raise RipienoError(f"The submitted run failed: {dispatched.reason}")
+        return await run_in_thread(self._restore, dispatched, name="restore")
+
+    def _restore(self, dispatched: Dispatched) -> Conversation:
+        submission = self.submission
+        try:
+            return resumable(self._journal, submission.conversation, owner=submission.owner).conversation
+        except NameAbsence:
+            if dispatched.state != "cancelled":
+                raise
+            # It was cancelled before a worker took it.
+            return Conversation(identifier=submission.conversation, finish="cancelled")
+
+
+@contextlib.asynccontextmanager
+async def _woken(database: Database, submission: Submission) -> AsyncGenerator[asyncio.Event, None]:
+    """An event that is set after each change of a conversation."""
+    changed, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def wake() -> None:
+        with contextlib.suppress(RuntimeError):  # The loop is closed.
+            loop.call_soon_threadsafe(changed.set)
+
+    with database.subscribed(topic_of(submission.owner, submission.conversation), wake):
+        yield changed
+
+
+def make_submission(
+    loaded: LoadedConfiguration,
+    recorder: Recorder | None,
+    conversation: Conversation,
+    *,
+    identifier: str = "",
+    workspace: str | os.PathLike[str] | None = None,
+    anywhere: bool = False,
+    **fields: Any,
+) -> Submission:
+    """A submission, after checks that need no worker; ``fields`` are those of ``Submission``.
+
+    ``anywhere``: any worker takes it, in its own workspace. Errors: ``InputError``; ``NameAbsence`` for an unknown
+    agent, or a model of an unknown provider.
+    """
+    configuration = loaded.configuration
+    agent, model = fields.get("agent") or "", fields.get("model") or ""
+    if agent and agent not in configuration.agents:
+        raise NameAbsence("agent", agent, configuration.agents, hint="Add one as a table [agents.NAME].")
+    model = model or ("" if agent else configuration.model or "")
+    if not (model or agent):
+        raise InputError('No model is named. Name one, or set default = "provider/model" under [model].')
+    provider = model.partition("/")[0]
+    if model and provider not in loaded.providers and not model.startswith("score:"):
+        raise NameAbsence("provider", provider, loaded.providers)
+    place, host = "", ""
+    if not anywhere:
+        path = pathlib.Path(workspace or loaded.workspace).absolute()
+        if not path.is_dir():
+            raise InputError(f"The workspace {path} is not a folder.")
+        place, host = str(path), configuration.durable.host or socket.gethostname()
+    submission = Submission(
+        identifier=identifier or uuid.uuid4().hex,
+        conversation=conversation.identifier,
+        canisters=conversation.canisters,
+        **{**fields, "model": model, "agent": agent, "workspace": place, "host": host},
+    )
+    if journal_of(recorder).redactor.value(serialize(submission)) != serialize(submission):
+        raise InputError(
+            "The message has the value of a variable that the configuration uses as a secret, such as a key. The queue "
+            "would store it. Leave it out."
+        )
+    return submission
+
+
+def journal_of(recorder: Recorder | None) -> Journal:
+    """The journal of an assembly. Errors: ``InputError`` if it has none."""
+    if not isinstance(recorder, Journal):
+        raise InputError(
+            "Submitted runs are in the journal, and this assembly has none. Set enabled = true under [journal]."
+        )
+    return recorder
+
+
+async def submit(
+    submission: Submission,
+    dispatcher: Dispatcher,
+    recorder: Recorder | None,
+    *,
+    at: datetime.datetime | None = None,
+) -> SubmittedRun:
+    """Queues a submission, not before a time; without a zone, that of this machine. Errors: ``InputError``."""
+    journal = journal_of(recorder)
+    starts = at if at is None or at.tzinfo is not None else at.astimezone()
+    await run_in_thread(lambda: dispatcher.submit(submission, at=starts), name="submission")
+    return SubmittedRun(submission, dispatcher, journal)

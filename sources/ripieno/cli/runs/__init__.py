@@ -1,0 +1,1 @@
+"""``ripieno submit``, ``ripieno work`` and ``ripieno runs``: runs that workers conduct."""

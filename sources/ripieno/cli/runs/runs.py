@@ -1,0 +1,185 @@
+"""``ripieno runs``: lists, watches and cancels runs that workers conduct."""
+
+from typing import Any
+
+import click
+
+from ripieno.canisters import UserCanister
+from ripieno.canisters.contents import text_of
+from ripieno.cli.common.main import run_async, say
+from ripieno.cli.common.options import Format, common, formats
+from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.journal.selection import limits
+from ripieno.cli.runs.queue import SHORT, complete_submission, find, open_queue, submitted_run
+from ripieno.cli.runs.watch import show_run
+from ripieno.conducting.observers.console import brief
+from ripieno.conducting.paused import PausedStore
+from ripieno.storage.dispatch.contract import STATES, Dispatched, State
+from ripieno.storage.dispatch.leases import WorkerLeases
+
+_WIDTH = 40
+
+
+@click.group()
+@common
+def runs() -> None:
+    """List, watch and cancel runs that workers conduct.
+
+    \b
+    Example:
+      ripieno submit "Which tests fail, and why?"
+      ripieno runs list
+      ripieno runs watch 3f9a
+      ripieno runs cancel 3f9a
+    """
+
+
+@runs.command("list")
+@click.option("--state", "states", type=click.Choice(STATES), multiple=True, help="Only those in this state.")
+@click.option("--owner", metavar="NAME", help="Only those of this user.")
+@limits("runs", default=20)
+@formats
+@common
+def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Format) -> None:
+    """List submitted runs, the newest first.
+
+    \b
+    Example:
+      ripieno runs list
+      ripieno runs list --state running --state queued
+      ripieno runs list --format json
+    """
+    with open_queue() as (dispatcher, journal):
+        found = dispatcher.listed(owner=owner, states=states, limit=limit)
+        kept = {one.submission.identifier for one in PausedStore(journal.database).all() if one.submission is not None}
+    answered = {
+        one.submission.identifier for one in found if one.state == "waiting" and one.submission.identifier not in kept
+    }
+    if output == "json":
+        print_json([_mapping(one) for one in found])
+        return
+    if not found:
+        click.echo("No run was submitted." if not states and owner is None else "No run matches.")
+        return
+    rows = [
+        [
+            one.submission.identifier[:SHORT],
+            "answered" if one.submission.identifier in answered else one.state,
+            f"{one.submitted:%Y-%m-%d %H:%M:%S}",
+            one.submission.conversation[:SHORT],
+            one.worker or "-",
+            (one.reason and brief(one.reason, _WIDTH)) or _words(one),
+        ]
+        for one in found
+    ]
+    print_table(["RUN", "STATE", "SUBMITTED (UTC)", "CONVERSATION", "WORKER", "PROMPT OR REASON"], rows)
+
+
+@runs.command()
+@click.argument("run", default="", shell_complete=complete_submission)
+@common
+def watch(run: str) -> None:
+    """Show a RUN while it goes on, from its beginning. Ctrl-C ends only the watching.
+
+    The beginning of its identifier is enough. Without it, shows the latest. The events of a run are kept for ten
+    minutes; after that, its answer is shown, and the journal has all of it.
+
+    \b
+    Example:
+      ripieno runs watch
+      ripieno runs watch 3f9a
+    """
+    with open_queue() as (dispatcher, journal):
+        raise run_async(show_run(submitted_run(find(dispatcher, run), dispatcher, journal)))
+
+
+@runs.command()
+@click.argument("run", shell_complete=complete_submission)
+@common
+def cancel(run: str) -> None:
+    """Cancel a RUN that waits for its turn, or is under way. Each call that was started still gets its result.
+
+    \b
+    Example:
+      ripieno runs cancel 3f9a
+    """
+    with open_queue() as (dispatcher, _):
+        found = find(dispatcher, run)
+        if found.over:
+            say(f"It has ended already: {found.state}.")
+            return
+        dispatcher.cancel(found.submission.identifier)
+    say(f"Cancelled: {found.submission.identifier}")
+
+
+@runs.command()
+@formats
+@common
+def workers(output: Format) -> None:
+    """List the workers that are alive.
+
+    \b
+    Example:
+      ripieno runs workers
+    """
+    with open_queue() as (_, journal):
+        found = WorkerLeases(journal.database).alive()
+    if output == "json":
+        print_json([{"name": one.name, "host": one.host, "seconds_left": round(one.left, 1)} for one in found])
+    elif not found:
+        click.echo("No worker is alive. To start one: ripieno work")
+    else:
+        print_table(["WORKER", "HOST", "LEASE"], [[one.name, one.host, f"{one.left:.0f} s"] for one in found])
+
+
+@runs.command()
+@click.option("--end", metavar="NAME", help="End this schedule.")
+@formats
+@common
+def schedules(end: str | None, output: Format) -> None:
+    """List the schedules of runs, or end one.
+
+    \b
+    Example:
+      ripieno runs schedules
+      ripieno runs schedules --end morning
+    """
+    with open_queue() as (dispatcher, _):
+        if end is not None:
+            dispatcher.end_schedule(end)
+            say(f"Ended: {end}")
+            return
+        found = dispatcher.schedules()
+    if output == "json":
+        print_json([{"name": one.name, "cron": one.cron, "conversation": one.submission.conversation} for one in found])
+    elif not found:
+        click.echo("There is no schedule.")
+    else:
+        print_table(["NAME", "CRON (UTC)"], [[one.name, one.cron] for one in found])
+
+
+def _words(dispatched: Dispatched) -> str:
+    said = (one for one in dispatched.submission.canisters if isinstance(one, UserCanister))
+    words = next((text_of(one.content) for one in said), "")
+    return brief(words, _WIDTH) if words else "(continues after an answer)"
+
+
+def _mapping(dispatched: Dispatched) -> dict[str, Any]:
+    one = dispatched.submission
+    return {
+        "run": one.identifier,
+        "state": dispatched.state,
+        "finish": dispatched.finish or None,
+        "reason": dispatched.reason or None,
+        "conversation": one.conversation,
+        "owner": one.owner,
+        "model": one.model,
+        "agent": one.agent,
+        "workspace": one.workspace or None,
+        "host": one.host or None,
+        "priority": one.priority,
+        "submitted": dispatched.submitted.isoformat(),
+        "starts": dispatched.starts and dispatched.starts.isoformat(),
+        "ended": dispatched.ended and dispatched.ended.isoformat(),
+        "worker": dispatched.worker or None,
+    }

@@ -1,0 +1,140 @@
+"""``ripieno submit``: gives a run to a worker, now, later, or again and again."""
+
+import datetime
+import os
+import re
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from ripieno.assembly.journal import open_journal
+from ripieno.assembly.submissions import SubmittedRun, make_submission, open_dispatcher
+from ripieno.canisters import Conversation
+from ripieno.cli.common.assembly import load_without_ensembles
+from ripieno.cli.common.completion import complete_agent
+from ripieno.cli.common.main import run_async, say
+from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.common.scores import find_model
+from ripieno.cli.runs.queue import SHORT
+from ripieno.cli.runs.watch import show_run
+from ripieno.exceptions import InputError
+from ripieno.models import Model
+from ripieno.storage.dispatch.contract import PRIORITIES, Dispatcher, Schedule
+from ripieno.storage.dispatch.leases import WorkerLeases
+
+_DELAY = re.compile(r"\+(\d{1,6})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+class Moment(click.ParamType[datetime.datetime]):
+    """A time: ISO 8601, of this machine's zone if it names none; or a delay, such as +30m."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime.datetime:
+        if isinstance(value, datetime.datetime):
+            return value
+        if delay := _DELAY.fullmatch(value):
+            return datetime.datetime.now(datetime.UTC) + datetime.timedelta(**{_UNITS[delay[2]]: int(delay[1])})
+        try:
+            return datetime.datetime.fromisoformat(value).astimezone()
+        except ValueError:
+            text = f"{value!r} is not a time. Write one such as 2027-01-31T08:00, or a delay such as +30m."
+            self.fail(text, param, ctx)
+
+
+@click.command()
+@click.argument("prompt")
+@click.option("-m", "--model", metavar="PROVIDER/MODEL", help="The model, instead of the configured one.")
+@click.option("--agent", metavar="A", shell_complete=complete_agent, help="A configured agent.")
+@click.option("--tools", metavar="PATTERN", multiple=True, help="Offer only these tools, such as 'io.read_*'.")
+@click.option("--conversation", metavar="ID", default="", help="Continue this conversation, after its earlier runs.")
+@click.option("--owner", metavar="NAME", default="", help="The user for whom it is, where there are several.")
+@click.option("--anywhere", is_flag=True, help="Any worker takes it, in its own workspace.")
+@click.option("--at", metavar="TIME", type=Moment(), help="Not before a time, or after a delay such as +30m.")
+@click.option("--cron", metavar="FIELDS", help="Again and again, such as '0 8 * * *' (UTC). Needs --name.")
+@click.option("--name", metavar="NAME", help="The name of the schedule of --cron. An earlier one is replaced.")
+@click.option(
+    "--priority",
+    type=click.Choice(PRIORITIES),
+    default="normal",
+    show_default=True,
+    help="Low: one at a time in each worker, beside the others.",
+)
+@click.option("--id", "identifier", metavar="ID", default="", help="Of submissions with one identifier, one runs.")
+@click.option("--watch", is_flag=True, help="Show the run, and wait for its end. Ctrl-C ends only the watching.")
+@common
+@pass_settings
+def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, watch: bool, **given: Any) -> None:
+    """Give a run to a worker, on this machine or another one, and return at once.
+
+    A worker (ripieno work) conducts it: it goes on when this terminal is closed, and another worker continues it when
+    its machine fails. Calls that need approval wait for: ripieno approvals. The run is in the journal, and the message
+    in the queue, which has no keys. A PROMPT of - is read from standard input.
+
+    \b
+    Example:
+      ripieno submit -m PROVIDER/MODEL "Which tests fail, and why?"
+      ripieno submit --watch "Write the changelog."
+      ripieno submit --at +30m "Look again whether the build is green."
+      ripieno submit --cron '0 8 * * *' --name morning "Summarise the new issues."
+    """
+    text = sys.stdin.read() if prompt == "-" else prompt
+    if not text.strip():
+        raise InputError("The prompt is empty.")
+    cron, name, identifier = given.pop("cron"), given.pop("name"), given.pop("identifier")
+    if (cron is None) != (name is None):
+        raise click.UsageError("Give --cron and --name together.")
+    if cron is not None and (at is not None or watch or identifier):
+        raise click.UsageError("--cron goes with neither --at, --watch nor --id.")
+    settings.journal = True
+    loaded = load_without_ensembles(settings)
+    said = Conversation.of(text)
+    if given["conversation"]:
+        said = Conversation(identifier=given["conversation"], canisters=said.canisters)
+    given.pop("conversation")
+    model = find_model(given.pop("model"))
+    fields = {**given, "tools": given["tools"] or None, "model": _typed(model)}
+    dispatcher = open_dispatcher(loaded, os.environ)
+    try:
+        with open_journal(loaded, os.environ) as journal:
+            submission = make_submission(loaded, journal, said, identifier=identifier, **fields)
+            if cron is not None:
+                dispatcher.repeat(Schedule(name=name, cron=cron, submission=submission))
+                say(f"Scheduled: {name} ({cron}, UTC). To list the schedules: ripieno runs schedules")
+                return
+            known = not dispatcher.submit(submission, at=at)
+            run = SubmittedRun(submission, dispatcher, journal)
+            _report(run, dispatcher, WorkerLeases(journal.database), at, known=known, watch=watch)
+            if watch:
+                raise run_async(show_run(run))
+    finally:
+        dispatcher.close()
+
+
+def _typed(model: str | Model | None) -> str:
+    """A scripted model by the path of its file, so that the worker finds it."""
+    return f"score:{model.name}" if isinstance(model, Model) else model or ""
+
+
+def _report(
+    run: SubmittedRun,
+    dispatcher: Dispatcher,
+    leases: WorkerLeases,
+    at: datetime.datetime | None,
+    *,
+    known: bool,
+    watch: bool,
+) -> None:
+    short = shlex.quote(run.identifier[:SHORT])
+    when = f", not before {at.astimezone():%Y-%m-%d %H:%M:%S}" if at is not None else ""
+    if known:
+        say(f"Known already, nothing is submitted: {run.identifier} ({dispatcher.find(run.identifier).state})")
+    else:
+        say(f"Submitted: {run.identifier}{when}")
+    if not watch:
+        say(f"To watch it: ripieno runs watch {short}")
+    if not any(not run.submission.host or one.host == run.submission.host for one in leases.alive()):
+        say("No worker takes it yet. To start one: ripieno work")

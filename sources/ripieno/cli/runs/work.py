@@ -1,0 +1,97 @@
+"""``ripieno work``: a worker, which conducts submitted runs."""
+
+import asyncio
+import contextlib
+import os
+
+import click
+
+from ripieno.approvals import DeferredConfirmer
+from ripieno.assembly import Assembly
+from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.assembly.journal import open_database
+from ripieno.assembly.submissions import open_dispatcher
+from ripieno.cli.common.assembly import load_valid_layers, make_assembly
+from ripieno.cli.common.main import Interrupted, run_async, say
+from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
+from ripieno.cli.common.options import Number, Settings, common, pass_settings
+from ripieno.cli.common.scores import find_model
+from ripieno.cli.serve.common import approvable, approving, leave_input, report_logs
+from ripieno.conducting.paused import PausedStore
+
+
+@click.command()
+@click.option("--slots", metavar="N", type=Number(1), help="Runs at once, instead of the configured number.")
+@click.option("--grace", metavar="SECONDS", type=float, help="How long runs may go on after Ctrl-C or SIGTERM.")
+@click.option("--host", "hosts", metavar="NAME", multiple=True, help="A name of this machine, for its workspaces.")
+@approvable
+@logged
+@common
+@pass_settings
+def work(
+    settings: Settings,
+    *,
+    slots: int | None,
+    grace: float | None,
+    hosts: tuple[str, ...],
+    approve: tuple[str, ...],
+    log: LogFormat | None,
+) -> None:
+    """Conduct submitted runs, until Ctrl-C.
+
+    Any number of workers share a queue: on one machine in a file, on several in the PostgreSQL database that [journal]
+    url names. A run whose worker or machine fails is continued by another worker within 17 seconds, and no call runs
+    twice. After Ctrl-C or SIGTERM, runs may end; those that do not are given back.
+
+    \b
+    Example:
+      ripieno work
+      ripieno work --slots 8 --approve 'io.*'
+      ripieno work --host build-1 --log json
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(report_logs(settings) if log is None else log_everything(log, debug=settings.debug))
+        settings.journal = True
+        loaded = approving(load_valid_layers(settings), approve)
+        leave_input()
+        chosen = loaded.configuration.durable
+        assembly = make_assembly(
+            loaded,
+            confirmer=DeferredConfirmer(),
+            grants=PausedStore(open_database(loaded, os.environ)).grants,
+            watchers=watchers_for(log),
+        )
+        with contextlib.suppress(Interrupted):
+            run_async(
+                _work(
+                    loaded,
+                    assembly,
+                    hosts=hosts or ((chosen.host,) if chosen.host else ()),
+                    slots=slots or chosen.slots,
+                    grace=chosen.grace if grace is None else grace,
+                )
+            )
+        say("The worker has ended.")
+
+
+async def _work(
+    loaded: LoadedConfiguration, assembly: Assembly, *, hosts: tuple[str, ...], slots: int, grace: float
+) -> None:
+    from ripieno.servers.worker.worker import Worker
+
+    dispatcher = open_dispatcher(loaded, os.environ)
+    try:
+        async with assembly:
+            worker = Worker(
+                assembly, dispatcher, hosts=hosts, slots=slots, grace=grace, report=say, model_of=find_model
+            )
+            working = asyncio.create_task(worker.run())
+            say(f"The worker {worker.name} takes submitted runs, until Ctrl-C. To submit one: ripieno submit")
+            try:
+                await asyncio.shield(working)
+            except asyncio.CancelledError:
+                worker.stop()
+                await working
+                raise
+    finally:
+        dispatcher.close()

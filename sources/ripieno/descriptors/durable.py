@@ -1,0 +1,35 @@
+"""``[durable]``: runs that workers conduct, on this machine or several."""
+
+import dataclasses
+
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import COUNT, Flag, Number, Text
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DurableDescriptor:
+    """How servers and workers share runs. ``host`` is None for the name of the machine; ``grace`` is in seconds."""
+
+    enabled: bool = False
+    host: str | None = None
+    slots: int = 4
+    grace: float = 30.0
+
+
+DURABLE = Table(
+    "[durable]",
+    "Runs that workers conduct (ripieno work), so that they survive the program that began them. Needs "
+    "ripieno[durable].",
+    Key.rows(
+        DurableDescriptor(),
+        ("enabled", Flag(), "Whether the servers of conversations give their runs to workers.", True),
+        (
+            "host",
+            Text(pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*", shape="a name"),
+            "This machine's name, by which runs find the worker that has their workspace. If absent, its host name.",
+            "build-1",
+        ),
+        ("slots", COUNT, "Runs that a worker conducts at once.", 8),
+        ("grace", Number(minimum=0, unit="seconds"), "Seconds that runs have to end when a worker is stopped.", 300),
+    ),
+)

@@ -1,0 +1,90 @@
+"""Writes the events of a run, joined for some milliseconds, for programs that watch it."""
+
+import asyncio
+import dataclasses
+
+from ripieno.canisters.events import ArgumentsDelta, Event, ReasoningDelta, TextDelta, merged
+from ripieno.ensembles.threads import run_in_thread
+from ripieno.exceptions import InputError, Superseded
+from ripieno.storage.dispatch.contract import Submission
+from ripieno.storage.dispatch.events import EventLog
+from ripieno.storage.redaction import Redactor
+
+#: Seconds for which events are joined into one commit.
+JOINED = 0.05
+#: Events that are kept while the database refuses them.
+_KEPT = 10_000
+
+
+class EventWriter:
+    """The events of one stretch. Enter it with ``async with``; at the end, all of them are written or have failed.
+
+    A database that refuses events does not end the run: they are tried again, and the journal has what was done.
+    """
+
+    def __init__(self, log: EventLog, submission: Submission, redactor: Redactor) -> None:
+        self._log = log
+        self._submission = submission
+        self._redactor = redactor
+        self._pending: list[Event] = []
+        self._changed = asyncio.Event()
+        self._ended = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "EventWriter":
+        """Errors: ``InputError`` of the database."""
+        submission = self._submission
+        self._last = await run_in_thread(self._log.last, submission.owner, submission.conversation, name="events")
+        self._task = asyncio.create_task(self._write(), name="ripieno events")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ended = True
+        self._changed.set()
+        assert self._task is not None
+        await asyncio.shield(self._task)
+
+    def take(self, event: Event) -> None:
+        """Adds an event. Deltas that follow each other become one."""
+        joined = merged(self._pending[-1], event) if self._pending else None
+        if joined is None:
+            self._pending.append(event)
+        else:
+            self._pending[-1] = joined
+        self._changed.set()
+
+    async def _write(self) -> None:
+        while True:
+            await self._changed.wait()
+            if not self._ended:
+                await asyncio.sleep(JOINED)
+            self._changed.clear()
+            events = self._settled()
+            if events:
+                try:
+                    self._last = await run_in_thread(
+                        self._log.append, self._submission, self._last, events, name="events"
+                    )
+                except Superseded:
+                    # The run ends by itself, with its next record.
+                    return
+                except InputError:
+                    # They are tried again with the next ones, and at the end once.
+                    self._pending[:0] = events if len(self._pending) < _KEPT else ()
+                    if self._ended:
+                        return
+            if self._ended and not self._pending:
+                return
+
+    def _settled(self) -> list[Event]:
+        """Takes the pending events, but for the end of a text that may be the beginning of a secret."""
+        events, self._pending = self._pending, []
+        last = events[-1] if events else None
+        if isinstance(last, TextDelta | ReasoningDelta | ArgumentsDelta) and self._redactor and not self._ended:
+            settled = self._redactor.unsettled(last.text, 0)
+            if settled < len(last.text):
+                self._pending.append(dataclasses.replace(last, text=last.text[settled:]))
+                events[-1] = dataclasses.replace(last, text=last.text[:settled])
+                if not settled:
+                    del events[-1]
+        return events

@@ -1,0 +1,191 @@
+"""Stretches: a submitted conversation is claimed, restored, and conducted until its end, a question or a limit."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+
+from ripieno.approvals import DeferredConfirmer
+from ripieno.assembly import Assembly
+from ripieno.canisters import Conversation
+from ripieno.conducting import Run
+from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.conducting.resume import Resumable, resumable
+from ripieno.ensembles.threads import run_in_thread
+from ripieno.exceptions import NameAbsence, Superseded
+from ripieno.models import Model
+from ripieno.servers.http.errors import refusal_of
+from ripieno.servers.worker.event_writer import EventWriter
+from ripieno.storage.dispatch.contract import Ending, Submission
+from ripieno.storage.dispatch.events import EventLog
+from ripieno.storage.journal import Journal
+
+#: Seconds between attempts to claim a conversation that another process conducts.
+_ATTEMPTS = 0.5
+
+
+class Stretches:
+    """The stretches of one worker over its assembly, which records in ``journal``."""
+
+    def __init__(self, assembly: Assembly, journal: Journal, model_of: Callable[[str], str | Model | None]) -> None:
+        self._assembly = assembly
+        self._model_of = model_of
+        self._journal = journal
+        self._paused = PausedStore(journal.database)
+        self._events = EventLog(journal.database, journal.redactor.value)
+        #: The submissions that run or wait for their claim, with their runs.
+        self._running: dict[str, Run | None] = {}
+        #: The submissions that were cancelled, by a person or the end of the worker.
+        self._stopped: set[str] = set()
+        self._leaving = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The identifiers of the submissions under way."""
+        return tuple(self._running)
+
+    async def conduct(self, submission: Submission) -> Ending | None:
+        """One stretch. It raises nothing; None if the worker ends before the stretch did."""
+        if self._leaving:
+            return None
+        identifier = submission.identifier
+        self._running[identifier] = None
+        self._idle.clear()
+        try:
+            async with self._claimed(submission) as held:
+                return await self._continue(submission) if held else self._cancelled()
+        except Superseded as error:
+            # If another worker has the submission, this end is not written.
+            return Ending(finish="error", reason=str(error))
+        except Exception as error:  # A workflow that raises ends in ways that its engine decides.
+            return Ending(finish="error", reason=refusal_of(error).message)
+        finally:
+            del self._running[identifier]
+            self._stopped.discard(identifier)
+            if not self._running:
+                self._idle.set()
+
+    def stop(self, identifier: str) -> None:
+        """Stops a stretch. Each call that was started still gets its result."""
+        if identifier in self._running:
+            self._stopped.add(identifier)
+            self._cancel(identifier)
+
+    def _cancel(self, identifier: str) -> None:
+        run = self._running.get(identifier)
+        if run is not None:
+            run.cancel()
+
+    async def leave(self, grace: float) -> None:
+        """Begins no further stretch, and waits for those under way; stops them after ``grace`` seconds."""
+        self._leaving = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await self._idle.wait()
+        for identifier in self.running:
+            self.stop(identifier)
+        await self._idle.wait()
+
+    def _cancelled(self) -> Ending | None:
+        return None if self._leaving else Ending(finish="cancelled")
+
+    @contextlib.asynccontextmanager
+    async def _claimed(self, submission: Submission) -> AsyncGenerator[bool, None]:
+        """Claims the conversation, when no other process conducts it. Yields false if it is stopped before."""
+        loop = asyncio.get_running_loop()
+
+        def lost() -> None:
+            # The next record would end the run with ``Superseded``: it need not wait for the model until then.
+            loop.call_soon_threadsafe(self._cancel, submission.identifier)
+
+        while submission.identifier not in self._stopped:
+            claim = self._journal.database.claimed(submission.owner, submission.conversation, lost)
+            if await run_in_thread(claim.__enter__, name="claim", patient=True):
+                try:
+                    yield True
+                finally:
+                    await asyncio.shield(run_in_thread(claim.__exit__, None, None, None, name="claim"))
+                return
+            await run_in_thread(claim.__exit__, None, None, None, name="claim")
+            await asyncio.sleep(_ATTEMPTS)
+        yield False
+
+    async def _continue(self, submission: Submission) -> Ending | None:
+        ended, restored, paused = await run_in_thread(self._restore, submission, name="restore")
+        if ended is not None:
+            return ended
+        conversation = restored.conversation
+        run = self._begin(submission, restored, paused)
+        self._running[submission.identifier] = run
+        if submission.identifier in self._stopped:
+            return self._cancelled()
+        run.carry_out(submission.identifier)
+        async with EventWriter(self._events, submission, self._journal.redactor) as writer:
+            run.watch(writer.take)
+            try:
+                conversation = await run
+            finally:
+                await run_in_thread(self._keep, submission, run, name="keep")
+        finish = conversation.finish or "error"
+        return None if self._leaving and finish == "cancelled" else Ending(finish=finish)
+
+    def _restore(self, submission: Submission) -> tuple[Ending | None, Resumable, Paused | None]:
+        """The conversation to conduct; or the end, if an earlier worker has recorded it."""
+        owner, name = submission.owner, submission.conversation
+        marks = dict.fromkeys(("began", "ended"), False)
+        finish = ""
+        for stage in marks:
+            for line in self._journal.lines(name, owner=owner, stage=stage):
+                details = {} if line.record is None else line.record.details
+                if details.get("submitted") == submission.identifier:
+                    marks[stage] = True
+                    finish = str(details.get("finish", ""))
+        paused = self._paused.load(name, owner=owner)
+        try:
+            restored = resumable(self._journal, name, paused, owner=owner)
+        except NameAbsence:
+            restored = Resumable(conversation=Conversation(identifier=name))
+        if marks["ended"]:
+            return Ending(finish=finish), restored, paused
+        conversation = restored.conversation
+        if submission.canisters and not marks["began"]:
+            if conversation.open:
+                conversation = conversation.decline_open("The user sent something else instead.")
+            conversation = conversation.say(submission.canisters)
+            restored = Resumable(conversation=conversation)
+        return None, restored, paused
+
+    def _begin(self, submission: Submission, restored: Resumable, paused: Paused | None) -> Run:
+        model = submission.model or (paused.model if paused else "")
+        agent = submission.agent or (paused.agent if paused else "")
+        tools = submission.tools if submission.tools is not None or paused is None else paused.tools
+        return self._assembly.conduct(
+            restored.conversation,
+            model=self._model_of(model) if model else None,
+            agent=agent or None,
+            tools=tools,
+            owner=submission.owner,
+            confirmer=DeferredConfirmer(),
+            auxdata=submission.owner or None,
+            answers=restored.answers,
+            workspace=submission.workspace or None,
+        )
+
+    def _keep(self, submission: Submission, run: Run) -> None:
+        """Keeps a conversation that waits, and forgets any other."""
+        conversation = run.conversation
+        if not conversation.open:
+            self._paused.forget(conversation.identifier, owner=submission.owner)
+            return
+        self._paused.save(
+            Paused(
+                conversation=conversation,
+                workspace=submission.workspace or str(self._assembly.surroundings.workspace),
+                model=run.model.identity,
+                agent=submission.agent,
+                tools=submission.tools,
+                owner=submission.owner,
+                submission=submission,
+            )
+        )

@@ -1,0 +1,122 @@
+"""``Worker``: takes submissions from the queue, and cares for those of workers that have died."""
+
+import asyncio
+import contextlib
+import datetime
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+from ripieno.assembly import Assembly
+from ripieno.assembly.submissions import journal_of
+from ripieno.ensembles.threads import run_in_thread
+from ripieno.exceptions import InputError
+from ripieno.models import Model
+from ripieno.servers.worker.stretches import Stretches
+from ripieno.storage.dispatch import leases
+from ripieno.storage.dispatch.contract import Dispatcher
+from ripieno.storage.dispatch.events import EventLog
+
+#: Seconds between looks for cancelled submissions and dead workers.
+_BEAT = 1.0
+#: Seconds between deletions of what is old.
+_CLEANING = 60.0
+#: Seconds for which submissions that have ended are kept.
+KEPT = 30 * 86_400.0
+
+
+class Worker:
+    """Conducts at most ``slots`` submissions at once, until ``stop`` is called.
+
+    The assembly is entered, and records in a ``Journal``. ``hosts`` are the names of this machine for workspaces.
+    ``grace`` are the seconds for which runs may go on after ``stop``. ``report`` gets sentences for the operator.
+    ``model_of`` finds models that the configuration does not have.
+    """
+
+    def __init__(
+        self,
+        assembly: Assembly,
+        dispatcher: Dispatcher,
+        *,
+        hosts: Sequence[str] = (),
+        slots: int = 4,
+        grace: float = 30.0,
+        report: Callable[[str], None] = lambda _: None,
+        model_of: Callable[[str], str | Model | None] = lambda name: name,
+    ) -> None:
+        journal = journal_of(assembly.execution.reporter.recorder)
+        self.hosts = tuple(hosts) or (socket.gethostname(),)
+        self.name = f"{self.hosts[0]}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._dispatcher = dispatcher
+        self._slots = slots
+        self._grace = grace
+        self._report = report
+        self._stretches = Stretches(assembly, journal, model_of)
+        self._leases = leases.WorkerLeases(journal.database)
+        self._events = EventLog(journal.database)
+        self._stopping = asyncio.Event()
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The identifiers of the submissions under way."""
+        return self._stretches.running
+
+    def stop(self) -> None:
+        """Ends ``run``: no further submission is taken, and those under way end, or are given back."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Works until ``stop``. Errors: ``InputError`` if the queue or the journal cannot be used at the start."""
+        # Before the first submission: a worker without a lease would never be missed.
+        await run_in_thread(self._leases.renew, self.name, self.hosts[0], name="lease")
+        working = self._dispatcher.working(
+            self.name, hosts=self.hosts, slots=self._slots, stretch=self._stretches.conduct
+        )
+        try:
+            async with working:
+                left = asyncio.Event()
+                beating = asyncio.create_task(self._beat(left), name="ripieno worker")
+                try:
+                    await self._stopping.wait()
+                    if self.running:
+                        self._report(f"{len(self.running)} runs are under way. They have {self._grace:.0f} s to end.")
+                    await self._stretches.leave(self._grace)
+                finally:
+                    left.set()
+                    await asyncio.wait((beating,))
+        finally:
+            await run_in_thread(self._leases.end, self.name, name="lease")
+            await run_in_thread(self._leases.bury, self._dispatcher.take_back, name="lease")
+
+    async def _beat(self, left: asyncio.Event) -> None:
+        """Renews the lease, and looks after cancelled submissions and dead workers, until the event is set."""
+        renewed = cleaned = time.monotonic()
+        failing = False
+        while not left.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_BEAT):
+                    await left.wait()
+            now = time.monotonic()
+            try:
+                if now - renewed >= leases.RENEWAL:
+                    await run_in_thread(self._leases.renew, self.name, self.hosts[0], name="lease")
+                    renewed = now
+                for identifier in await run_in_thread(self._dispatcher.cancelled, self.running, name="cancelled"):
+                    self._stretches.stop(identifier)
+                for name in await run_in_thread(self._leases.bury, self._dispatcher.take_back, name="lease"):
+                    self._report(f"The worker {name} has not renewed its lease: its runs are queued again.")
+                if now - cleaned >= _CLEANING:
+                    cleaned = now
+                    await run_in_thread(self._clean, name="cleaning")
+            except InputError as error:
+                if not failing:
+                    self._report(f"{error} It is tried again.")
+                failing = True
+            else:
+                failing = False
+
+    def _clean(self) -> None:
+        self._events.clean()
+        self._dispatcher.clean(datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=KEPT))

@@ -1,0 +1,152 @@
+"""The contract of dispatchers: they queue submissions, and start each on one worker at a time."""
+
+import contextlib
+import dataclasses
+import datetime
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from ripieno.canisters import Canister
+from ripieno.canisters.serialization import register
+
+#: Runs of low priority have one place in each worker, beside those of the others, and never delay them.
+Priority = Literal["normal", "low"]
+PRIORITIES: tuple[Priority, ...] = ("normal", "low")
+#: ``scheduled`` waits for its time, ``queued`` for a worker. ``waiting`` ended with calls that wait for a person.
+#: ``failed`` ended with an error; ``ended`` in any other way.
+State = Literal["scheduled", "queued", "running", "waiting", "ended", "failed", "cancelled"]
+STATES: tuple[State, ...] = ("scheduled", "queued", "running", "waiting", "ended", "failed", "cancelled")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What a worker needs to continue a conversation until its end, a question or a limit. It has no secrets.
+
+    ``canisters`` are said first; without any, the calls that wait are continued with the answers that are kept beside
+    the journal. Names of models, agents and tools are those of the worker's configuration. ``workspace`` is a folder on
+    ``host``; without a host, any worker takes it, in its own workspace.
+    """
+
+    identifier: str
+    conversation: str
+    owner: str = ""
+    canisters: tuple[Canister, ...] = ()
+    model: str = ""
+    agent: str = ""
+    tools: tuple[str, ...] | None = None
+    workspace: str = ""
+    host: str = ""
+    priority: Priority = "normal"
+
+
+register({Submission: "submission"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Dispatched:
+    """The state of a submission. ``worker`` is the last one that took it; ``reason`` is that of a failure."""
+
+    submission: Submission
+    state: State
+    submitted: datetime.datetime
+    finish: str = ""
+    reason: str = ""
+    worker: str = ""
+    starts: datetime.datetime | None = None
+    ended: datetime.datetime | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.state not in ("scheduled", "queued", "running")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The end of one stretch of a conduct: the finish of its run, and the reason of a failure."""
+
+    finish: str
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A submission that is repeated. ``cron`` has five fields, in UTC."""
+
+    name: str
+    cron: str
+    submission: Submission
+
+
+#: One stretch of a conduct. It raises nothing; None gives the submission back to the queue.
+Stretch: TypeAlias = Callable[[Submission], Awaitable[Ending | None]]
+
+
+class Dispatcher(Protocol):
+    """A queue that several machines share. Its methods block: an event loop calls them in a thread.
+
+    Submissions of one conversation and priority run one after another, in the order of their arrival. Those of others
+    run beside them, in any order. Errors of all methods: ``InputError``.
+    """
+
+    def submit(self, submission: Submission, *, at: datetime.datetime | None = None) -> bool:
+        """Queues a submission, at once or at a time. False, and nothing else happens, if its identifier is known."""
+        ...
+
+    def find(self, identifier: str) -> Dispatched:
+        """The state of a submission. Errors: ``NameAbsence``."""
+        ...
+
+    def listed(
+        self, *, owner: str | None = None, states: Collection[State] = (), limit: int = 100
+    ) -> Sequence[Dispatched]:
+        """Submissions, the newest first."""
+        ...
+
+    def cancel(self, identifier: str) -> None:
+        """Cancels what has not ended. A running one ends soon, and each of its calls has its result."""
+        ...
+
+    def forget(self, owner: str, conversation: str) -> None:
+        """Deletes all submissions of a conversation, with their content."""
+        ...
+
+    def repeat(self, schedule: Schedule) -> None:
+        """Repeats a submission, in place of the schedule of this name."""
+        ...
+
+    def schedules(self) -> Sequence[Schedule]:
+        """All schedules, by name."""
+        ...
+
+    def end_schedule(self, name: str) -> None:
+        """Ends a schedule. Errors: ``NameAbsence``."""
+        ...
+
+    def working(
+        self, worker: str, *, hosts: Sequence[str], slots: int, stretch: Stretch
+    ) -> contextlib.AbstractAsyncContextManager[None]:
+        """Starts stretches on the running event loop, of submissions for any machine and for these hosts.
+
+        At most ``slots`` at once are for each of these places, and one of low priority.
+
+        Enter it once at a time in a process. At its end no stretch may be under way; those that returned None are
+        queued again.
+        """
+        ...
+
+    def cancelled(self, identifiers: Sequence[str]) -> Collection[str]:
+        """Those of running submissions that were cancelled."""
+        ...
+
+    def take_back(self, worker: str) -> int:
+        """Queues again what a worker that has ended was running; returns the number."""
+        ...
+
+    def clean(self, before: datetime.datetime) -> None:
+        """Deletes submissions that ended before a time."""
+        ...
+
+    def close(self) -> None:
+        """Closes its connections."""
+        ...

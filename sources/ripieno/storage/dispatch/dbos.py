@@ -1,0 +1,370 @@
+"""DBOS as the dispatcher: queue, order, priorities and schedules in PostgreSQL or SQLite. Needs ``ripieno[durable]``.
+
+It only dispatches. What a run has done is in the journal, so that its workflows have no steps, return a short status
+and never raise. Measured facts of DBOS 3.4 that this file depends on:
+
+* A launch recovers only workflows of its own executor. Those of dead workers are listed by executor and resumed.
+* One process has one instance, so that ``working`` can be entered once at a time. Clients have no instance.
+* Workflows run on the event loop in which it was launched.
+* Values are stored as pickles by default: here they are JSON, since a reader of pickles runs code.
+* A queue with ``partition_concurrency=1`` runs the workflows of one key one after another. Among keys it chooses by
+  chance, whatever their priorities: each priority has a queue of its own.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import datetime
+import json
+import logging
+import pathlib
+import threading
+from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
+from typing import Any
+
+import dbos
+import sqlalchemy
+
+from ripieno.canisters.serialization import deserialize, serialize
+from ripieno.exceptions import InputError, NameAbsence, SerializationInvalidity
+from ripieno.storage.dispatch.addresses import address_of, create
+from ripieno.storage.dispatch.contract import (
+    PRIORITIES,
+    Dispatched,
+    Ending,
+    Priority,
+    Schedule,
+    State,
+    Stretch,
+    Submission,
+)
+
+#: The version of the workflow and its arguments. Workers of any release take those of the same version.
+VERSION = "ripieno-1"
+_APPLICATION = "ripieno"
+_WORKFLOW = "ripieno.stretch"
+_OCCURRENCE = "ripieno.occurrence"
+#: Seconds between looks for queued submissions of each priority.
+_LOOKS: Mapping[Priority, float] = {"normal": 0.5, "low": 2.0}
+_STATES: Mapping[State, Collection[str]] = {
+    "scheduled": ("DELAYED",),
+    "queued": ("ENQUEUED",),
+    "running": ("PENDING",),
+    "waiting": ("SUCCESS",),
+    "ended": ("SUCCESS",),
+    "failed": ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"),
+    "cancelled": ("SUCCESS", "CANCELLED", "ENQUEUED", "DELAYED"),
+}
+#: The states of runs with certain finishes.
+_ENDED: Mapping[str, State] = {"open": "waiting", "error": "failed", "aborted": "failed", "cancelled": "cancelled"}
+#: The attribute of a workflow that a person has cancelled.
+_CANCELLED = "cancelled"
+_OVER = ["SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "CANCELLED"]
+#: Seconds after which the server ends a transaction whose program was stopped.
+_IDLE = 5.0
+#: Rows that are read at once.
+_MOST = 1_000
+
+
+class _Json(dbos.Serializer):
+    """Writes values as JSON. It writes any value: a workflow whose end cannot be written never ends."""
+
+    def serialize(self, data: Any) -> str:
+        return json.dumps(data, default=str)
+
+    def deserialize(self, serialized_data: str) -> Any:
+        return json.loads(serialized_data)
+
+    def name(self) -> str:
+        return "ripieno_json"
+
+
+class DbosDispatcher:
+    """The queue in a SQLite file, or beside a journal in PostgreSQL. Errors of all methods: ``InputError``."""
+
+    def __init__(self, place: pathlib.Path | str) -> None:
+        self._place = place
+        self._lock = threading.Lock()
+        self._client: dbos.DBOSClient | None = None
+        self._url, self._schema = address_of(place)
+        # It writes to standard error, with its own format.
+        logging.getLogger("dbos").propagate = True
+
+    def submit(self, submission: Submission, *, at: datetime.datetime | None = None) -> bool:
+        with self._using("written") as client:
+            if client.list_workflows(workflow_ids=[submission.identifier], load_input=False, load_output=False):
+                return False
+            options = _options(submission)
+            if at is not None:
+                options["delay_seconds"] = max(0.0, (at - datetime.datetime.now(datetime.UTC)).total_seconds())
+            client.enqueue(options, serialize(submission))
+        return True
+
+    def find(self, identifier: str) -> Dispatched:
+        with self._using("read") as client:
+            found = client.list_workflows(workflow_ids=[identifier], name=_WORKFLOW)
+        if not found:
+            raise NameAbsence("submission", identifier)
+        return _dispatched(found[0])
+
+    def listed(
+        self, *, owner: str | None = None, states: Collection[State] = (), limit: int = 100
+    ) -> Sequence[Dispatched]:
+        statuses = sorted({one for state in states for one in _STATES[state]})
+        listed: list[Dispatched] = []
+        with self._using("read") as client:
+            for offset in range(0, 1 << 31, _MOST):
+                rows = client.list_workflows(
+                    name=_WORKFLOW,
+                    user=owner,
+                    status=statuses or None,
+                    limit=_MOST if states else limit,
+                    offset=offset,
+                    sort_desc=True,
+                )
+                listed += (one for one in map(_dispatched, rows) if not states or one.state in states)
+                if len(listed) >= limit or len(rows) < _MOST:
+                    break
+        return listed[:limit]
+
+    def cancel(self, identifier: str) -> None:
+        self.find(identifier)
+        with self._using("written") as client:
+            # Not by the engine's own state: it would end at once, while its calls are still under way.
+            client.update_workflow_attributes(identifier, {_CANCELLED: True})
+
+    def cancelled(self, identifiers: Sequence[str]) -> Collection[str]:
+        if not identifiers:
+            return ()
+        with self._using("read") as client:
+            rows = client.list_workflows(workflow_ids=list(identifiers), load_input=False, load_output=False)
+        return {one.workflow_id for one in rows if _is_cancelled(one)}
+
+    def forget(self, owner: str, conversation: str) -> None:
+        key = _key(owner, conversation)
+        with self._using("written") as client:
+            # A file has no index of keys.
+            rows = client.list_workflows(user=owner, load_input=False, load_output=False)
+            if found := [one.workflow_id for one in rows if one.queue_partition_key == key]:
+                client.delete_workflows(found)
+
+    def repeat(self, schedule: Schedule) -> None:
+        with self._using("written") as client, _refused(f"The schedule {schedule.name!r} is not valid"):
+            client.apply_schedules(
+                [
+                    {
+                        "schedule_name": schedule.name,
+                        "workflow_name": _OCCURRENCE,
+                        "schedule": schedule.cron,
+                        "context": {"schedule": schedule.name, "submission": serialize(schedule.submission)},
+                    }
+                ]
+            )
+
+    def schedules(self) -> Sequence[Schedule]:
+        with self._using("read") as client:
+            rows = client.list_schedules()
+        found = [
+            Schedule(
+                name=row["schedule_name"],
+                cron=row["schedule"],
+                submission=deserialize(Submission, row["context"]["submission"]),
+            )
+            for row in rows
+        ]
+        return sorted(found, key=lambda one: one.name)
+
+    def end_schedule(self, name: str) -> None:
+        known = [one.name for one in self.schedules()]
+        if name not in known:
+            raise NameAbsence("schedule", name, known)
+        with self._using("written") as client:
+            client.delete_schedule(name)
+
+    def take_back(self, worker: str) -> int:
+        with self._using("written") as client:
+            rows = client.list_workflows(
+                status="PENDING", executor_id=worker, load_input=False, load_output=False, queues_only=True
+            )
+            for row in rows:
+                client.resume_workflow(row.workflow_id, queue_name=row.queue_name)
+        return len(rows)
+
+    def clean(self, before: datetime.datetime) -> None:
+        with self._using("written") as client:
+            rows = client.list_workflows(
+                status=_OVER, completed_before=before.isoformat(), limit=_MOST, load_input=False, load_output=False
+            )
+            if rows:
+                client.delete_workflows([one.workflow_id for one in rows])
+
+    @contextlib.asynccontextmanager
+    async def working(
+        self, worker: str, *, hosts: Sequence[str], slots: int, stretch: Stretch
+    ) -> AsyncGenerator[None, None]:
+        queues = {_queue(priority, host): priority for priority in PRIORITIES for host in ("", *hosts)}
+
+        async def run(stored: dict[str, Any]) -> dict[str, Any]:
+            ending: Ending | None
+            try:
+                submission = deserialize(Submission, stored)
+                if await asyncio.to_thread(self.cancelled, [submission.identifier]):
+                    ending = Ending(finish="cancelled")
+                else:
+                    ending = await stretch(submission)
+            except SerializationInvalidity as error:
+                ending = Ending(finish="error", reason=f"It was submitted by another release: {error}")
+            if ending is None:
+                # The one way to end without a written end, so that ``take_back`` finds it.
+                raise asyncio.CancelledError
+            return {"finish": ending.finish, "reason": ending.reason}
+
+        def occur(at: str, context: Mapping[str, Any]) -> None:
+            one = deserialize(Submission, context["submission"])
+            name = f"{context['schedule']}-{at}"
+            occurrence = {"identifier": name, "conversation": one.conversation or name}
+            self.submit(Submission(**{**_fields(one), **occurrence}))
+
+        with self._refusing("opened"):
+            dbos.DBOS(
+                config={
+                    "name": _APPLICATION,
+                    "system_database_url": self._url,
+                    "dbos_system_schema": self._schema,
+                    "executor_id": worker,
+                    "application_version": VERSION,
+                    "serializer": _Json(),
+                    "log_level": "ERROR",
+                    "scheduler_polling_interval_sec": 1.0,
+                    "sys_db_idle_transaction_timeout_sec": _IDLE,
+                }
+            )
+            dbos.DBOS.workflow(name=_WORKFLOW)(run)
+            dbos.DBOS.workflow(name=_OCCURRENCE)(occur)
+            dbos.DBOS.listen_queues(list(queues))
+            dbos.DBOS.launch()
+        try:
+            for name, priority in queues.items():
+                await dbos.DBOS.register_queue_async(
+                    name,
+                    partition_concurrency=1,
+                    worker_concurrency=slots if priority == "normal" else 1,
+                    polling_interval_sec=_LOOKS[priority],
+                    on_conflict="always_update",
+                )
+            yield
+        finally:
+            # The engine has put its own executor in the loop, and shuts it down.
+            asyncio.get_running_loop().set_default_executor(concurrent.futures.ThreadPoolExecutor())
+            await asyncio.to_thread(dbos.DBOS.destroy, destroy_registry=True)
+            await asyncio.to_thread(self.take_back, worker)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client.destroy()
+                self._client = None
+
+    @contextlib.contextmanager
+    def _using(self, action: str) -> Generator[dbos.DBOSClient, None, None]:
+        with self._refusing(action):
+            yield self._opened()
+
+    def _opened(self) -> dbos.DBOSClient:
+        with self._lock:
+            if self._client is None:
+                if isinstance(self._place, pathlib.Path):
+                    create(self._place)
+                dbos.DBOS.migrate(self._url, schema=self._schema)
+                self._client = dbos.DBOSClient(
+                    system_database_url=self._url,
+                    dbos_system_schema=self._schema,
+                    serializer=_Json(),
+                    application_name=_APPLICATION,
+                    retry_connection_errors=False,
+                    sys_db_idle_transaction_timeout_sec=_IDLE,
+                )
+            return self._client
+
+    @contextlib.contextmanager
+    def _refusing(self, action: str) -> Generator[None, None, None]:
+        with _refused(f"The queue of submissions cannot be {action}"):
+            yield
+
+
+@contextlib.contextmanager
+def _refused(what: str) -> Generator[None, None, None]:
+    """Turns errors of the engine and its database into ``InputError``."""
+    try:
+        yield
+    except (sqlalchemy.exc.SQLAlchemyError, dbos.error.DBOSException, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        cause = getattr(error, "orig", None) or error
+        raise InputError(f"{what}: {' '.join(str(cause).split()).removesuffix('.')}.") from error
+
+
+def _options(submission: Submission) -> dbos.EnqueueOptions:
+    return {
+        "workflow_name": _WORKFLOW,
+        "queue_name": _queue(submission.priority, submission.host),
+        "workflow_id": submission.identifier,
+        "app_version": VERSION,
+        "queue_partition_key": _key(submission.owner, submission.conversation),
+        "authenticated_user": submission.owner,
+    }
+
+
+def _key(owner: str, conversation: str) -> str:
+    return json.dumps([owner, conversation])
+
+
+def _queue(priority: Priority, host: str) -> str:
+    return f"ripieno {priority}@{host}" if host else f"ripieno {priority}"
+
+
+def _dispatched(row: dbos.WorkflowStatus) -> Dispatched:
+    output = row.output or {}
+    finish, reason = output.get("finish", ""), output.get("reason", "")
+    if row.error is not None:
+        reason = str(row.error)
+    return Dispatched(
+        submission=_submission(row),
+        state=_state(row, finish),
+        submitted=_time(row.created_at),
+        finish=finish,
+        reason=reason,
+        worker=row.executor_id or "",
+        starts=_time(row.delay_until_epoch_ms) if row.delay_until_epoch_ms else None,
+        ended=_time(row.completed_at) if row.completed_at else None,
+    )
+
+
+def _submission(row: dbos.WorkflowStatus) -> Submission:
+    """The submission of a row; of another release's, only its names."""
+    assert row.input is not None
+    try:
+        return deserialize(Submission, row.input["args"][0])
+    except SerializationInvalidity:
+        owner, conversation = json.loads(row.queue_partition_key or '["", ""]')
+        return Submission(identifier=row.workflow_id, conversation=conversation, owner=owner)
+
+
+def _is_cancelled(row: dbos.WorkflowStatus) -> bool:
+    return bool((row.attributes or {}).get(_CANCELLED))
+
+
+def _state(row: dbos.WorkflowStatus, finish: str) -> State:
+    if row.status == "SUCCESS":
+        return _ENDED.get(finish, "ended")
+    if row.status in ("ENQUEUED", "DELAYED") and _is_cancelled(row):
+        return "cancelled"
+    return next((state for state, statuses in _STATES.items() if row.status in statuses), "failed")
+
+
+def _time(milliseconds: int | None) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp((milliseconds or 0) / 1000, datetime.UTC)
+
+
+def _fields(submission: Submission) -> dict[str, Any]:
+    return {name: getattr(submission, name) for name in Submission.__slots__}

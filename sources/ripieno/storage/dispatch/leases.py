@@ -1,0 +1,67 @@
+"""The workers that are alive: leases by the clock of the database.
+
+A worker that does not renew its lease is taken for dead, and what it ran is queued again. If it only was slow, the
+claim of each conversation, with its epoch, keeps it from recording or running anything more (``databases/claims.py``).
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from ripieno.storage.databases.contract import Database
+
+#: Seconds after which a worker that does not renew its lease is taken for dead.
+LEASE = 15.0
+#: Seconds between renewals.
+RENEWAL = 5.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerState:
+    """A worker, its machine, and the seconds until its lease ends."""
+
+    name: str
+    host: str
+    left: float
+
+
+class WorkerLeases:
+    """The leases of the workers in one database. Errors of all methods: ``InputError``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def renew(self, name: str, host: str) -> None:
+        """Begins or renews the lease of a worker."""
+        with self._database.using("written") as connection:
+            connection.execute(
+                "INSERT INTO workers (name, host, until) VALUES (?, ?, now_seconds() + ?) "
+                "ON CONFLICT (name) DO UPDATE SET until = excluded.until, host = excluded.host",
+                (name, host, LEASE),
+            )
+
+    def end(self, name: str) -> None:
+        """Ends the lease of a worker, as if it had not been renewed."""
+        with self._database.using("written") as connection:
+            connection.execute("UPDATE workers SET until = 0 WHERE name = ?", (name,))
+
+    def alive(self) -> Sequence[WorkerState]:
+        """The workers whose leases have not ended."""
+        query = "SELECT name, host, until - now_seconds() FROM workers WHERE until > now_seconds() ORDER BY name"
+        with self._database.using("read") as connection:
+            return [WorkerState(name=row[0], host=row[1], left=float(row[2])) for row in connection.execute(query)]
+
+    def bury(self, take_back: Callable[[str], object]) -> Sequence[str]:
+        """Calls ``take_back`` for each worker whose lease has ended, and forgets it; returns their names.
+
+        Of several programs that do this at once, one does it. If it ends in the middle, another one does it again.
+        """
+        with self._database.using("read") as connection:
+            found = connection.execute("SELECT name FROM workers WHERE until <= now_seconds()").fetchall()
+        if not found:
+            return ()
+        with self._database.writing("written") as connection:
+            query = "DELETE FROM workers WHERE until <= now_seconds() RETURNING name"
+            names = [str(row[0]) for row in connection.execute(query).fetchall()]
+            for name in names:
+                take_back(name)
+        return names

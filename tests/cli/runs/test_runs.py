@@ -1,0 +1,180 @@
+"""``ripieno submit``, ``work`` and ``runs`` as a user types them: commands of the tutorial, workers as processes."""
+
+import json
+import pathlib
+import re
+import signal
+from collections.abc import Generator
+
+import pytest
+
+from tests.support.command_line import PATIENCE, User, wait_for
+
+SCORE = """
+[score]
+name = "notes"
+description = "Looks around, and writes a note."
+prompt = "Keep a note."
+
+[[turns]]
+text = "I look around."
+calls = [{ tool = "list_directory", arguments = { path = "." } }]
+
+[[turns]]
+text = "I write."
+calls = [{ tool = "write_file", arguments = { path = "note.txt", content = "Hello." } }]
+
+[[turns]]
+text = "It is written."
+"""
+SHORT = '[score]\nname = "short"\ndescription = "Answers."\nprompt = "Hello?"\n[[turns]]\ntext = "Hello."\n'
+
+
+@pytest.fixture
+def score(user: User) -> str:
+    file = user.workspace / "notes.toml"
+    file.write_text(SCORE)
+    (user.workspace / "short.toml").write_text(SHORT)
+    return f"score:{file}"
+
+
+@pytest.fixture
+def worker(user: User) -> Generator[None, None, None]:
+    """A worker, while the test runs."""
+    with user.start("work", "--grace", "0") as process:
+        wait_for(process, "takes submitted runs")
+        yield
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err
+        assert "The worker has ended." in err
+
+
+def test_a_submitted_run_waits_for_a_worker_for_a_person_and_ends(user: User, score: str) -> None:
+    submitted = user.run("submit", "-m", score, "Keep a note.")
+    assert submitted.returncode == 0
+    assert "No worker takes it yet. To start one: ripieno work" in submitted.stderr
+    watch = re.search(r"To watch it: ripieno (runs watch \w+)", submitted.stderr)
+    assert watch is not None
+    assert "queued" in user.call("runs", "list").stdout
+    with user.start("work", "--grace", "0") as process:
+        wait_for(process, "takes submitted runs")
+        seen = user.run(*watch[1].split())
+        assert seen.returncode == 10
+        assert "I look around." in seen.stdout
+        assert "It waits for a person. To see the call: ripieno approvals show" in seen.stderr
+        assert not (user.workspace / "note.txt").exists()
+        show = re.search(r"ripieno (approvals show \w+)", seen.stderr)
+        assert show is not None
+        assert "note.txt" in user.call(*show[1].split()).stdout
+        answered = user.run("approvals", "approve")
+        following = re.search(r"A worker continues it. To watch it: ripieno (runs watch \w+)", answered.stdout)
+        assert following is not None
+        ended = user.run(*following[1].split())
+        assert (ended.returncode, ended.stdout.strip()) == (0, "It is written.")
+        assert (user.workspace / "note.txt").read_text() == "Hello."
+        listed = user.call("runs", "list").stdout
+        assert "answered" in listed
+        assert "ended" in listed
+        assert "worker" not in user.call("runs", "workers", "--format", "json").stdout
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    assert "No worker is alive" in user.call("runs", "workers").stdout
+    assert "none altered" in user.call("journal", "verify").stdout
+
+
+@pytest.mark.usefixtures("worker")
+def test_watching_from_the_submission_and_once_more_later(user: User) -> None:
+    model = f"score:{user.workspace / 'short.toml'}"
+    (user.workspace / "short.toml").write_text(SHORT)
+    watched = user.run("submit", "--watch", "-m", model, "--id", "the one", "Hello?")
+    assert (watched.returncode, watched.stdout) == (0, "Hello.\n")
+    assert "To watch it" not in watched.stderr
+    assert user.run("runs", "watch").stdout == "Hello.\n"
+    assert user.run("runs", "watch", "the").stdout == "Hello.\n"
+    again = user.run("submit", "-m", model, "--id", "the one", "Hello?")
+    assert "Known already, nothing is submitted: the one (ended)" in again.stderr
+    (listed,) = json.loads(user.call("runs", "list", "--format", "json").stdout)
+    assert (listed["run"], listed["state"], listed["finish"]) == ("the one", "ended", "stop")
+    assert listed["workspace"] == str(user.workspace)
+    more = user.run("submit", "--watch", "-m", model, "--conversation", listed["conversation"], "And again?")
+    assert more.stdout == "Hello.\n"
+    assert user.call("journal", "list").stdout.count(listed["conversation"][:12]) == 1
+
+
+def test_what_waits_for_its_time_is_cancelled(user: User, score: str) -> None:
+    late = user.run("submit", "-m", score, "--at", "+2h", "--id", "late", "Keep a note.")
+    assert "not before" in late.stderr
+    assert "scheduled" in user.call("runs", "list").stdout
+    assert "Cancelled: late" in user.call("runs", "cancel", "late").stderr
+    assert "It has ended already: cancelled." in user.call("runs", "cancel", "late").stderr
+    assert "cancelled" in user.call("runs", "list", "--state", "cancelled").stdout
+
+
+def test_schedules_are_listed_and_ended(user: User, score: str) -> None:
+    given = ("--cron", "0 8 * * *", "--name", "morning")
+    made = user.run("submit", "-m", score, *given, "Summarise the new issues.")
+    assert "Scheduled: morning (0 8 * * *, UTC)" in made.stderr
+    assert "0 8 * * *" in user.call("runs", "schedules").stdout
+    assert "Ended: morning" in user.call("runs", "schedules", "--end", "morning").stderr
+    refused = user.call("runs", "schedules", "--end", "morning")
+    assert refused.returncode == 2
+    assert "no schedule named 'morning'" in refused.stderr
+    assert user.call("runs", "schedules").stdout == "There is no schedule.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-m", "nowhere/m", "Hello?"), "no provider named 'nowhere'"),
+        (("--agent", "x", "Hello?"), "no agent named 'x'"),
+        (("Hello?",), "No model is named."),
+        (("-m", "SCORE", " "), "The prompt is empty."),
+        (("-m", "SCORE", "--at", "soon", "x"), "'soon' is not a time. Write one such as 2027-01-31T08:00"),
+        (("-m", "SCORE", "--cron", "0 8 * * *", "x"), "Give --cron and --name together."),
+        (("-m", "SCORE", "--cron", "daily", "--name", "n", "x"), "The schedule 'n' is not valid"),
+        (("-m", "SCORE", "--cron", "0 8 * * *", "--name", "n", "--watch", "x"), "--cron goes with neither"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_it_is_queued(
+    user: User, score: str, arguments: tuple[str, ...], message: str
+) -> None:
+    refused = user.call("submit", *(score if one == "SCORE" else one for one in arguments))
+    assert refused.returncode == 2
+    assert message in refused.stderr
+
+
+def test_a_secret_of_the_configuration_is_not_queued(user: User, score: str) -> None:
+    user.configure(
+        '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:1"\napi_key = "{env:HOUSE_KEY}"\n'
+    )
+    refused = user.run("submit", "-m", score, "Use swordfish-1234 for it.", HOUSE_KEY="swordfish-1234")
+    assert refused.returncode == 2
+    assert "The message has the value of a variable" in refused.stderr
+    state = b"".join(file.read_bytes() for file in user.state.rglob("*") if file.is_file())
+    assert b"swordfish-1234" not in state
+
+
+def test_without_anything_submitted_the_lists_say_how_to_begin(user: User) -> None:
+    for words in (("runs", "list"), ("runs", "watch"), ("runs", "workers")):
+        refused = user.call(*words)
+        assert refused.returncode == 2
+        assert 'Nothing was submitted yet. To submit a run: ripieno submit "PROMPT"' in refused.stderr
+
+
+def test_an_unknown_run_and_an_ambiguous_beginning_are_named(user: User, score: str) -> None:
+    for name in ("same-1", "same-2"):
+        user.run("submit", "-m", score, "--at", "+1h", "--id", name, "x")
+    assert "Several submissions match: same-2, same-1." in user.call("runs", "cancel", "same").stderr
+    assert "no submission named 'other'" in user.call("runs", "watch", "other").stderr
+
+
+def test_a_failed_run_says_why(user: User, tmp_path: pathlib.Path) -> None:
+    user.configure('[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:1/v1"\n')
+    with user.start("work") as process:
+        wait_for(process, "takes submitted runs")
+        failed = user.run("submit", "--watch", "-m", "house/m", "Hello?")
+        assert failed.returncode == 1
+        assert "It failed:" in failed.stderr
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0

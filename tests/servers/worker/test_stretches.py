@@ -1,0 +1,244 @@
+"""One stretch of a submitted conversation: said once, conducted to its end or a question, continued after an answer."""
+
+import asyncio
+import dataclasses
+import pathlib
+import uuid
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from ripieno.approvals import Approve, Deny
+from ripieno.assembly import Assembly
+from ripieno.canisters import Conversation, ResultCanister, UserCanister
+from ripieno.canisters.events import ConductEnded, Event, TextDelta
+from ripieno.conducting.paused import PausedStore
+from ripieno.models import Model
+from ripieno.servers.worker.stretches import Stretches
+from ripieno.storage.dispatch.contract import Ending, Submission
+from ripieno.storage.dispatch.events import EventLog
+from ripieno.storage.journal import Journal
+from ripieno.testing import call, model_of, turn
+from tests.support.workers import Site, assembly_of, check, model, submission
+
+#: Seconds after which a test counts as hung.
+HANG = 60
+
+
+@dataclasses.dataclass(kw_only=True)
+class Bench:
+    """The stretches of a worker without a queue."""
+
+    site: Site
+    journal: Journal
+    assembly: Assembly
+    answers: list[Model] = dataclasses.field(default_factory=list[Model])
+
+    def __post_init__(self) -> None:
+        self.stretches = Stretches(self.assembly, self.journal, self._model)
+        self.paused = PausedStore(self.journal.database)
+        self.log = EventLog(self.journal.database)
+
+    def _model(self, name: str) -> Model:
+        return self.answers.pop(0) if self.answers else model(name)
+
+    async def conduct(self, one: Submission) -> Ending | None:
+        async with asyncio.timeout(HANG):
+            return await self.stretches.conduct(one)
+
+    def events(self, one: Submission) -> list[Event]:
+        return [event for _, event in self.log.after(one, 0)]
+
+
+@pytest.fixture
+def site(place: pathlib.Path | str, tmp_path: pathlib.Path) -> Site:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return Site(place=place, folder=folder, host=f"host-{uuid.uuid4().hex[:8]}")
+
+
+@pytest.fixture
+async def bench(site: Site, request: pytest.FixtureRequest) -> AsyncGenerator[Bench, None]:
+    approved: bool = getattr(request, "param", True)
+    with site.journal() as journal:
+        async with assembly_of(site, journal, approved=approved) as assembly:
+            yield Bench(site=site, journal=journal, assembly=assembly)
+
+
+unapproved: Any = pytest.mark.parametrize("bench", [False], indirect=True)
+
+
+async def test_a_submission_is_conducted_to_its_end(bench: Bench, site: Site) -> None:
+    one = submission("c", "h")
+    assert await bench.conduct(one) == Ending(finish="stop")
+    assert check(site, bench.journal, "c") == 0
+    assert len(site.words()) == len(set(site.words())) == 8
+    assert bench.journal.verify() is None
+    events = bench.events(one)
+    assert isinstance(events[-1], ConductEnded)
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)).endswith("All is written.")
+
+
+async def test_dispatched_again_after_its_end_it_runs_nothing(bench: Bench, site: Site) -> None:
+    one = submission("c", "h")
+    await bench.conduct(one)
+    words, lines = site.words(), bench.journal.count()
+    assert await bench.conduct(one) == Ending(finish="stop")
+    assert (site.words(), bench.journal.count()) == (words, lines)
+
+
+async def test_later_submissions_continue_the_conversation(bench: Bench) -> None:
+    bench.answers += [model_of([turn("One.")]), model_of([turn("Two.")])]
+    await bench.conduct(submission("c", "h", "First?"))
+    await bench.conduct(submission("c", "h", "Second?", identifier="another"))
+    canisters = bench.journal.restore("c").conversation.canisters
+    assert [one.content[0].text for one in canisters if isinstance(one, UserCanister)] == ["First?", "Second?"]  # type: ignore[union-attr]
+
+
+async def test_owners_with_the_same_name_of_a_conversation_are_apart(bench: Bench) -> None:
+    bench.answers += [model_of([turn("For Ada.")]), model_of([turn("For Bob.")])]
+    for owner in ("ada", "bob"):
+        one = submission("c", "h", f"I am {owner}.", owner=owner, identifier=owner)
+        assert await bench.conduct(one) == Ending(finish="stop")
+    assert bench.journal.restore("c", owner="ada").conversation.text == "For Ada."
+    assert bench.journal.restore("c", owner="bob").conversation.text == "For Bob."
+
+
+@unapproved
+async def test_a_call_that_needs_approval_ends_the_stretch_and_an_answer_begins_the_next(
+    bench: Bench, site: Site
+) -> None:
+    one = submission("c", "h", owner="ada")
+    bench.answers += [model_of([turn("I write.", calls=[call("append", word="w")]), turn("Done.")])] * 2
+    assert await bench.conduct(one) == Ending(finish="open")
+    assert site.words() == []
+    kept = bench.paused.load("c", owner="ada")
+    assert kept is not None
+    assert kept.next_submission is None
+    (waiting,) = kept.unanswered
+    changed = bench.paused.answer("c", {waiting.invocation: Approve()}, owner="ada")
+    following = changed.next_submission
+    assert following is not None
+    # The same answers give the same identifier, so that a queue takes them once.
+    again = bench.paused.load("c", owner="ada")
+    assert again is not None
+    assert again.next_submission == following
+    assert (following.owner, following.host, following.canisters) == ("ada", "h", ())
+    assert await bench.conduct(following) == Ending(finish="stop")
+    assert site.words() == ["w"]
+    assert bench.paused.load("c", owner="ada") is None
+    assert await bench.conduct(following) == Ending(finish="stop")
+    assert site.words() == ["w"]
+
+
+@unapproved
+async def test_a_denied_call_is_not_run_and_the_model_reads_why(bench: Bench, site: Site) -> None:
+    bench.answers += [model_of([turn("I write.", calls=[call("append", word="w")]), turn("Then not.")])] * 2
+    await bench.conduct(submission("c", "h"))
+    changed = bench.paused.answer("c", {bench.paused.all()[0].unanswered[0].invocation: Deny("Not now.")})
+    assert changed.next_submission is not None
+    assert await bench.conduct(changed.next_submission) == Ending(finish="stop")
+    conversation = bench.journal.restore("c").conversation
+    (result,) = (one for one in conversation.canisters if isinstance(one, ResultCanister))
+    assert result.error is not None
+    assert "Not now." in str(result.error)
+    assert site.words() == []
+
+
+@unapproved
+async def test_a_message_instead_of_an_answer_declines_the_call(bench: Bench, site: Site) -> None:
+    bench.answers += [model_of([turn("I write.", calls=[call("append", word="w")])]), model_of([turn("As you like.")])]
+    await bench.conduct(submission("c", "h"))
+    assert await bench.conduct(submission("c", "h", "No, stop.", identifier="other")) == Ending(finish="stop")
+    assert bench.journal.restore("c").conversation.text == "As you like."
+    assert site.words() == []
+
+
+async def test_after_a_crash_the_message_is_not_said_again(bench: Bench, site: Site) -> None:
+    one = submission("c", "h")
+    # The beginning of an earlier worker's run, which is killed within its first call.
+    bench.answers.append(model_of([turn("I write.", calls=[call("append", word="w")]), turn("Done.")]))
+    run = bench.assembly.conduct(
+        Conversation(identifier="c").say(one.canisters), model=bench.answers.pop(), owner=one.owner
+    )
+    run.carry_out(one.identifier)
+    async with run:
+        async for event in run:
+            if type(event).__name__ == "ExecutionBegan":
+                break
+    with bench.journal.database.using("written") as connection:
+        connection.execute("DELETE FROM lines WHERE stage IN ('finished', 'ended')")
+    bench.journal.close()
+    assert await bench.conduct(one) == Ending(finish="stop")
+    conversation = bench.journal.restore("c").conversation
+    assert sum(isinstance(each, UserCanister) for each in conversation.canisters) == 1
+    results = [each for each in conversation.canisters if isinstance(each, ResultCanister)]
+    assert results[0].error is not None
+    assert results[0].error.category == "outcome_unknown"
+
+
+async def test_what_fails_says_why_and_raises_nothing(bench: Bench) -> None:
+    ended = await bench.conduct(submission("c", "h", tools=("nowhere.*",)))
+    assert ended is not None
+    assert ended.finish == "error"
+    assert "nowhere.*" in ended.reason
+
+
+async def test_a_worker_that_leaves_gives_back_what_it_has_not_begun(bench: Bench) -> None:
+    await bench.stretches.leave(0)
+    assert await bench.conduct(submission("c", "h")) is None
+
+
+async def test_a_stretch_waits_while_another_process_conducts_the_conversation(bench: Bench, site: Site) -> None:
+    with site.journal() as other:
+        claim = other.database.claimed("", "c")
+        assert await asyncio.to_thread(claim.__enter__)
+        going = asyncio.create_task(bench.conduct(submission("c", "h")))
+        while not bench.stretches.running:  # noqa: ASYNC110  in another task
+            await asyncio.sleep(0)
+        await asyncio.to_thread(claim.__exit__, None, None, None)
+        assert await going == Ending(finish="stop")
+
+
+async def test_stopped_while_it_waits_it_says_nothing(bench: Bench, site: Site) -> None:
+    one = submission("c", "h")
+    with site.journal() as other, other.database.claimed("", "c"):
+        going = asyncio.create_task(bench.conduct(one))
+        while not bench.stretches.running:  # noqa: ASYNC110  in another task
+            await asyncio.sleep(0)
+        bench.stretches.stop(one.identifier)
+        assert await going == Ending(finish="cancelled")
+    assert bench.journal.count() == 0
+
+
+async def test_stopped_in_a_call_each_call_has_its_result(bench: Bench) -> None:
+    one = submission("c", "h")
+    going = asyncio.create_task(bench.conduct(one))
+    while not site_began(bench):  # noqa: ASYNC110  in another task
+        await asyncio.sleep(0)
+    bench.stretches.stop(one.identifier)
+    ended = await going
+    assert ended in (Ending(finish="cancelled"), Ending(finish="stop"))
+    restored = bench.journal.restore("c")
+    assert restored.ended
+    assert not restored.conversation.open
+
+
+def site_began(bench: Bench) -> bool:
+    """Whether the run has begun to call tools."""
+    return next(iter(bench.journal.lines(stage="started", limit=1)), None) is not None
+
+
+async def test_no_secret_is_in_events_not_even_in_pieces(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "correct-horse-battery"
+    with Journal(site.place, secrets=[secret]) as journal:
+        async with assembly_of(site, journal, approved=True) as assembly:
+            bench = Bench(site=site, journal=journal, assembly=assembly)
+            bench.answers.append(model_of([turn(f"The key is {secret}, they say.")]))
+            one = submission("c", "h")
+            await bench.conduct(one)
+            text = "".join(event.text for event in bench.events(one) if isinstance(event, TextDelta))
+    assert secret not in text
+    assert text.startswith("The key is [secret")
+    assert text.endswith(", they say.")

@@ -1,0 +1,266 @@
+"""Workers: runs survive the worker that began them, and end or are given back with it."""
+
+import asyncio
+import multiprocessing
+import pathlib
+import signal
+import time
+import uuid
+from collections.abc import Callable, Generator
+
+import pytest
+
+from ripieno.assembly.submissions import SubmittedRun
+from ripieno.canisters import ResultCanister, UserCanister
+from ripieno.canisters.events import ConductEnded
+from ripieno.conducting.paused import PausedStore
+from ripieno.storage.databases.claims import LEASE
+from ripieno.storage.dispatch.contract import Dispatched, Dispatcher
+from ripieno.storage.dispatch.leases import WorkerLeases
+from ripieno.testing import call, model_of, turn
+from tests.counts import count
+from tests.support import workers
+from tests.support.postgresql import NewPlace
+from tests.support.workers import IN_A_TOOL, Site, WorkerProcess, check, submission
+
+#: Seconds after which a test counts as hung.
+HANG = 120
+
+
+@pytest.fixture
+def site(new_place: NewPlace, tmp_path: pathlib.Path) -> Site:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return Site(place=new_place(), folder=folder, host=f"host-{uuid.uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def postgresql_site(postgresql_server: str, tmp_path: pathlib.Path) -> Site:
+    from tests.support.postgresql import address_of_schema
+
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return Site(place=address_of_schema(postgresql_server), folder=folder, host=f"host-{uuid.uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def start(site: Site) -> Generator[Callable[..., WorkerProcess], None, None]:
+    yield from _starting(site)
+
+
+def _starting(site: Site) -> Generator[Callable[..., WorkerProcess], None, None]:
+    begun: list[WorkerProcess] = []
+
+    def start(**settings: object) -> WorkerProcess:
+        begun.append(WorkerProcess(site, **settings))  # type: ignore[arg-type]
+        begun[-1].wait_until_ready()
+        return begun[-1]
+
+    yield start
+    for one in begun:
+        one.signal(signal.SIGKILL)
+        one.process.join(HANG)
+
+
+def ended(dispatcher: Dispatcher, *identifiers: str) -> list[Dispatched]:
+    """The submissions, when they have ended."""
+    until = time.monotonic() + HANG
+    while True:
+        found = [dispatcher.find(one) for one in identifiers]
+        if all(one.over for one in found):
+            return found
+        assert time.monotonic() < until, [(one.submission.identifier, one.state) for one in found if not one.over]
+        time.sleep(0.02)  # Between looks into a database.
+
+
+def test_a_worker_conducts_what_was_submitted(site: Site, start: Callable[..., WorkerProcess]) -> None:
+    worker = start()
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        dispatcher.submit(submission("c", site.host))
+        (found,) = ended(dispatcher, "submission of c")
+        assert (found.state, found.finish) == ("ended", "stop")
+        assert check(site, journal, "c") == 0
+        assert [one.host for one in WorkerLeases(journal.database).alive()] == [site.host]
+        assert worker.end() == 0
+        assert WorkerLeases(journal.database).alive() == []
+
+
+def test_another_worker_takes_over_from_a_killed_one(site: Site, start: Callable[..., WorkerProcess]) -> None:
+    doomed = start(moment=IN_A_TOOL)
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        dispatcher.submit(submission("c", site.host))
+        doomed.process.join(HANG)
+        died = time.monotonic()
+        start()
+        ended(dispatcher, "submission of c")
+        # The lease of these tests, a look, and the run, on a machine that may be busy.
+        assert time.monotonic() - died < HANG
+        assert check(site, journal, "c") == 1
+        assert journal.verify() is None
+    words = site.words()
+    assert len(words) == len(set(words)) == 8
+
+
+def test_a_stopped_worker_that_goes_on_changes_nothing(postgresql_site: Site, request: pytest.FixtureRequest) -> None:
+    site = postgresql_site
+    for start in _starting(site):
+        stopped = start()
+        with site.dispatcher() as dispatcher, site.journal() as journal:
+            dispatcher.submit(submission("c", site.host))
+            while not site.words():
+                time.sleep(0)
+            stopped.signal(signal.SIGSTOP)
+            start()
+            ended(dispatcher, "submission of c")
+            lines = list(journal.lines("c"))
+            stopped.signal(signal.SIGCONT)
+            assert stopped.end() == 0
+            assert list(journal.lines("c")) == lines
+            assert check(site, journal, "c") <= 2
+        words = site.words()
+        assert len(words) == len(set(words))
+
+
+async def test_cancelled_from_elsewhere_each_call_has_its_result(site: Site) -> None:
+    waiting = model_of([turn("I wait.", calls=[call("append", word=f"{number}") for number in range(50)])])
+    async with asyncio.timeout(HANG), site.worker(model_of=lambda _: waiting):
+        with site.dispatcher() as dispatcher, site.journal() as journal:
+            one = submission("c", site.host)
+            run = SubmittedRun(one, dispatcher, journal)
+            await asyncio.to_thread(dispatcher.submit, one)
+            async for _, event in run.numbered():
+                if type(event).__name__ == "ExecutionBegan":
+                    await run.cancel()
+                    break
+            conversation = await run
+            # What was recorded before the cancellation is all there is.
+            restored = journal.restore("c")
+            assert (await run.state()).state == "cancelled"
+    assert restored.ended
+    assert not restored.conversation.open
+    assert not conversation.open
+
+
+async def test_watchers_in_this_and_other_programs_see_the_same(site: Site) -> None:
+    async with asyncio.timeout(HANG), site.worker():
+        with site.dispatcher() as dispatcher, site.journal() as journal:
+            one = submission("c", site.host)
+            run = SubmittedRun(one, dispatcher, journal)
+            await asyncio.to_thread(dispatcher.submit, one)
+            live = [pair async for pair in run.numbered()]
+            assert [number for number, _ in live] == list(range(1, len(live) + 1))
+            assert isinstance(live[-1][1], ConductEnded)
+            for cut in range(0, len(live), 7):
+                assert [pair async for pair in run.numbered(cut)] == live[cut:]
+            assert (await run).text == "All is written."
+
+
+async def test_a_worker_that_ends_gives_its_runs_to_the_next(site: Site) -> None:
+    begun, going = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        def __call__(self, name: str) -> object:
+            begun.set()
+            return workers.model(name)
+
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        async with asyncio.timeout(HANG):
+            async with site.worker(grace=0, model_of=Slow()):
+                await asyncio.to_thread(dispatcher.submit, submission("c", site.host))
+                await begun.wait()
+            going.set()
+            found = await asyncio.to_thread(dispatcher.find, "submission of c")
+            assert found.state in ("queued", "ended")
+            async with site.worker():
+                await asyncio.to_thread(ended, dispatcher, "submission of c")
+        assert check(site, journal, "c") == 0
+        said = [one for one in journal.restore("c").conversation.canisters if isinstance(one, UserCanister)]
+        assert len(said) == 1
+
+
+def test_workers_never_conduct_one_conversation_at_once_and_keep_its_order(
+    site: Site, start: Callable[..., WorkerProcess]
+) -> None:
+    many = count(1000, 100)
+    for _ in range(2):
+        start()
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        names = [f"s{number}" for number in range(many)]
+        for name in names:
+            dispatcher.submit(submission("c", site.host, name, identifier=name))
+        ended(dispatcher, *names)
+        conversation = journal.restore("c").conversation
+        said = [one.content[0].text for one in conversation.canisters if isinstance(one, UserCanister)]  # type: ignore[union-attr]
+        assert said == names
+        assert journal.verify() is None
+        began = [line.stage for line in journal.lines("c") if line.stage in ("began", "ended")]
+        assert began == ["began", "ended"] * many
+
+
+def _submit(place: pathlib.Path | str, folder: pathlib.Path, host: str, times: int) -> int:
+    with Site(place=place, folder=folder, host=host).dispatcher() as dispatcher:
+        return sum(dispatcher.submit(submission("c", host)) for _ in range(times))
+
+
+def test_of_submissions_with_one_identifier_one_runs(site: Site, start: Callable[..., WorkerProcess]) -> None:
+    with site.dispatcher() as dispatcher:
+        dispatcher.listed()  # Its tables are there.
+    context = multiprocessing.get_context("forkserver")
+    with context.Pool(8) as pool:
+        arguments = [(site.place, site.folder, site.host, count(100, 8) // 8 + 1)] * 8
+        pool.starmap(_submit, arguments)
+    start()
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        ended(dispatcher, "submission of c")
+        assert len(dispatcher.listed()) == 1
+        assert check(site, journal, "c") == 0
+    assert len(site.words()) == len(set(site.words()))
+
+
+def test_clocks_that_differ_by_an_hour_end_no_lease(postgresql_site: Site) -> None:
+    site = postgresql_site
+    for start in _starting(site):
+        ahead, behind = start(clock=3600.0), start(clock=-3600.0)
+        with site.dispatcher() as dispatcher, site.journal() as journal:
+            names = [f"c{number}" for number in range(4)]
+            for name in names:
+                dispatcher.submit(submission(name, site.host))
+            ended(dispatcher, *(f"submission of {name}" for name in names))
+            assert sum(check(site, journal, name) for name in names) == 0
+            assert len(WorkerLeases(journal.database).alive()) == 2
+        assert (ahead.end(), behind.end()) == (0, 0)
+
+
+async def test_waiting_costs_nothing_and_an_answer_goes_on(site: Site) -> None:
+    """1,000 conversations that wait are no workflows, and hold no memory."""
+    from ripieno.approvals import Approve
+
+    many = count(1000, 100)
+    asks = [turn("I write.", calls=[call("append", word="w")]), turn("Done.")]
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        store = PausedStore(journal.database)
+        names = [f"c{number}" for number in range(many)]
+        for name in names:
+            dispatcher.submit(submission(name, site.host))
+        async with asyncio.timeout(HANG * 5), site.worker(approved=False, slots=8, model_of=lambda _: model_of(asks)):
+            while len(store.all()) < many:  # noqa: ASYNC110  in a database
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(ended, dispatcher, *(f"submission of {name}" for name in names))
+            assert await asyncio.to_thread(dispatcher.listed, states=["queued", "running", "scheduled"]) == []
+            paused = store.all()[0]
+            waiting = {one.invocation: Approve() for one in paused.unanswered}
+            changed = await asyncio.to_thread(lambda: store.answer(paused.identifier, waiting))
+            following = changed.next_submission
+            assert following is not None
+            assert await asyncio.to_thread(dispatcher.submit, following)
+            assert not await asyncio.to_thread(dispatcher.submit, following)
+            (found,) = await asyncio.to_thread(ended, dispatcher, following.identifier)
+            assert found.finish == "stop"
+        results = [
+            one for one in journal.restore(paused.identifier).conversation.canisters if isinstance(one, ResultCanister)
+        ]
+        assert [one.error for one in results] == [None]
+
+
+def test_leases_are_what_the_help_promises() -> None:
+    assert LEASE + 2 == 17

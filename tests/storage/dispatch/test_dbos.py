@@ -1,0 +1,287 @@
+"""The contract of dispatchers, over both databases: queue, order, identity, cancellation, schedules."""
+
+import asyncio
+import contextlib
+import datetime
+import pathlib
+import uuid
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+import pytest
+
+from ripieno.assembly.submissions import dispatcher_beside
+from ripieno.canisters import UserCanister
+from ripieno.canisters.serialization import serialize
+from ripieno.exceptions import InputError, NameAbsence
+from ripieno.storage.dispatch import dbos
+from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Ending, Schedule, Stretch, Submission
+from tests.support.postgresql import address_of_schema
+
+#: Seconds after which a test counts as hung.
+HANG = 60
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def dispatcher(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[Dispatcher, None, None]:
+    """One queue for all tests of a database, since its engine needs seconds to create its tables."""
+    if request.param == "sqlite":
+        made = dispatcher_beside(tmp_path_factory.mktemp("queue") / "journal")
+    else:
+        made = dispatcher_beside(address_of_schema(request.getfixturevalue("postgresql_server")))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def host() -> str:
+    """A host of this test alone, with which all its names begin."""
+    return f"host-{uuid.uuid4().hex[:8]}"
+
+
+class Queue:
+    """The queue as one test uses it: its submissions, owners and schedules are of its host alone."""
+
+    def __init__(self, dispatcher: Dispatcher, host: str) -> None:
+        self.dispatcher = dispatcher
+        self.host = host
+
+    def one(self, name: str, conversation: str = "c", *, owner: str = "", **fields: Any) -> Submission:
+        return Submission(
+            **{
+                "identifier": self.identifier(name),
+                "conversation": conversation,
+                "owner": self.owner(owner),
+                "canisters": (UserCanister.of(f"This is {name}."),),
+                "model": "provider/model",
+                "host": self.host,
+                **fields,
+            }
+        )
+
+    def identifier(self, name: str) -> str:
+        return f"{name}/{self.host}"
+
+    def owner(self, name: str) -> str:
+        return f"{name}@{self.host}"
+
+    def submit(self, name: str, conversation: str = "c", **fields: Any) -> bool:
+        return self.dispatcher.submit(self.one(name, conversation, **fields))
+
+    def find(self, name: str) -> Dispatched:
+        return self.dispatcher.find(self.identifier(name))
+
+    def listed(self, owner: str = "", **given: Any) -> list[str]:
+        found = self.dispatcher.listed(owner=self.owner(owner), **given)
+        return [one.submission.identifier.partition("/")[0] for one in found]
+
+    @contextlib.asynccontextmanager
+    async def working(self, stretch: Stretch, worker: str = "w", slots: int = 4) -> AsyncGenerator[None, None]:
+        async with (
+            asyncio.timeout(HANG),
+            self.dispatcher.working(f"{worker}/{self.host}", hosts=[self.host], slots=slots, stretch=stretch),
+        ):
+            yield
+
+    async def over(self, *names: str) -> None:
+        """Waits until submissions have ended."""
+        for name in names:
+            while not (await asyncio.to_thread(self.find, name)).over:  # noqa: ASYNC110  in a database
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def queue(dispatcher: Dispatcher, host: str) -> Queue:
+    return Queue(dispatcher, host)
+
+
+class Work:
+    """Runs stretches and notes their order; ``enough`` is set when ``wanted`` have run."""
+
+    def __init__(self, wanted: int) -> None:
+        self.ran: list[str] = []
+        self._now: set[str] = set()
+        self._wanted = wanted
+        self.enough = asyncio.Event()
+
+    async def stretch(self, submission: Submission) -> Ending | None:
+        assert submission.conversation not in self._now, "two runs of one conversation at once"
+        self._now.add(submission.conversation)
+        self.ran.append(submission.identifier.partition("/")[0])
+        for _ in range(5):
+            await asyncio.sleep(0)
+        self._now.discard(submission.conversation)
+        if len(self.ran) >= self._wanted:
+            self.enough.set()
+        return Ending(finish="stop")
+
+
+async def test_submissions_run_once_in_the_order_of_each_conversation(queue: Queue) -> None:
+    names = [f"s{number}" for number in range(9)]
+    for number, name in enumerate(names):
+        assert queue.submit(name, f"c{number % 3}")
+    assert not queue.submit("s0", "another conversation")
+    work = Work(len(names))
+    async with queue.working(work.stretch):
+        await work.enough.wait()
+        await queue.over(*names)
+    assert sorted(work.ran) == names
+    for place in range(3):
+        own = [name for name in work.ran if int(name[1:]) % 3 == place]
+        assert own == sorted(own)
+    found = queue.find("s0")
+    assert (found.state, found.finish, found.worker) == ("ended", "stop", f"w/{queue.host}")
+    assert found.submission == queue.one("s0", "c0")
+    assert found.ended is not None
+
+
+async def test_low_priorities_have_one_place_beside_the_others(queue: Queue) -> None:
+    low: list[str] = []
+    free, begun = asyncio.Event(), asyncio.Event()
+    others = Work(3)
+
+    async def stretch(submission: Submission) -> Ending | None:
+        if submission.priority == "low":
+            low.append(submission.identifier)
+            begun.set()
+            await free.wait()
+            return Ending(finish="stop")
+        return await others.stretch(submission)
+
+    for number in range(3):
+        queue.submit(f"low {number}", f"low {number}", priority="low")
+    async with queue.working(stretch):
+        await begun.wait()
+        for number in range(3):
+            await asyncio.to_thread(queue.submit, f"normal {number}", f"c{number}")
+        await others.enough.wait()
+        assert len(low) == 1
+        free.set()
+        await queue.over(*(f"low {number}" for number in range(3)))
+
+
+async def test_what_is_for_another_host_or_another_time_is_not_taken(queue: Queue) -> None:
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    queue.submit("elsewhere", host=f"{queue.host}-other")
+    queue.dispatcher.submit(queue.one("later", "c2"), at=later)
+    queue.dispatcher.submit(queue.one("past", "c3"), at=later - datetime.timedelta(days=2))
+    queue.submit("anywhere", "c4", host="")
+    work = Work(2)
+    async with queue.working(work.stretch):
+        await work.enough.wait()
+    assert sorted(work.ran) == ["anywhere", "past"]
+    assert (queue.find("elsewhere").state, queue.find("later").state) == ("queued", "scheduled")
+    starts = queue.find("later").starts
+    assert starts is not None
+    assert abs((starts - later).total_seconds()) < 1
+
+
+async def test_cancelled_before_its_turn_it_never_runs(queue: Queue) -> None:
+    queue.submit("first")
+    queue.submit("second", "c2")
+    for _ in range(2):
+        queue.dispatcher.cancel(queue.identifier("first"))
+    assert queue.find("first").state == "cancelled"
+    work = Work(1)
+    async with queue.working(work.stretch):
+        await work.enough.wait()
+        await queue.over("first", "second")
+    assert work.ran == ["second"]
+    assert queue.find("first").state == "cancelled"
+    both = [queue.identifier(name) for name in ("first", "second")]
+    assert queue.dispatcher.cancelled(both) == {both[0]}
+    with pytest.raises(NameAbsence):
+        queue.dispatcher.cancel("third")
+
+
+async def test_what_a_worker_did_not_end_is_queued_again(queue: Queue) -> None:
+    queue.submit("given back")
+    begun = asyncio.Event()
+
+    async def leave(_: Submission) -> None:
+        begun.set()
+
+    async with queue.working(leave, "first"):
+        await begun.wait()
+    assert queue.find("given back").state == "queued"
+    work = Work(1)
+    async with queue.working(work.stretch, "second"):
+        await work.enough.wait()
+        await queue.over("given back")
+    assert queue.find("given back").worker == f"second/{queue.host}"
+    assert queue.dispatcher.take_back(f"second/{queue.host}") == 0
+
+
+def test_lists_are_newest_first_by_owner_and_state(queue: Queue) -> None:
+    for number, owner in enumerate(("ada", "bob", "ada")):
+        queue.submit(f"s{number}", f"c{number}", owner=owner)
+    queue.dispatcher.cancel(queue.identifier("s2"))
+    assert queue.listed("ada") == ["s2", "s0"]
+    assert queue.listed("bob") == ["s1"]
+    assert queue.listed("ada", limit=1) == ["s2"]
+    assert queue.listed("ada", states=["queued"]) == ["s0"]
+    assert queue.listed("ada", states=["cancelled", "ended"]) == ["s2"]
+
+
+def test_a_forgotten_conversation_leaves_nothing(queue: Queue) -> None:
+    queue.submit("hers", owner="ada")
+    queue.submit("another of hers", "c2", owner="ada")
+    queue.submit("his", owner="bob")
+    queue.dispatcher.forget(queue.owner("ada"), "c")
+    assert (queue.listed("ada"), queue.listed("bob")) == (["another of hers"], ["his"])
+
+
+async def test_old_submissions_are_deleted_and_open_ones_stay(queue: Queue) -> None:
+    queue.submit("open", host=f"{queue.host}-other")
+    queue.submit("over", "c2")
+    work = Work(1)
+    async with queue.working(work.stretch):
+        await queue.over("over")
+    now = datetime.datetime.now(datetime.UTC)
+    queue.dispatcher.clean(now - datetime.timedelta(days=1))
+    assert queue.listed() == ["over", "open"]
+    queue.dispatcher.clean(now + datetime.timedelta(days=1))
+    assert queue.listed() == ["open"]
+
+
+async def test_a_schedule_submits_again_and_again(queue: Queue) -> None:
+    schedule = Schedule(name=queue.host, cron="* * * * * *", submission=queue.one("pattern", ""))
+    queue.dispatcher.repeat(schedule)
+    assert schedule in queue.dispatcher.schedules()
+    work = Work(2)
+    async with queue.working(work.stretch):
+        await work.enough.wait()
+    queue.dispatcher.end_schedule(queue.host)
+    assert queue.dispatcher.schedules() == []
+    assert len(set(work.ran)) == len(work.ran)
+    assert all(name.startswith(queue.host) for name in work.ran)
+    with pytest.raises(NameAbsence):
+        queue.dispatcher.end_schedule(queue.host)
+
+
+def test_an_invalid_schedule_is_refused(queue: Queue) -> None:
+    with pytest.raises(InputError, match="The schedule 'x' is not valid"):
+        queue.dispatcher.repeat(Schedule(name="x", cron="every day", submission=queue.one("s")))
+
+
+async def test_a_submission_of_another_release_fails_by_name(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(dbos, "serialize", lambda value: {**serialize(value), "version": 99})
+        queue.submit("newer", owner="ada")
+    work = Work(1)
+    async with queue.working(work.stretch):
+        await queue.over("newer")
+    found = queue.find("newer")
+    assert (found.state, found.finish) == ("failed", "error")
+    assert "another release" in found.reason
+    assert (found.submission.owner, found.submission.conversation) == (queue.owner("ada"), "c")
+    assert work.ran == []
+
+
+def test_files_are_for_their_owner(tmp_path: pathlib.Path) -> None:
+    dispatcher = dispatcher_beside(tmp_path / "journal")
+    Queue(dispatcher, "h").submit("s")
+    dispatcher.close()
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}

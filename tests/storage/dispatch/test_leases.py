@@ -1,0 +1,71 @@
+"""Leases of workers: renewed, ended, and buried once."""
+
+import concurrent.futures
+from collections.abc import Generator
+
+import pytest
+
+from ripieno.storage.databases.contract import Database
+from ripieno.storage.databases.opening import database_at
+from ripieno.storage.dispatch.leases import LEASE, WorkerLeases
+from tests.support.postgresql import NewPlace
+
+
+@pytest.fixture
+def database(new_place: NewPlace) -> Generator[Database, None, None]:
+    database = database_at(new_place())
+    yield database
+    database.close()
+
+
+def test_a_lease_is_alive_until_it_ends(database: Database) -> None:
+    leases = WorkerLeases(database)
+    leases.renew("w1", "one")
+    leases.renew("w2", "two")
+    assert [(one.name, one.host) for one in leases.alive()] == [("w1", "one"), ("w2", "two")]
+    assert all(0 < one.left <= LEASE for one in leases.alive())
+    leases.end("w1")
+    assert [one.name for one in leases.alive()] == ["w2"]
+    leases.renew("w1", "one")
+    assert [one.name for one in leases.alive()] == ["w1", "w2"]
+
+
+def test_the_dead_are_buried_once_and_the_living_never(database: Database) -> None:
+    leases = WorkerLeases(database)
+    for name in ("dead", "alive"):
+        leases.renew(name, "host")
+    leases.end("dead")
+    taken: list[str] = []
+    assert leases.bury(taken.append) == ["dead"]
+    assert leases.bury(taken.append) == ()
+    assert taken == ["dead"]
+
+
+def test_a_burial_that_fails_is_done_again(database: Database) -> None:
+    leases = WorkerLeases(database)
+    leases.renew("dead", "host")
+    leases.end("dead")
+
+    def fail(_: str) -> None:
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError):
+        leases.bury(fail)
+    assert leases.bury(lambda _: None) == ["dead"]
+
+
+def test_of_programs_that_bury_at_once_one_does(new_place: NewPlace) -> None:
+    place = new_place()
+    databases = [database_at(place) for _ in range(4)]
+    try:
+        leases = [WorkerLeases(one) for one in databases]
+        leases[0].renew("dead", "host")
+        leases[0].end("dead")
+        taken: list[str] = []
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            found = [list(one) for one in pool.map(lambda one: one.bury(taken.append), leases)]
+        assert sorted(found) == [[], [], [], ["dead"]]
+        assert taken == ["dead"]
+    finally:
+        for one in databases:
+            one.close()
