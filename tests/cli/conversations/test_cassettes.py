@@ -122,6 +122,38 @@ def test_ask(user: User, reading: pathlib.Path) -> None:
     assert "step 1: messages" in other.stderr
 
 
+HERE = """
+[score]
+name = "here"
+[[turns]]
+calls = [{ tool = "here", arguments = {}, label = "t" }]
+[[turns]]
+text = "It is {t.line:1}."
+"""
+WORKING_FOLDER = """
+[ensemble]
+name = "folder"
+[[invokers]]
+name = "here"
+description = "Names the folder."
+effect = "read"
+invocable = { origin = "command", argv = ["pwd"] }
+"""
+
+
+def test_the_folder_is_no_secret(user: User) -> None:
+    user.configure('[ensembles]\nenabled = ["folder"]\n')
+    user.ensemble("folder", WORKING_FOLDER)
+    (user.workspace / "here.toml").write_text(HERE)
+    folder = str(user.workspace)
+    arguments = ("ask", "--tools", "folder.*", "-m", "score:./here.toml", "Where are you?")
+    live = user.call(*arguments, "--record", "talk.jsonl", PWD=folder, OLDPWD=folder)
+    assert (live.returncode, live.stdout) == (0, f"It is {folder}.\n"), live.stderr
+    again = user.call("ask", "--replay", "talk.jsonl", PWD=folder)
+    assert (again.returncode, again.stdout) == (0, live.stdout), again.stderr
+    assert "[hidden]" not in (user.workspace / "talk.jsonl").read_text()
+
+
 def test_chat(user: User, reading: pathlib.Path) -> None:
     with serving(Score.read(reading), PROTOCOL) as url:
         user.configure(CONFIGURATION.format(url=url))
