@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import shlex
 import sqlite3
 
 import pytest
@@ -329,3 +330,44 @@ def test_stats_since(file: pathlib.Path, call: Call) -> None:
     assert set(json.loads(call("stats", "--format", "json").out)) == {
         *("total", "tools", "days", "models", "conversations", "unknown", "categories")
     }
+
+
+def test_a_named_configuration_names_the_journal(
+    user: User, call: Call, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, postgresql_server: str
+) -> None:
+    """All commands about the journal use it, and the printed ones repeat the option."""
+    monkeypatch.setenv("JOURNAL_URL", address_of_schema(postgresql_server))
+    named = tmp_path / "j.toml"
+    named.write_text('[journal]\nurl = "{env:JOURNAL_URL}"\n')
+    (user.workspace / "write.toml").write_text(WRITING)
+    begun = call("ask", "--defer", "--config", str(named), "-m", "score:./write.toml", "Write.")
+    assert begun.code == 10, begun.err
+    lines = dict(line.split(":", 1) for line in begun.err.splitlines() if line.startswith("To "))
+    commands = {name: shlex.split(text.partition("    (or")[0])[1:] for name, text in lines.items()}
+    assert commands.keys() == {"To see it", "To approve it", "To continue"}
+    assert json.loads(call("approvals", "list", "--config", str(named), "--format", "json").out)
+    for name in ("To see it", "To approve it", "To continue"):
+        done = call(*commands[name])
+        assert done.code == 0, done.err
+    assert (user.workspace / "a.txt").read_text() == "one"
+    for command in (("journal", "show"), ("journal", "verify"), ("journal", "search", "Write."), ("stats",)):
+        done = call(*command, "--config", str(named))
+        assert (done.code, "postgresql://" in done.out or "Nothing" not in done.out) == (0, True), done.err
+    assert "score:" in call("journal", "list", "--config", str(named)).out
+    # The user's own journal has nothing.
+    assert not (user.state / "journal.sqlite3").exists()
+    named.write_text("[journal]\nurls = 1\n")
+    wrong = call("journal", "list", "--config", str(named))
+    assert (wrong.code, f"{named}:2: error" in wrong.err) == (2, True), wrong.err
+    missing = call("stats", "--config", str(tmp_path / "missing.toml"))
+    assert (missing.code, "missing.toml" in missing.err) == (2, True), missing.err
+
+
+WRITING = """
+[score]
+name = "write"
+[[turns]]
+calls = [{ tool = "write_file", arguments = { path = "a.txt", content = "one" } }]
+[[turns]]
+text = "Done."
+"""

@@ -32,7 +32,7 @@ from ripieno.exceptions import (
 Value = TypeVar("Value")
 
 #: A command that a message advises, without the options that select the configuration. ``trust FOLDER`` needs none.
-_ADVISED = re.compile(r"(?<=: )ripieno (?=[a-z])(?!trust [/'])(?![^\n]*--(?:config|profile|workspace)\b)")
+_ADVISED = re.compile(r"(?<=:)( +)ripieno (?=[a-z])(?!trust [/'])(?![^\n]*--(?:config|profile|workspace)\b)")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -144,7 +144,7 @@ def say(text: str) -> None:
     settings = _SETTINGS.get(None)
     if settings is not None and settings.given:
         command = f"ripieno {shlex.join(settings.given)} "
-        text = _ADVISED.sub(lambda _: command, text)
+        text = _ADVISED.sub(lambda found: found[1] + command, text)
     _WRITER.get()(text)
 
 

@@ -18,7 +18,7 @@ from ripieno.cli.conversations.conversation import Wanted, compared, converse, r
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
 from ripieno.cli.journal.selection import complete_conversation
 from ripieno.conducting.paused import Paused
-from ripieno.conducting.resume import Resumable, resumable
+from ripieno.conducting.resume import Resumable, paused_resumable, resumable
 from ripieno.exceptions import InputError, NameAbsence
 
 
@@ -91,7 +91,7 @@ def recall(keeper: Keeper, found: FoundConversation) -> Resumable:
         raise InputError(
             "No conversation waits, and the journal is disabled (--no-journal, or [journal] enabled = false)."
         )
-    return Resumable(conversation=found.paused.conversation, answers=found.paused.answers)
+    return paused_resumable(found.paused)
 
 
 @click.command()
