@@ -161,10 +161,11 @@ def messages_to(writer: Callable[[str], None]) -> Generator[None, None, None]:
 def run_async(
     main: Coroutine[Any, Any, Value],
     *,
-    wake: Callable[[], None] | None = None,
+    wake: Callable[[], object] | None = None,
     again: Callable[[int], None] | None = None,
 ) -> Value:
-    """Runs a coroutine. A signal cancels it and calls ``wake``; a second signal calls ``again``, or ends the process.
+    """Runs a coroutine. A signal calls ``wake``, and cancels the coroutine unless that returns True: then it ends by
+    itself. A second signal calls ``again``, or ends the process.
 
     Errors: ``Interrupted`` if a signal cancelled it; the errors of the coroutine.
     """
@@ -172,7 +173,7 @@ def run_async(
 
 
 async def _supervise(
-    main: Coroutine[Any, Any, Value], wake: Callable[[], None] | None, again: Callable[[int], None] | None
+    main: Coroutine[Any, Any, Value], wake: Callable[[], object] | None, again: Callable[[int], None] | None
 ) -> Value:
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(main)
@@ -183,9 +184,8 @@ async def _supervise(
         for one in _SIGNALS:
             if loop.remove_signal_handler(one) and again is not None:
                 loop.add_signal_handler(one, again, one)
-        if wake is not None:
-            wake()
-        task.cancel()
+        if wake is None or wake() is not True:
+            task.cancel()
 
     for one in _SIGNALS:
         # What the caller ignores (nohup, background jobs of a script) stays ignored.

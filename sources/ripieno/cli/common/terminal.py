@@ -12,7 +12,16 @@ from typing import Self
 
 import click
 
-from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, RulesConfirmer, TerminalConfirmer
+from ripieno.approvals import (
+    Answer,
+    Approve,
+    ConfirmationRequest,
+    Confirmer,
+    Defer,
+    Deny,
+    RulesConfirmer,
+    TerminalConfirmer,
+)
 from ripieno.assembly.configuration import Places
 from ripieno.cli.common.main import say
 from ripieno.conducting.observers.console import brief
@@ -31,6 +40,9 @@ class Terminal:
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._waker, False)
+        #: The calls for whose approval a person is being asked, and whether these stay open.
+        self.asking = 0
+        self.postponed = False
 
     def __enter__(self) -> Self:
         return self
@@ -59,6 +71,12 @@ class Terminal:
         """Ends the current read, and all reads until ``resume``."""
         with contextlib.suppress(BlockingIOError):
             os.write(self._waker, b"!")
+
+    def postpone(self) -> bool:
+        """Ends all reads. Returns whether a call is being asked about: then such calls stay open, and their run ends."""
+        self.postponed = self.postponed or self.asking > 0
+        self.interrupt()
+        return self.postponed
 
     def resume(self) -> None:
         """Allows reads again."""
@@ -143,6 +161,27 @@ class ShownConfirmer:
         return self._shown.setdefault(invocation, asyncio.Event())
 
 
+class PostponableConfirmer:
+    """Leaves calls open when their question is interrupted: nothing was decided, and ``resume`` asks again."""
+
+    def __init__(self, inner: Confirmer, terminal: Terminal) -> None:
+        self._inner = inner
+        self._terminal = terminal
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        """The inner confirmer's answer. A question of a tool cannot stay open."""
+        if request.question is not None:
+            return await self._inner.confirm(request)
+        self._terminal.asking += 1
+        try:
+            answer = Deny() if self._terminal.postponed else await self._inner.confirm(request)
+        finally:
+            self._terminal.asking -= 1
+        if self._terminal.postponed and isinstance(answer, Deny):
+            return Defer("The user interrupted the question.")
+        return answer
+
+
 def make_confirmer(terminal: Terminal, *, yes: bool = False, single: bool = False) -> Confirmer:
     """The confirmer of a command: ``--yes``, the person at the terminal, or the rules alone.
 
@@ -151,7 +190,8 @@ def make_confirmer(terminal: Terminal, *, yes: bool = False, single: bool = Fals
     if yes:
         return YesConfirmer()
     if is_attended():
-        return TerminalConfirmer(terminal.read, edit=editor(), single=single)
+        asking = TerminalConfirmer(terminal.read, edit=editor(), single=single)
+        return asking if single else PostponableConfirmer(asking, terminal)
     return RulesConfirmer() if single else UnattendedConfirmer()
 
 

@@ -27,7 +27,8 @@ from ripieno.cli.common.terminal import ShownConfirmer, Terminal
 from ripieno.cli.conversations.cassettes import begin
 from ripieno.cli.conversations.conversation import Wanted, follow, run_options, waits_for_client
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
-from ripieno.cli.conversations.resume import find, recall
+from ripieno.cli.conversations.resume import recall
+from ripieno.cli.conversations.selection import find
 from ripieno.conducting import Run
 from ripieno.conducting.observers.console import brief
 from ripieno.ensembles.offers import Offer
@@ -118,7 +119,7 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
     with _terminated_in_order(), Terminal() as terminal, open_keeper(loaded, settings) as keeper:
         conversation = Conversation()
         if before is not None:
-            found = find(keeper, before)
+            found = find(keeper, before, loaded.workspace, ended=True)
             found.check(loaded)
             conversation, wanted = recall(keeper, found).conversation, wanted.like(found.model, found.tools)
         confirmer = ShownConfirmer(wanted.confirmer(terminal))
