@@ -27,7 +27,7 @@ from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from ripieno.execution.context import Circumstances, Deferred, Prepared, complete, context_of
 from ripieno.execution.found_paths import bar_found, resolve_links
 from ripieno.execution.records import UNRECORDED, Reporter, denied, record_of, unfit
-from ripieno.jsonvalues import digest, freeze, thaw
+from ripieno.jsonvalues import EMPTY, digest, freeze, thaw
 from ripieno.storage.records import Stage
 
 _STRICTNESS = ("run", "ask", "deny")
@@ -158,6 +158,18 @@ class Approver:
             presentation=presentation,
             waivable=prepared.verdict.waivable,
         )
+        #: The changes that a person was shown for edited arguments, by the digests of these.
+        changes: dict[str, str | None] = {}
+
+        async def revise(arguments: Mapping[str, Any]) -> ConfirmationRequest:
+            edited = self._revise(prepared, arguments, scope)
+            shown = await self._present(edited, scope)
+            changes[digest(edited.arguments)] = shown.change
+            return dataclasses.replace(
+                request, arguments=freeze(edited.all_arguments), presentation=shown, waivable=False, revise=revise
+            )
+
+        request = dataclasses.replace(request, revise=revise)
         asked = {"reason": request.reason, "effect": request.effect, "arguments_digest": presentation.digest}
         if not await self._record("asked", prepared, scope, asked):
             return self._refuse(prepared, UNRECORDED, scope)
@@ -176,7 +188,22 @@ class Approver:
             if not await self._record("answered", prepared, scope, _details_of(answer)):
                 return self._refuse(prepared, UNRECORDED, scope)
             return Deferred(prepared=prepared, request=request, binding=binding)
-        return await self._settle(prepared, Given(answer=answer, binding=binding), binding, scope)
+        return await self._settle(prepared, Given(answer=answer, binding=binding), binding, scope, changes)
+
+    def _revise(self, prepared: Prepared, arguments: Mapping[str, Any], scope: Circumstances) -> Prepared:
+        """The call with edited arguments. Errors: ``InputError`` if they would be refused."""
+        invoker = prepared.invoker
+        try:
+            own = edited_arguments(invoker, Edit(arguments))
+        except (TypeError, ValueError) as error:
+            raise InputError(str(error)) from None
+        if problems := invoker.schema.validate(own):
+            raise InputError(" ".join(one.message for one in problems))
+        edited = _with_arguments(prepared, own)
+        verdict = self._judge.judge(invoker, edited.arguments, scope)
+        if verdict.action == "deny":
+            raise InputError(f"It is not allowed here ({verdict.reason}).")
+        return edited
 
     async def _present(self, prepared: Prepared, scope: Circumstances) -> Presentation:
         """The presentation of a call. A preview reads files, so it runs in a thread, with a time limit."""
@@ -203,21 +230,39 @@ class Approver:
         except TimeoutError:
             return show(preview=lambda _: "The changes are not known: the preview takes too long.")
 
-    async def _settle(self, prepared: Prepared, given: Given, binding: Binding, scope: Circumstances) -> Outcome:
+    async def _settle(
+        self,
+        prepared: Prepared,
+        given: Given,
+        binding: Binding,
+        scope: Circumstances,
+        changes: Mapping[str, str | None] = EMPTY,
+    ) -> Outcome:
         invoker, answer = prepared.invoker, given.answer
         if not await self._record("answered", prepared, scope, _details_of(answer)):
             return self._refuse(prepared, UNRECORDED, scope)
         if isinstance(answer, Deny):
             return self._refuse(prepared, denied(invoker, answer.advice), scope)
         if isinstance(answer, Edit):
-            return self._edited(prepared, given, answer, binding, scope)
+            return self._edited(prepared, given, answer, binding, scope, changes)
         if isinstance(answer, Approve) and answer.always and prepared.verdict.waivable:
             allowances = self._judge.allowances
             allowances.add(scope, invoker.identity, invoker.policy.effect, prepared.all_arguments, exact=answer.exact)
         return self._granted(prepared, binding, scope, given.token)
 
-    def _edited(self, prepared: Prepared, given: Given, edit: Edit, binding: Binding, scope: Circumstances) -> Outcome:
-        """The call with edited arguments, which are validated, judged and bound like those of any call."""
+    def _edited(
+        self,
+        prepared: Prepared,
+        given: Given,
+        edit: Edit,
+        binding: Binding,
+        scope: Circumstances,
+        changes: Mapping[str, str | None],
+    ) -> Outcome:
+        """The call with edited arguments, which are validated, judged and bound like those of any call.
+
+        ``changes`` are those that a person was shown.
+        """
         invoker = prepared.invoker
         try:
             if given.token:
@@ -227,14 +272,8 @@ class Approver:
             problems = invoker.schema.validate(arguments)
             if problems:
                 return self._refuse(prepared, unfit(invoker, problems), scope)
-            changed = dataclasses.replace(
-                prepared,
-                arguments=thaw(arguments),
-                change=None,
-                edited=True,
-                # The conversation keeps the arguments that were sent; these are recorded and run.
-                invocation=dataclasses.replace(prepared.invocation, arguments=freeze(arguments)),
-            )
+            changed = _with_arguments(prepared, arguments)
+            changed = dataclasses.replace(changed, change=changes.get(digest(changed.arguments)))
             rebound = self._judge.bind(changed, scope)
         except PermissionFault as fault:
             return self._refuse(prepared, Fault.raised(fault), scope)
@@ -270,6 +309,18 @@ def _given(prepared: Prepared, binding: Binding, scope: Circumstances) -> Given 
     if isinstance(answer, Defer) or not (isinstance(answer, Deny) or given.binding == binding):
         return None
     return dataclasses.replace(given, answer=answer)
+
+
+def _with_arguments(prepared: Prepared, arguments: Mapping[str, Any]) -> Prepared:
+    """The call with arguments that a person edited."""
+    return dataclasses.replace(
+        prepared,
+        arguments=thaw(arguments),
+        change=None,
+        edited=True,
+        # The conversation keeps the arguments that were sent; these are recorded and run.
+        invocation=dataclasses.replace(prepared.invocation, arguments=freeze(arguments)),
+    )
 
 
 def _details_of(answer: Answer) -> dict[str, Any]:

@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
+import importlib
+import json
 import os
 import select
 import sys
 import termios
 import threading
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import click
 
@@ -43,6 +45,8 @@ class Terminal:
         #: The calls for whose approval a person is being asked, and whether these stay open.
         self.asking = 0
         self.postponed = False
+        #: The settings of the terminal before a line is edited.
+        self._before: list[Any] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -67,8 +71,32 @@ class Terminal:
             raise EOFError
         return line.decode("utf-8", "replace")
 
+    def line_editor(self) -> Callable[[str], str] | None:
+        """A function that lets the person edit a JSON text in one line, if readline can be used here."""
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return None
+        try:
+            readline = importlib.import_module("readline")
+        except ImportError:
+            return None
+
+        def edit(text: str) -> str:
+            with contextlib.suppress(ValueError):  # What was typed before may be no JSON.
+                text = json.dumps(json.loads(text))
+            self._before = termios.tcgetattr(sys.stdin)
+            readline.set_startup_hook(lambda: readline.insert_text(text))
+            try:
+                return input("The arguments, as JSON (empty: unchanged): ").strip()
+            finally:
+                readline.set_startup_hook(None)
+                self._before = None
+
+        return edit
+
     def interrupt(self) -> None:
-        """Ends the current read, and all reads until ``resume``."""
+        """Ends the current read, and all reads until ``resume``. A line that is edited is left as it is."""
+        if self._before is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
         with contextlib.suppress(BlockingIOError):
             os.write(self._waker, b"!")
 
@@ -190,7 +218,7 @@ def make_confirmer(terminal: Terminal, *, yes: bool = False, single: bool = Fals
     if yes:
         return YesConfirmer()
     if is_attended():
-        asking = TerminalConfirmer(terminal.read, edit=editor(), single=single)
+        asking = TerminalConfirmer(terminal.read, edit=editor() or terminal.line_editor(), single=single)
         return asking if single else PostponableConfirmer(asking, terminal)
     return RulesConfirmer() if single else UnattendedConfirmer()
 
