@@ -244,7 +244,7 @@ class Approver:
         if isinstance(answer, Deny):
             return self._refuse(prepared, denied(invoker, answer.advice), scope)
         if isinstance(answer, Edit):
-            return self._edited(prepared, given, answer, binding, scope, changes)
+            return self._edited(prepared, given, binding, scope, changes)
         if isinstance(answer, Approve) and answer.always and prepared.verdict.waivable:
             allowances = self._judge.allowances
             allowances.add(scope, invoker.identity, invoker.policy.effect, prepared.all_arguments, exact=answer.exact)
@@ -254,7 +254,6 @@ class Approver:
         self,
         prepared: Prepared,
         given: Given,
-        edit: Edit,
         binding: Binding,
         scope: Circumstances,
         changes: Mapping[str, str | None],
@@ -263,7 +262,8 @@ class Approver:
 
         ``changes`` are those that a person was shown.
         """
-        invoker = prepared.invoker
+        invoker, edit = prepared.invoker, given.answer
+        assert isinstance(edit, Edit)
         try:
             if given.token:
                 # The grant is for the call as shown; the edited call uses it up.

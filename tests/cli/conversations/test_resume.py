@@ -1,4 +1,4 @@
-"""``ripieno resume`` without an identifier: the latest conversation of this folder that can go on, or what is elsewhere."""
+"""``ripieno resume`` without an identifier: the latest conversation of this folder that can go on, or others."""
 
 import pathlib
 import shlex

@@ -137,15 +137,17 @@ _WRITER: contextvars.ContextVar[Callable[[str], None]] = contextvars.ContextVar(
 
 
 def say(text: str) -> None:
-    """Writes a line to standard error, with control characters escaped.
+    """Writes a line to standard error, with control characters escaped, as ``advised``."""
+    _WRITER.get()(advised(text))
 
-    A command that it advises gets the options with which this one was called, so that it is about the same files.
-    """
+
+def advised(text: str) -> str:
+    """The text, in which commands have the options with which this one was called: they are about the same files."""
     settings = _SETTINGS.get(None)
-    if settings is not None and settings.given:
-        command = f"ripieno {shlex.join(settings.given)} "
-        text = _ADVISED.sub(lambda found: found[1] + command, text)
-    _WRITER.get()(text)
+    if settings is None or not settings.given:
+        return text
+    command = f"ripieno {shlex.join(settings.given)} "
+    return _ADVISED.sub(lambda found: found[1] + command, text)
 
 
 @contextlib.contextmanager

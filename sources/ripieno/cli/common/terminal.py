@@ -101,7 +101,7 @@ class Terminal:
             os.write(self._waker, b"!")
 
     def postpone(self) -> bool:
-        """Ends all reads. Returns whether a call is being asked about: then such calls stay open, and their run ends."""
+        """Ends all reads. Returns whether a call is being asked about: then these stay open, and their run ends."""
         self.postponed = self.postponed or self.asking > 0
         self.interrupt()
         return self.postponed

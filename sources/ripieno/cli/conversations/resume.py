@@ -36,8 +36,9 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
     """Continue a CONVERSATION that waits for a person, or that was interrupted.
 
     The beginning of its identifier is enough. Without it, continues the latest one of this folder that waits, or else
-    that was interrupted. Approved calls run now, once. For unanswered calls you are asked; without a terminal they keep waiting.
-    A call that was running when its process was killed is not repeated: the model learns that its outcome is unknown.
+    that was interrupted. Approved calls run now, once. For unanswered calls you are asked; without a terminal they keep
+    waiting. A call that was running when its process was killed is not repeated: the model learns that its outcome is
+    unknown.
 
     \b
     Example:
