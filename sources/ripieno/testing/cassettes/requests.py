@@ -6,6 +6,7 @@ tools) the number of items that stay and the items that follow.
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from ripieno.jsonvalues import canonical, is_list, is_table
 
 #: Maximum characters of a value in a message.
 _SHOWN = 120
+#: Characters of it before the first difference.
+_BEFORE = 20
 _ABSENT = object()
 
 
@@ -88,11 +91,17 @@ def differ(recorded: object, now: object, place: str = "") -> str:
             after = now[at] if at < len(now) else _ABSENT
             if not same(before, after):
                 return differ(before, after, f"{place}[{at}]")
-    return f"{place or 'the body'}: recorded as {_show(recorded)}, now {_show(now)}"
+    before, after = map(_written, (recorded, now))
+    # Of long values, the part that differs.
+    alike = len(os.path.commonprefix((before, after)))
+    start = max(0, alike - _BEFORE) if max(len(before), len(after)) > _SHOWN else 0
+    return f"{place or 'the body'}: recorded as {_excerpt(before, start)}, now {_excerpt(after, start)}"
 
 
-def _show(value: object) -> str:
-    if value is _ABSENT:
-        return "nothing"
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def _written(value: object) -> str:
+    return "nothing" if value is _ABSENT else json.dumps(value, ensure_ascii=False, default=repr)
+
+
+def _excerpt(text: str, start: int) -> str:
+    end = start + _SHOWN
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
