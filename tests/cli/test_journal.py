@@ -371,3 +371,29 @@ calls = [{ tool = "write_file", arguments = { path = "a.txt", content = "one" } 
 [[turns]]
 text = "Done."
 """
+
+
+def test_a_scripted_model_is_named_as_it_is_typed(user: User, call: Call) -> None:
+    """Also as JSON, in statistics, and in the log; a call without a model has a word."""
+    score = user.workspace / "write.toml"
+    score.write_text(WRITING)
+    asked = call("ask", "--autonomous", "--log-format", "json", "-m", "score:./write.toml", "Write.")
+    assert asked.code == 0, asked.err
+    assert f'"model": "score:{score}"' in asked.err
+    assert call("invoke", "io.read_file", "path=a.txt").code == 0
+    for command in (("journal", "show", "--format", "json"), ("journal", "list"), ("stats", "--by", "model")):
+        identifier = (json.loads(call("journal", "list", "--format", "json").out)[-1]["identifier"],)
+        shown = call(*command, *(identifier if "show" in command else ()))
+        assert (f"score:{score}"[:40] in shown.out, "score//" in shown.out) == (True, False), shown.out
+    assert "(no model)" in call("stats", "--by", "model").out
+
+
+def test_an_unknown_conversation_names_few(user: User, call: Call) -> None:
+    (user.workspace / "write.toml").write_text(WRITING)
+    assert call("ask", "--autonomous", "-m", "score:./write.toml", "Write.").code == 0
+    (found,) = json.loads(call("journal", "list", "--format", "json").out)
+    identifier = found["identifier"]
+    none = call("journal", "show", "zzz")
+    assert (none.code, identifier[:12] in none.err, "ripieno journal list" in none.err) == (2, False, True)
+    near = call("journal", "show", f"{identifier[:10]}zz")
+    assert (near.code, repr(identifier[:12]) in near.err, identifier in near.err) == (2, True, False), near.err

@@ -41,3 +41,14 @@ def test_whole_programs_run_twice(user: User, page: str) -> None:
             with scripted(user, ANSWERS, REVIEWER):
                 # It ends with an error if a program fails. Logs are not printed.
                 printed(user, program.replace("house/small-1", "house/scripted"))
+
+
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [("files-and-undo", "edits"), ("large-tool-sets", "ledger"), ("long-conversations", "notes")],
+)
+def test_printed_ensembles_give_no_warning(user: User, page: str, name: str) -> None:
+    header = f'[ensemble]\nname = "{name}"'
+    (text,) = [one.text for one in blocks(f"tutorials/{page}") if one.kind == "toml" and header in one.text]
+    checked = user.call("check", str(user.ensemble(name, text)))
+    assert (checked.returncode, f"{name}.toml" in checked.stdout) == (0, False), checked.stdout

@@ -17,7 +17,7 @@ from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import only
-from ripieno.cli.common.completion import complete_agent
+from ripieno.cli.common.completion import complete_agent, complete_model
 from ripieno.cli.common.main import say
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import logged, observed
@@ -129,6 +129,7 @@ _OPTIONS = (
         "-m",
         "--model",
         metavar="PROVIDER/MODEL",
+        shell_complete=complete_model,
         help="The model, instead of the configured one. A scripted one: score:FILE.",
     ),
     click.option(

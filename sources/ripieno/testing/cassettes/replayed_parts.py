@@ -87,7 +87,7 @@ class ReplayedTransport(Transport):
             if not same(recorded, now):
                 raise self._player.diverged(differ(recorded, now))
             raise self._player.diverged(
-                f"line {line.number} was changed after it was recorded: its request is no longer the one of its digest. "
+                f"line {line.number} was changed after it was recorded: its request does not have its digest. "
                 "Record it again, or replay it with --lenient"
             )
 

@@ -6,7 +6,6 @@ tools) the number of items that stay and the items that follow.
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -93,7 +92,7 @@ def differ(recorded: object, now: object, place: str = "") -> str:
                 return differ(before, after, f"{place}[{at}]")
     before, after = map(_written, (recorded, now))
     # Of long values, the part that differs.
-    alike = len(os.path.commonprefix((before, after)))
+    alike = next((at for at, pair in enumerate(zip(before, after, strict=False)) if len({*pair}) > 1), 0)
     start = max(0, alike - _BEFORE) if max(len(before), len(after)) > _SHOWN else 0
     return f"{place or 'the body'}: recorded as {_excerpt(before, start)}, now {_excerpt(after, start)}"
 
