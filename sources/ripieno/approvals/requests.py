@@ -128,11 +128,13 @@ register({Approve: "approve", Deny: "deny", Edit: "edit", Defer: "defer"})
 class Given:
     """An answer to an earlier request, with the binding of its call.
 
-    ``token`` is that of a grant if one was issued for it; the grant is then used up.
+    ``token`` is that of a grant if one was issued for it; the grant is then used up. ``edited`` is the binding of the
+    call with edited arguments, if it was shown before this answer.
     """
 
     answer: Answer
     binding: Binding | None = None
+    edited: Binding | None = None
     token: str = dataclasses.field(default="", repr=False)
 
 

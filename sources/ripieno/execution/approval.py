@@ -133,9 +133,17 @@ class Approver:
             binding = self._judge.bind(prepared, scope)
         except JsonInvalidity as invalidity:
             return self._refuse(prepared, denied(prepared.invoker, f"It cannot be shown: {invalidity}"), scope)
-        given = _given(prepared, binding, scope)
+        given, changes = _given(prepared, binding, scope), dict[str, str | None]()
+        if given is not None and given.edited is not None and isinstance(given.answer, Edit):
+            # What was shown of the edited call must be what runs.
+            try:
+                revised = await self.revise(prepared, given.answer.arguments, scope)
+                changes[digest(revised.prepared.arguments)] = revised.prepared.change
+                given = given if revised.binding == given.edited else None
+            except InputError:
+                given = None
         if given is not None:
-            return await self._settle(prepared, given, binding, scope)
+            return await self._settle(prepared, given, binding, scope, changes)
         if prepared.invocation.identifier in scope.answers:
             message = (
                 f"The answer to {prepared.invocation.identifier} is no longer valid: the call, its changes, its tool "
@@ -147,27 +155,14 @@ class Approver:
     async def _ask(
         self, prepared: Prepared, presentation: Presentation, binding: Binding, scope: Circumstances
     ) -> Outcome:
-        invoker = prepared.invoker
-        request = ConfirmationRequest(
-            invocation=prepared.invocation.identifier,
-            tool=invoker.identity,
-            effect=invoker.policy.effect,
-            arguments=freeze(prepared.all_arguments),
-            reason=prepared.verdict.reason,
-            conversation=scope.conversation,
-            presentation=presentation,
-            waivable=prepared.verdict.waivable,
-        )
+        request = _request(prepared, presentation, scope)
         #: The changes that a person was shown for edited arguments, by the digests of these.
         changes: dict[str, str | None] = {}
 
         async def revise(arguments: Mapping[str, Any]) -> ConfirmationRequest:
-            edited = self._revise(prepared, arguments, scope)
-            shown = await self._present(edited, scope)
-            changes[digest(edited.arguments)] = shown.change
-            return dataclasses.replace(
-                request, arguments=freeze(edited.all_arguments), presentation=shown, waivable=False, revise=revise
-            )
+            revised = await self.revise(prepared, arguments, scope)
+            changes[digest(revised.prepared.arguments)] = revised.prepared.change
+            return dataclasses.replace(revised.request, revise=revise)
 
         request = dataclasses.replace(request, revise=revise)
         asked = {"reason": request.reason, "effect": request.effect, "arguments_digest": presentation.digest}
@@ -190,8 +185,8 @@ class Approver:
             return Deferred(prepared=prepared, request=request, binding=binding)
         return await self._settle(prepared, Given(answer=answer, binding=binding), binding, scope, changes)
 
-    def _revise(self, prepared: Prepared, arguments: Mapping[str, Any], scope: Circumstances) -> Prepared:
-        """The call with edited arguments. Errors: ``InputError`` if they would be refused."""
+    async def revise(self, prepared: Prepared, arguments: Mapping[str, Any], scope: Circumstances) -> Deferred:
+        """The call with edited arguments, its request and binding. Errors: ``InputError`` if it would be refused."""
         invoker = prepared.invoker
         try:
             own = edited_arguments(invoker, Edit(arguments))
@@ -203,7 +198,10 @@ class Approver:
         verdict = self._judge.judge(invoker, edited.arguments, scope)
         if verdict.action == "deny":
             raise InputError(f"It is not allowed here ({verdict.reason}).")
-        return edited
+        shown = await self._present(edited, scope)
+        edited = dataclasses.replace(edited, change=shown.change)
+        request = dataclasses.replace(_request(edited, shown, scope), waivable=False)
+        return Deferred(prepared=edited, request=request, binding=self._judge.bind(edited, scope))
 
     async def _present(self, prepared: Prepared, scope: Circumstances) -> Presentation:
         """The presentation of a call. A preview reads files, so it runs in a thread, with a time limit."""
@@ -309,6 +307,20 @@ def _given(prepared: Prepared, binding: Binding, scope: Circumstances) -> Given 
     if isinstance(answer, Defer) or not (isinstance(answer, Deny) or given.binding == binding):
         return None
     return dataclasses.replace(given, answer=answer)
+
+
+def _request(prepared: Prepared, presentation: Presentation, scope: Circumstances) -> ConfirmationRequest:
+    invoker = prepared.invoker
+    return ConfirmationRequest(
+        invocation=prepared.invocation.identifier,
+        tool=invoker.identity,
+        effect=invoker.policy.effect,
+        arguments=freeze(prepared.all_arguments),
+        reason=prepared.verdict.reason,
+        conversation=scope.conversation,
+        presentation=presentation,
+        waivable=prepared.verdict.waivable,
+    )
 
 
 def _with_arguments(prepared: Prepared, arguments: Mapping[str, Any]) -> Prepared:

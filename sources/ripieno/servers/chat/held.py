@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
+from ripieno.approvals.grants import Binding
 from ripieno.canisters import InvocationCanister, ResultCanister, UserCanister
 from ripieno.canisters.contents import Content
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan
@@ -40,6 +41,8 @@ class HeldConversation:
         self.checked = 0.0
         self.conversation = restored.conversation
         self.answers: dict[str, Given] = dict(restored.answers)
+        #: The bindings of edited calls that were shown, by their digests.
+        self.revised: dict[str, Binding] = {}
         self.model = ""
         self.agent = ""
         #: The tools that the client declares for the next run, and runs itself.
