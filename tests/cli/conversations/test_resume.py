@@ -88,3 +88,25 @@ def test_an_interrupted_question_is_asked_again(user: User, scores: pathlib.Path
         screen.type("y\n")
         assert screen.end() == 0
     assert (user.workspace / "a.txt").read_text() == "one"
+
+
+def test_an_interrupted_run_prints_the_command_that_continues_it(user: User, scores: pathlib.Path) -> None:
+    user.configure('[ensembles]\nenabled = ["slow"]\n')
+    user.ensemble("slow", SLOW)
+    (scores / "slow.toml").write_text('[score]\nname = "slow"\n[[turns]]\ncalls = [{ tool = "sleep" }]\n')
+    with Screen(user, "ask", "-m", f"score:{scores}/slow.toml", "Sleep.") as screen:
+        screen.wait_for("> slow.sleep")
+        screen.type("\x03")
+        screen.wait_for("To continue: ripieno resume ")
+        assert screen.end() == exit_codes.SIGNAL + 2
+
+
+SLOW = """
+[ensemble]
+name = "slow"
+[[invokers]]
+name = "sleep"
+description = "Sleeps."
+effect = "read"
+invocable = { origin = "command", argv = ["sleep", "60"] }
+"""

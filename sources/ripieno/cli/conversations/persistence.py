@@ -26,7 +26,8 @@ class Keeper:
         self.journal = journal
         self.store = PausedStore(open_database(loaded, os.environ) if journal is None else journal.database)
         self._workspace = str(loaded.workspace)
-        self._options = settings.selection
+        #: The options that select the configuration, for commands about the same.
+        self.options = settings.selection
 
     def answered(self, conversation: Conversation) -> tuple[Conversation, Mapping[str, Given]]:
         """The conversation with the results that were given meanwhile, and the answers to its waiting calls."""
@@ -73,7 +74,7 @@ class Keeper:
             workspace=self._workspace,
             model=model,
             tools=tools,
-            options=self._options,
+            options=self.options,
             owner=self.owner(conversation.identifier),
         )
         self.store.save(paused)
@@ -83,7 +84,7 @@ class Keeper:
         """The command that continues a run that was stopped; None if nothing of it is stored."""
         if self.journal is None and self._kept(conversation.identifier) is None:
             return None
-        return continuation(conversation.identifier[:8], self._workspace, self._options)
+        return continuation(conversation.identifier[:8], self._workspace, self.options)
 
 
 def _report(paused: Paused) -> None:

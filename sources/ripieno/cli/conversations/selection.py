@@ -107,7 +107,7 @@ def _latest(keeper: Keeper, workspace: pathlib.Path, *, ended: bool) -> FoundCon
     known: dict[str, FoundConversation] = {}
     for one in elsewhere:
         known.setdefault(one.identifier, one)
-    commands = "".join(f"\n  {_command(one)}" for one in list(known.values())[:_LISTED])
+    commands = "".join(f"\n  {_command(one, keeper.options)}" for one in list(known.values())[:_LISTED])
     others = f" In other folders:{commands}" if commands else " To start one: ripieno ask"
     raise InputError(f"No conversation of {workspace.resolve()} waits or was interrupted.{others}")
 
@@ -122,10 +122,10 @@ def _continues(summary: Summary) -> bool:
     return _is_own(summary) and summary.finish not in ANSWERED
 
 
-def _command(one: FoundConversation) -> str:
+def _command(one: FoundConversation, options: Sequence[str]) -> str:
     if one.paused is not None:
         return resume_command(one.paused)
-    return continuation(one.identifier[:8], one.workspace, ())
+    return continuation(one.identifier[:8], one.workspace, options)
 
 
 def _resumable(context: click.Context) -> Sequence[str]:

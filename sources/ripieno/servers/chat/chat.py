@@ -220,7 +220,7 @@ class Chat:
         has changed, was answered, or is unknown; ``RequestInvalidity``.
         """
         held = self._hold(owner, identifier)
-        question = _named(held, invocation)
+        question = held.question(invocation)
         answer = read_answer(question, sent)
         if question["kind"] == "input":
             held.answer_input(invocation, answer)
@@ -245,7 +245,7 @@ class Chat:
         arguments that the tool would refuse.
         """
         held = self._free(owner, identifier)
-        answer = read_answer(_named(held, invocation), {**sent, "answer": "edit"})
+        answer = read_answer(held.question(invocation), {**sent, "answer": "edit"})
         assert isinstance(answer, Edit)
         run = self._make_run(held, held.conversation, model=held.model, agent=held.agent)
         try:
@@ -262,7 +262,7 @@ class Chat:
         Questions about calls come first. Errors: ``Conflict``.
         """
         held = self._free(owner, identifier)
-        question = _named(held, result.invocation_id)
+        question = held.question(result.invocation_id)
         if question["kind"] != "client":
             raise RequestInvalidity("This call runs here: it waits for an answer.", parameter="invocation")
         if any(one["kind"] == "approval" for one in held.questions):
@@ -390,15 +390,6 @@ class Chat:
                 owner=held.owner,
             )
         )
-
-
-def _named(held: HeldConversation, invocation: str) -> Question:
-    for question in held.questions:
-        if question["invocation"] == invocation:
-            return question
-    if held.running:
-        raise Conflict("A run is under way. Its questions come when it ends.")
-    raise Conflict(f"No question waits for an answer to {invocation!r}: it was answered, or the conversation went on.")
 
 
 def _too_many(what: str, most: int) -> Refusal:
