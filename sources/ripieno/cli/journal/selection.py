@@ -50,7 +50,7 @@ def own_place() -> pathlib.Path | str:
         parts.append(read_configuration_part(named))
         if problems := [one for one in parts[-1].problems if one.severity == "error"]:
             raise ConfigurationInvalidity(problems)
-    urls = [one.parts.get("journal", EMPTY).get("url") for one in parts]
+    urls: list[str | None] = [one.parts.get("journal", EMPTY).get("url") for one in parts]
     return journal_place(next(filter(None, reversed(urls)), None), places.state, os.environ)
 
 
