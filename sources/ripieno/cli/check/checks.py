@@ -10,7 +10,7 @@ from ripieno.assembly.selection import applied_profile
 from ripieno.cli.check.descriptors import check_arguments, check_descriptors
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_keys, check_models, check_schemas
-from ripieno.cli.check.needs import check_programs, check_variables
+from ripieno.cli.check.needs import check_journal, check_programs, check_variables
 from ripieno.cli.common.findings import Check, Subject, check_names, check_replaced, check_rules, finding
 from ripieno.descriptors.loading.unknown_names import file_of
 from ripieno.descriptors.names import split
@@ -139,6 +139,7 @@ OF_CONFIGURATIONS: tuple[Check, ...] = (
     check_schemas,
     check_models,
     check_keys,
+    check_journal,
     check_gateway,
 )
 #: The warnings in ``doctor``, for enabled ensembles.
