@@ -27,7 +27,14 @@ _APPLICATION = 0x7269706A
 _PATIENCE = 10.0
 #: Seconds between looks for the commits of other programs.
 _LOOKS = 0.05
-_TYPES = {"numbered": "INTEGER PRIMARY KEY", "integer": "INTEGER", "text": "TEXT", "real": "REAL", "strict": " STRICT"}
+_TYPES = {
+    "numbered": "INTEGER PRIMARY KEY",
+    "integer": "INTEGER",
+    "text": "TEXT",
+    "real": "REAL",
+    "bytes": "BLOB",
+    "strict": " STRICT",
+}
 #: Closing any descriptor of the file drops the locks that SQLite has on it in this process.
 _opening = threading.Lock()
 #: Connections of parent processes from before a fork. SQLite forbids any use of them here, even closing.
