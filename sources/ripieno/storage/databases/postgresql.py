@@ -22,7 +22,7 @@ from ripieno.exceptions import InputError
 from ripieno.storage.databases.claims import Claims
 from ripieno.storage.databases.contract import Connection, Disconnected, Fence, Inspection, RowConflict, Rows
 from ripieno.storage.databases.subscribers import Subscribers, Wake
-from ripieno.storage.databases.tables import CREATE, MIGRATIONS, VERSION
+from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, VERSION
 
 #: Seconds to wait for the server, and for other programs that hold a lock.
 _PATIENCE = 10
@@ -37,6 +37,7 @@ _TYPES = {
     # Compares bytes, as SQLite does.
     "text": 'text COLLATE "C"',
     "real": "double precision",
+    "bytes": "bytea",
     "strict": "",
 }
 #: The functions that make the SQL the same. JSON in PostgreSQL has neither U+0000 nor half a surrogate pair.
@@ -178,7 +179,8 @@ class PostgresqlDatabase:
     def clean(self) -> None:
         """Removes deleted rows from the table. The server's log and its backups have them until they expire."""
         with self._opened("cleaned") as connection, contextlib.suppress(errors.InsufficientPrivilege):
-            connection.execute("VACUUM lines")
+            for table in CLEANED:
+                connection.execute(f"VACUUM {table}".encode())
 
     def close(self) -> None:
         self._subscribers.close()

@@ -31,7 +31,14 @@ _OTHER = "{path} is not a journal of version {version}. Move it away; a new one 
 _UNTRUSTED = "{path} is a link, or other users own or may write it, so it is not used. Move it away."
 #: Bytes of the header of a file.
 _HEADER = 100
-_TYPES = {"numbered": "INTEGER PRIMARY KEY", "integer": "INTEGER", "text": "TEXT", "real": "REAL", "strict": " STRICT"}
+_TYPES = {
+    "numbered": "INTEGER PRIMARY KEY",
+    "integer": "INTEGER",
+    "text": "TEXT",
+    "real": "REAL",
+    "bytes": "BLOB",
+    "strict": " STRICT",
+}
 #: Closing any descriptor of the file drops the locks that SQLite has on it in this process.
 _opening = threading.Lock()
 #: Connections of parent processes from before a fork. SQLite forbids any use of them here, even closing.
