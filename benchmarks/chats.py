@@ -67,25 +67,26 @@ async def chat_readers() -> list[Row]:
     """500 readers of 100 runs: events that one of them did not get, and those that it got twice."""
     lost = doubled = total = 0
     async with chatting(ours.scored([turn("word " * 100, pace=0.02)])) as chat:
-        names = [chat.create("ada") for _ in range(RUNS)]
+        names = [await chat.create("ada") for _ in range(RUNS)]
 
-        async def read(name: str) -> list[str]:
+        async def read(name: str, position: str) -> list[str]:
             found: list[str] = []
-            async with contextlib.aclosing(chat.read("ada", name, None)) as batches:
+            async with contextlib.aclosing(await chat.read("ada", name, position)) as batches:
                 async for batch in batches:
                     found += [one.position for one in batch]
                     if type(batch[-1].event).__name__ == "ConductEnded":
                         return found
             return found
 
-        readers = [(name, asyncio.create_task(read(name))) for name in names for _ in range(5)]
-        await asyncio.sleep(0)
+        places = [await chat.position("ada", name) for name in names]
+        starts = [one for one in zip(names, places, strict=True) for _ in range(5)]
+        readers = [(name, asyncio.create_task(read(name, place))) for name, place in starts]
         before = time.process_time()
         for name in names:
-            chat.say("ada", name, UserCanister.of("Go."))
+            await chat.say("ada", name, UserCanister.of("Go."))
         for name, reader in readers:
             found = await reader
-            expected = int(chat.snapshot("ada", name)["position"].partition("-")[2])
+            expected = int((await chat.snapshot("ada", name))["position"].partition("-")[2])
             lost += expected - len({*found})
             doubled += len(found) - len({*found})
             total += len(found)
@@ -102,10 +103,10 @@ async def chat_idle() -> list[Row]:
     async with chatting(ours.scored([turn("word " * 100)])) as chat:
 
         async def talk() -> None:
-            name = chat.create("ada")
-            position = chat.snapshot("ada", name)["position"]
-            chat.say("ada", name, UserCanister.of("Go."))
-            async with contextlib.aclosing(chat.read("ada", name, position)) as batches:
+            name = await chat.create("ada")
+            position = (await chat.snapshot("ada", name))["position"]
+            await chat.say("ada", name, UserCanister.of("Go."))
+            async with contextlib.aclosing(await chat.read("ada", name, position)) as batches:
                 async for batch in batches:
                     if type(batch[-1].event).__name__ == "ConductEnded":
                         return

@@ -82,7 +82,7 @@ async def served(folder: pathlib.Path) -> AsyncGenerator[str, None]:
         assembly.ensembles = (Ensemble.of("io", _tools()),)
         async with Chat(assembly) as chat:
             for title in TITLES:
-                chat.create("", title)
+                await chat.create("", title)
             sessions = Sessions()
             async with serve(create_application(assembly, chat, sessions)) as url:
                 yield f"{url}/#code={sessions.make_code()}"

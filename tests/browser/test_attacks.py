@@ -186,7 +186,7 @@ async def test_a_page_on_another_port_reaches_nothing(serve_page: ServePage, vis
         visitor.allowed += ["status of 4", "ERR_FAILED|ERR_BLOCKED", "CORS", "WebSocket", "Beacon", "MIME"]
         page = await visitor.open(url)
         assert await page.evaluate(FORGED, served.url) == []
-    assert served.chat.conversations("") == []
+    assert await served.chat.conversations("") == []
 
 
 async def test_a_rebound_name_reaches_nothing(serve_page: ServePage, visitor: Visitor) -> None:

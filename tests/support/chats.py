@@ -73,7 +73,7 @@ class Reader:
     async def until(self, kind: str, count: int = 1) -> Any:
         """Reads until it has another ``count`` events of a kind, and returns the last of them."""
         wanted = sum(type(one).__name__ == kind for one in self.taken) + count
-        async with contextlib.aclosing(self._chat.read(*self._of, self.position)) as batches:
+        async with contextlib.aclosing(await self._chat.read(*self._of, self.position)) as batches:
             async for batch in batches:
                 for entry in batch:
                     check_event(json.loads(entry.data))

@@ -50,10 +50,9 @@ class Front:
         self._version = {"protocolVersion": "1.0"} if first_version else {}
         self._count = 0
 
-    @property
-    def identifier(self) -> str:
+    async def identifier(self) -> str:
         """The conversation of the only thread."""
-        (one,) = self.chat.conversations("ada")
+        (one,) = await self.chat.conversations("ada")
         return one.identifier
 
     def body(self, text: str = "", **more: Any) -> dict[str, Any]:
@@ -431,7 +430,7 @@ async def test_stop_and_leaving(tmp_path: pathlib.Path, *, first_version: bool) 
                     break
         # The reader has left, and the run goes on.
         await blocking.began.wait()
-        assert front.chat.running("ada", front.identifier)
+        assert await front.chat.running("ada", await front.identifier())
         reading = asyncio.ensure_future(anext(one async for one in front.frames(front.body()) if "result" in one))
         denied = await anext(one async for one in front.frames(front.body("More.")) if one["type"] == "RUN_ERROR")
         assert denied["code"] == "conflict"
@@ -493,7 +492,7 @@ async def test_threads_of_owners_are_apart_and_a_long_text_comes_in_pieces(tmp_p
         assert lookup.status_code == 404
         page = await front.run("Hi.")
         assert page.texts() == [("user", "Hi."), ("assistant", "Short.")]
-        front.thread = front.identifier
+        front.thread = await front.identifier()
         # Another owner's conversation is a thread of one's own, which is empty.
         page = await front.run()
         assert not page.texts()
@@ -528,7 +527,7 @@ async def test_requests_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
         assert (await front.client.get("/messages", params={"threadId": "x"}, headers=foreign)).status_code == 403
         del front.client.headers["x-user"]
         assert (await front.client.post("/run", json=front.body("Hello."))).status_code == 401
-        assert not front.chat.conversations("ada")
+        assert not await front.chat.conversations("ada")
 
 
 async def test_approvals_come_before_results_of_the_client(tmp_path: pathlib.Path) -> None:
@@ -566,7 +565,7 @@ async def test_a_question_outlives_the_server_and_a_deleted_thread_stays_deleted
         assert page.texts()[-1] == ("assistant", "Done.")
         assert page.messages[0]["id"].endswith("-u0")
         assert page.kinds.count("MESSAGES_SNAPSHOT") == 0
-        await front.chat.delete("ada", front.identifier)
+        await front.chat.delete("ada", await front.identifier())
         assert (await front.client.post("/run", json=front.body("Hello."))).status_code == 404
         assert (await front.client.post("/stop", json={"threadId": front.thread})).status_code == 404
     assert written.texts == ["x"]
@@ -603,7 +602,7 @@ async def test_names_of_files_are_kept_and_come_back(tmp_path: pathlib.Path) -> 
     ]
     async with fronting(tmp_path, scripted(says())) as front:
         await front.run(messages=[{"id": "1", "role": "user", "content": content}])
-        user, _ = front.chat.snapshot("ada", front.chat.named("ada", front.thread))["messages"]
+        user, _ = (await front.chat.snapshot("ada", await front.chat.named("ada", front.thread)))["messages"]
         names = [one.get("name") for one in user["content"]]
         assert names == [None, "grün.png", "large.png", "terms.pdf", None]
         found = (await front.client.get("/messages", params={"threadId": front.thread})).json()["messages"][0]

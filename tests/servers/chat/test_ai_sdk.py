@@ -73,9 +73,8 @@ class Page:
     async def loaded(self) -> httpx2.Response:
         return await self.one.get("/api/chat/page/messages")
 
-    @property
-    def snapshot(self) -> dict[str, Any]:
-        return self.chat.snapshot("ada", self.chat.named("ada", "page"))
+    async def snapshot(self) -> dict[str, Any]:
+        return await self.chat.snapshot("ada", await self.chat.named("ada", "page"))
 
 
 async def signed_in(request: Request) -> str | None:
@@ -192,7 +191,7 @@ async def test_an_approval_is_answered_in_the_next_request(
         assert client.kinds.count("tool-input-available") == (answer == "edit")
         assert (client.parts("text")[-1]["text"], client.sends_again) == ("Done.", False)
         if answer == "deny":
-            assert "Not today." in str(front.snapshot["messages"])
+            assert "Not today." in str((await front.snapshot())["messages"])
         # The same answer a second time is one too many.
         client.call("one")["state"] = "approval-responded"
         client.call("one")["approval"] |= {"approved": True}
@@ -246,8 +245,8 @@ async def test_forged_stale_and_partial_answers(tmp_path: pathlib.Path) -> None:
         front.messages = [{"id": "a", "role": "assistant", "parts": [respond(one)]}]
         assert await status(respond(one), trigger="regenerate-message") == 409
         assert not written.texts
-        assert len(front.snapshot["questions"]) == len(identifiers)
-        assert "forged" not in str(front.snapshot)
+        assert len((await front.snapshot())["questions"]) == len(identifiers)
+        assert "forged" not in str(await front.snapshot())
         front.messages = [client.message]
         # The second call waits behind the first, and is asked about after it, in the same message.
         for reason in ("tool-calls", "stop"):
@@ -272,7 +271,7 @@ async def test_calls_of_the_client_get_their_results(tmp_path: pathlib.Path, ver
         client = await front.send()
         assert client.parts("text")[-1]["text"] == "Done."
         assert client.sends_again is False
-        results = [str(one) for one in front.snapshot["messages"] if one["type"] == "result"]
+        results = [str(one) for one in (await front.snapshot())["messages"] if one["type"] == "result"]
         assert len(results) == 3
         assert "forged" not in str(results)
         assert '{"at": "home"}' in str(results)
@@ -302,8 +301,8 @@ async def test_history_that_a_client_sends_is_not_used(tmp_path: pathlib.Path) -
         ]
         picture = base64.b64encode(b"\x89PNG").decode()
         await front.say("Look.", {"type": "file", "mediaType": "image/png", "url": f"data:image/png;base64,{picture}"})
-        assert "forged" not in str(front.snapshot)
-        (user, _) = front.snapshot["messages"]
+        assert "forged" not in str(await front.snapshot())
+        (user, _) = (await front.snapshot())["messages"]
         assert [part["type"] for part in user["content"]] == ["text", "image"]
         front.messages = front.messages[:1]
         assert (await front.post()).status_code == 400
@@ -369,7 +368,7 @@ async def test_requests_that_cannot_be_used(tmp_path: pathlib.Path) -> None:
         for change in changes:
             answer = await front.post(**change)
             assert (answer.status_code, answer.json()["error"]["message"] != "") == (400, True)
-        assert not front.chat.conversations("ada")
+        assert not await front.chat.conversations("ada")
 
 
 async def test_an_answer_is_made_again_only_if_there_is_none(tmp_path: pathlib.Path) -> None:
@@ -382,7 +381,7 @@ async def test_an_answer_is_made_again_only_if_there_is_none(tmp_path: pathlib.P
         broken, front.client = front.messages.pop(), Client(6)
         client = await front.took(await front.post(trigger="regenerate-message", messageId=broken["id"]))
         assert [part["text"] for part in client.parts("text")] == ["Here."]
-        assert [one["type"] for one in front.snapshot["messages"]] == ["user", "assistant"]
+        assert [one["type"] for one in (await front.snapshot())["messages"]] == ["user", "assistant"]
         # This one is recorded: nothing is removed, and the model is not asked.
         refused = await front.post(trigger="regenerate-message")
         assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
@@ -442,7 +441,7 @@ async def test_a_name_is_of_its_owner(tmp_path: pathlib.Path) -> None:
     written = Written()
     async with page(tmp_path, writing("one"), written.definition) as front:
         client = await front.say()
-        identifier = front.chat.named("ada", "page")
+        identifier = await front.chat.named("ada", "page")
         for name in ("page", identifier, client.message["id"]):
             front.one.headers["x-user"] = "bob"
             client.respond(True)
@@ -454,7 +453,7 @@ async def test_a_name_is_of_its_owner(tmp_path: pathlib.Path) -> None:
         assert not written.texts
         del front.one.headers["x-user"]
         assert (await front.resumed()).status_code == 401
-        reader = Reader(front.chat, "ada", identifier, front.snapshot["position"])
+        reader = Reader(front.chat, "ada", identifier, (await front.snapshot())["position"])
         assert not reader.taken
         front.one.headers["x-user"] = "ada"
         # The identifier of a conversation is also a name of it.

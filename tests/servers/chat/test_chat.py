@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -25,10 +25,10 @@ from tests.support.scripted_models import Blocking, invoke, invokes, says, scrip
 HELLO = UserCanister.of("Hello.")
 
 
-def texts(chat: Chat, owner: str, identifier: str) -> list[tuple[str, str]]:
+async def texts(chat: Chat, owner: str, identifier: str) -> list[tuple[str, str]]:
     """The kinds and texts of the messages of a snapshot; of a result with a fault, its suggestion."""
     found: list[tuple[str, str]] = []
-    for one in chat.snapshot(owner, identifier)["messages"]:
+    for one in (await chat.snapshot(owner, identifier))["messages"]:
         error = one.get("error")
         text = (
             error["suggestion"] or error["message"]
@@ -40,9 +40,9 @@ def texts(chat: Chat, owner: str, identifier: str) -> list[tuple[str, str]]:
 
 
 async def started(chat: Chat, owner: str = "ada") -> tuple[str, Reader]:
-    identifier = chat.create(owner)
-    reader = Reader(chat, owner, identifier, chat.snapshot(owner, identifier)["position"])
-    chat.say(owner, identifier, HELLO)
+    identifier = await chat.create(owner)
+    reader = Reader(chat, owner, identifier, (await chat.snapshot(owner, identifier))["position"])
+    await chat.say(owner, identifier, HELLO)
     return identifier, reader
 
 
@@ -59,17 +59,17 @@ async def test_what_is_said_is_answered_recorded_and_shown(tmp_path: pathlib.Pat
         await reader.until("ConductEnded")
         assert reader.kinds == ["Said", "TurnBegan", "TextDelta", "ContentSealed", "TurnEnded", "ConductEnded"]
         expected = [("user", "Hello."), ("assistant", "Good morning.")]
-        assert texts(chat, "ada", identifier) == expected
-        chat.rename("ada", identifier, "Greetings")
+        assert await texts(chat, "ada", identifier) == expected
+        await chat.rename("ada", identifier, "Greetings")
         assert (await reader.until("Titled")).title == "Greetings"
     async with chatting(tmp_path, scripted(says("And good night."))) as chat:
-        (summary,) = chat.conversations("ada")
+        (summary,) = await chat.conversations("ada")
         assert (summary.identifier, summary.title) == (identifier, "Greetings")
-        assert texts(chat, "ada", identifier) == expected
-        reader = Reader(chat, "ada", identifier, chat.snapshot("ada", identifier)["position"])
-        chat.say("ada", identifier, UserCanister.of("Bye."))
+        assert await texts(chat, "ada", identifier) == expected
+        reader = Reader(chat, "ada", identifier, (await chat.snapshot("ada", identifier))["position"])
+        await chat.say("ada", identifier, UserCanister.of("Bye."))
         await reader.until("ConductEnded")
-        assert texts(chat, "ada", identifier) == [*expected, ("user", "Bye."), ("assistant", "And good night.")]
+        assert await texts(chat, "ada", identifier) == [*expected, ("user", "Bye."), ("assistant", "And good night.")]
 
 
 async def test_a_reload_in_the_middle_of_a_turn_shows_the_turn_so_far(tmp_path: pathlib.Path) -> None:
@@ -79,7 +79,7 @@ async def test_a_reload_in_the_middle_of_a_turn_shows_the_turn_so_far(tmp_path: 
     async with chatting(tmp_path, model) as chat:
         identifier, reader = await started(chat)
         await reader.until("TextDelta")
-        snapshot = chat.snapshot("ada", identifier)
+        snapshot = await chat.snapshot("ada", identifier)
         assert snapshot["state"] == "running"
         assert snapshot["turn"] == [{"type": "text", "text": "Good ", "sealed": False}]
         # Another page reads on from the snapshot; the first one has left.
@@ -87,8 +87,11 @@ async def test_a_reload_in_the_middle_of_a_turn_shows_the_turn_so_far(tmp_path: 
         go.set()
         await other.until("ConductEnded")
         assert "".join(one.text for one in other.taken if isinstance(one, TextDelta)) == "morning."
-        assert texts(chat, "ada", identifier)[-1] == ("assistant", "Good morning.")
-        assert (chat.snapshot("ada", identifier)["turn"], chat.snapshot("ada", identifier)["state"]) == ([], "idle")
+        assert (await texts(chat, "ada", identifier))[-1] == ("assistant", "Good morning.")
+        assert (
+            (await chat.snapshot("ada", identifier))["turn"],
+            (await chat.snapshot("ada", identifier))["state"],
+        ) == ([], "idle")
 
 
 async def test_a_stopped_run_keeps_the_turn_that_was_cut_off_and_that_it_was_stopped(tmp_path: pathlib.Path) -> None:
@@ -97,29 +100,29 @@ async def test_a_stopped_run_keeps_the_turn_that_was_cut_off_and_that_it_was_sto
     async with chatting(tmp_path, model, tool("look")) as chat:
         identifier, reader = await started(chat)
         await reader.until("TextDelta")
-        assert chat.snapshot("ada", identifier)["finish"] is None
-        chat.stop("ada", identifier)
+        assert (await chat.snapshot("ada", identifier))["finish"] is None
+        await chat.stop("ada", identifier)
         await reader.until("ConductEnded")
-        snapshot = chat.snapshot("ada", identifier)
+        snapshot = await chat.snapshot("ada", identifier)
         assert snapshot["turn"] == [{"type": "text", "text": "Good ", "sealed": False}]
         assert (snapshot["state"], snapshot["finish"]) == ("idle", "cancelled")
-        assert texts(chat, "ada", identifier)[-1] == ("result", "look")
+        assert (await texts(chat, "ada", identifier))[-1] == ("result", "look")
     async with chatting(tmp_path, model, tool("look")) as chat:
         # The journal has whole turns, the end of each run, and what was cut off before it.
-        snapshot = chat.snapshot("ada", identifier)
+        snapshot = await chat.snapshot("ada", identifier)
         assert snapshot["turn"] == [{"type": "text", "text": "Good ", "sealed": False}]
         assert snapshot["finish"] == "cancelled"
-        assert texts(chat, "ada", identifier)[-1] == ("result", "look")
+        assert (await texts(chat, "ada", identifier))[-1] == ("result", "look")
         reader = Reader(chat, "ada", identifier, snapshot["position"])
-        chat.resume("ada", identifier)
-        assert chat.snapshot("ada", identifier)["finish"] is None
+        await chat.resume("ada", identifier)
+        assert (await chat.snapshot("ada", identifier))["finish"] is None
         await reader.until("ConductEnded")
-        snapshot = chat.snapshot("ada", identifier)
+        snapshot = await chat.snapshot("ada", identifier)
         assert (snapshot["turn"], snapshot["finish"]) == ([], "stop")
-        assert texts(chat, "ada", identifier)[-1] == ("assistant", "Good night.")
+        assert (await texts(chat, "ada", identifier))[-1] == ("assistant", "Good night.")
     async with chatting(tmp_path, model, tool("look")) as chat:
         # It does not outlive the next run, and no model reads it.
-        assert chat.snapshot("ada", identifier)["turn"] == []
+        assert (await chat.snapshot("ada", identifier))["turn"] == []
         assert chat.journal.verify() is None
         assert "Good " not in str(model.asked[-1][0])
 
@@ -129,9 +132,9 @@ async def test_a_run_that_is_stopped_during_a_call_has_its_turn_once(tmp_path: p
     async with chatting(tmp_path, scripted(invokes(invoke("look"))), tool("look", blocking)) as chat:
         identifier, reader = await started(chat)
         await blocking.began.wait()
-        chat.stop("ada", identifier)
+        await chat.stop("ada", identifier)
         await reader.until("ConductEnded")
-        snapshot = chat.snapshot("ada", identifier)
+        snapshot = await chat.snapshot("ada", identifier)
         assert (snapshot["turn"], snapshot["finish"]) == ([], "cancelled")
         assert [one["type"] for one in snapshot["messages"]] == ["user", "assistant", "invocation", "result"]
 
@@ -155,34 +158,34 @@ async def test_a_question_waits_also_over_a_restart_and_its_answer_is_bound(
         assert not written.texts
         if not restarts:
             await answered(chat, identifier, question, answer)
-            assert texts(chat, "ada", identifier)[-2:] == [("result", result), ("assistant", "Done.")]
+            assert (await texts(chat, "ada", identifier))[-2:] == [("result", result), ("assistant", "Done.")]
     if restarts:
         async with chatting(tmp_path, scripted(says("Done.")), written.definition) as chat:
-            snapshot = chat.snapshot("ada", identifier)
+            snapshot = await chat.snapshot("ada", identifier)
             assert snapshot["state"] == "waiting"
-            assert chat.questions("ada") == {identifier: snapshot["questions"]}
+            assert await chat.questions("ada") == {identifier: snapshot["questions"]}
             assert snapshot["questions"][0]["digest"] == question["digest"]
             await answered(chat, identifier, question, answer)
-            assert texts(chat, "ada", identifier)[-2:] == [("result", result), ("assistant", "Done.")]
+            assert (await texts(chat, "ada", identifier))[-2:] == [("result", result), ("assistant", "Done.")]
     assert written.texts == wrote
 
 
 async def answered(chat: Chat, identifier: str, question: Any, answer: dict[str, Any]) -> None:
     """Answers the only question, after answers that are refused, and waits for the end of the run."""
-    reader = Reader(chat, "ada", identifier, chat.snapshot("ada", identifier)["position"])
+    reader = Reader(chat, "ada", identifier, (await chat.snapshot("ada", identifier))["position"])
     given = {**answer, "digest": question["digest"]}
     for wrong in ({**given, "digest": "0" * 64}, answer):
         with pytest.raises(Conflict, match="has changed"):
-            chat.answer("ada", identifier, "one", wrong)
+            await chat.answer("ada", identifier, "one", wrong)
     for wrong in ({**given, "answer": "yes"}, {**given, "always": 1}, {**given, "answer": True}):
         with pytest.raises(RequestInvalidity):
-            chat.answer("ada", identifier, "one", wrong)
+            await chat.answer("ada", identifier, "one", wrong)
     with pytest.raises(Conflict, match="No question waits"):
-        chat.answer("ada", identifier, "other", given)
-    assert chat.answer("ada", identifier, "one", given) == 0
+        await chat.answer("ada", identifier, "other", given)
+    assert await chat.answer("ada", identifier, "one", given) == 0
     await reader.until("ConductEnded")
     with pytest.raises(Conflict, match="No question waits"):
-        chat.answer("ada", identifier, "one", given)
+        await chat.answer("ada", identifier, "one", given)
 
 
 async def test_the_run_goes_on_with_the_last_of_several_answers(tmp_path: pathlib.Path) -> None:
@@ -193,7 +196,7 @@ async def test_the_run_goes_on_with_the_last_of_several_answers(tmp_path: pathli
         asked = await questions(reader)
         for left, question in enumerate(reversed(asked)):
             given = {"answer": "approve", "digest": question["digest"]}
-            assert chat.answer("ada", identifier, str(question["invocation"]), given) == len(asked) - 1 - left
+            assert await chat.answer("ada", identifier, str(question["invocation"]), given) == len(asked) - 1 - left
     assert set(written.texts) <= {"one", "two"}
 
 
@@ -203,7 +206,7 @@ async def test_always_holds_for_this_owner_and_conversation_only(tmp_path: pathl
     async with chatting(tmp_path, model, written.definition) as chat:
         identifier, reader = await started(chat)
         (question,) = await questions(reader)
-        chat.answer("ada", identifier, "one", {"answer": "approve", "always": True, "digest": question["digest"]})
+        await chat.answer("ada", identifier, "one", {"answer": "approve", "always": True, "digest": question["digest"]})
         await reader.until("ConductEnded")
         assert written.texts == ["x", "y"]
         for owner in ("ada", "bob"):
@@ -218,7 +221,7 @@ async def test_what_was_allowed_ends_with_its_conversation(tmp_path: pathlib.Pat
         identifier, reader = await started(chat)
         (question,) = await questions(reader)
         given = {"answer": "approve", "always": True, "exact": True, "digest": question["digest"]}
-        chat.answer("ada", identifier, "one", given)
+        await chat.answer("ada", identifier, "one", given)
         await reader.until("ConductEnded")
         assert [one.arguments for one in chat.allowances.of("ada")[identifier]] == ['{"text":"one"}']
         await chat.delete("ada", identifier)
@@ -230,14 +233,14 @@ async def test_who_writes_instead_of_answering_denies_with_these_words(tmp_path:
     async with chatting(tmp_path, writing("one"), written.definition) as chat:
         identifier, reader = await started(chat)
         await questions(reader)
-        chat.say("ada", identifier, UserCanister.of("Rather tell me a joke."))
+        await chat.say("ada", identifier, UserCanister.of("Rather tell me a joke."))
         await reader.until("ConductEnded")
-        assert texts(chat, "ada", identifier)[-3:] == [
+        assert (await texts(chat, "ada", identifier))[-3:] == [
             ("result", "Rather tell me a joke."),
             ("user", "Rather tell me a joke."),
             ("assistant", "Done."),
         ]
-        assert not chat.questions("ada")
+        assert not await chat.questions("ada")
     assert not written.texts
 
 
@@ -250,11 +253,11 @@ async def test_readers_that_leave_stop_nothing_and_stop_does(tmp_path: pathlib.P
         # The reader has left; the run goes on.
         await blocking.began.wait()
         with pytest.raises(Conflict, match="under way"):
-            chat.say("ada", identifier, HELLO)
-        chat.stop("ada", identifier)
+            await chat.say("ada", identifier, HELLO)
+        await chat.stop("ada", identifier)
         assert (await reader.until("ConductEnded")).finish == "cancelled"
         assert blocking.running == 0
-        assert chat.snapshot("ada", identifier)["state"] == "idle"
+        assert (await chat.snapshot("ada", identifier))["state"] == "idle"
 
 
 async def test_the_end_of_the_server_ends_its_runs_and_an_interrupted_one_is_continued(tmp_path: pathlib.Path) -> None:
@@ -265,7 +268,7 @@ async def test_the_end_of_the_server_ends_its_runs_and_an_interrupted_one_is_con
         await blocking.began.wait()
     assert blocking.running == 0
     async with chatting(tmp_path, scripted(says("Done."))) as chat:
-        assert chat.snapshot("ada", identifier)["state"] in ("idle", "interrupted")
+        assert (await chat.snapshot("ada", identifier))["state"] in ("idle", "interrupted")
 
 
 async def test_nothing_of_another_owner_can_be_reached(tmp_path: pathlib.Path) -> None:
@@ -275,7 +278,7 @@ async def test_nothing_of_another_owner_can_be_reached(tmp_path: pathlib.Path) -
         (question,) = await questions(reader)
         given = {"answer": "approve", "digest": question["digest"]}
         for owner in ("bob", "", "ada ", "Ada", "%"):
-            reaches: list[Callable[[], object]] = [
+            reaches: list[Callable[[], Awaitable[object]]] = [
                 functools.partial(chat.snapshot, owner, identifier),
                 functools.partial(chat.say, owner, identifier, HELLO),
                 functools.partial(chat.answer, owner, identifier, "one", given),
@@ -286,17 +289,17 @@ async def test_nothing_of_another_owner_can_be_reached(tmp_path: pathlib.Path) -
             ]
             for reach in reaches:
                 with pytest.raises(NameAbsence):
-                    reach()
+                    await reach()
             with pytest.raises(NameAbsence):
                 await chat.delete(owner, identifier)
-            assert not chat.conversations(owner)
-            assert not chat.questions(owner)
-            assert chat.usage(owner)["total"]["conversations"] == 0
-        assert len(chat.conversations("ada")) == 1
+            assert not await chat.conversations(owner)
+            assert not await chat.questions(owner)
+            assert (await chat.usage(owner))["total"]["conversations"] == 0
+        assert len(await chat.conversations("ada")) == 1
         await chat.delete("ada", identifier)
-        assert not chat.conversations("ada")
+        assert not await chat.conversations("ada")
         with pytest.raises(NameAbsence):
-            chat.snapshot("ada", identifier)
+            await chat.snapshot("ada", identifier)
     assert not written.texts
 
 
@@ -307,22 +310,22 @@ async def test_equal_identifiers_of_two_owners_are_two_conversations(tmp_path: p
         # As two imported ones, or as front ends name them.
         store = ConversationStore(chat.journal)
         for owner in ("ada", "bob"):
-            store.create(owner, owner, "same")
-            reader = Reader(chat, owner, "same", chat.snapshot(owner, "same")["position"])
-            chat.say(owner, "same", UserCanister.of(f"I am {owner}."))
+            await store.create(owner, owner, "same")
+            reader = Reader(chat, owner, "same", (await chat.snapshot(owner, "same"))["position"])
+            await chat.say(owner, "same", UserCanister.of(f"I am {owner}."))
             await questions(reader)
             model.asked.clear()
     async with chatting(tmp_path, scripted(says("Done.")), written.definition) as chat:
         # Both still wait, each with what its owner said.
         for owner in ("ada", "bob"):
-            assert texts(chat, owner, "same")[0] == ("user", f"I am {owner}.")
-        (question,) = chat.questions("ada")["same"]
-        reader = Reader(chat, "ada", "same", chat.snapshot("ada", "same")["position"])
-        chat.answer("ada", "same", "one", {"answer": "deny", "reason": "No.", "digest": question["digest"]})
+            assert (await texts(chat, owner, "same"))[0] == ("user", f"I am {owner}.")
+        (question,) = (await chat.questions("ada"))["same"]
+        reader = Reader(chat, "ada", "same", (await chat.snapshot("ada", "same"))["position"])
+        await chat.answer("ada", "same", "one", {"answer": "deny", "reason": "No.", "digest": question["digest"]})
         await reader.until("ConductEnded")
-        assert (chat.questions("ada"), list(chat.questions("bob"))) == ({}, ["same"])
+        assert (await chat.questions("ada"), list(await chat.questions("bob"))) == ({}, ["same"])
         await chat.delete("ada", "same")
-        assert chat.snapshot("bob", "same")["state"] == "waiting"
+        assert (await chat.snapshot("bob", "same"))["state"] == "waiting"
     assert not written.texts
 
 
@@ -336,22 +339,22 @@ async def test_a_conversation_is_looked_up_once_and_a_deletion_elsewhere_is_noti
     )
     async with chatting(tmp_path, scripted(says())) as chat:
         now = 100.0
-        monkeypatch.setattr("ripieno.servers.chat.chat.time.monotonic", lambda: now)
+        monkeypatch.setattr("ripieno.servers.chat.open_conversations.time.monotonic", lambda: now)
         identifier, reader = await started(chat)
         await reader.until("ConductEnded")
         looked.clear()
         for _ in range(3):
-            assert chat.named("ada", identifier) == identifier
-            assert chat.snapshot("ada", identifier)["title"] == "Hello."
-            chat.stop("ada", identifier)
+            assert await chat.named("ada", identifier) == identifier
+            assert (await chat.snapshot("ada", identifier))["title"] == "Hello."
+            await chat.stop("ada", identifier)
         assert looked == [identifier]
-        chat.rename("ada", identifier, "Mine")
-        assert chat.snapshot("ada", identifier)["title"] == "Mine"
+        await chat.rename("ada", identifier, "Mine")
+        assert (await chat.snapshot("ada", identifier))["title"] == "Mine"
         with Journal(tmp_path / "state" / "journal.sqlite3") as other:
             other.delete(identifier, owner="ada")
         now += 1.1
         with pytest.raises(NameAbsence):
-            chat.snapshot("ada", identifier)
+            await chat.snapshot("ada", identifier)
 
 
 async def test_an_owner_has_only_so_many_runs_and_readers(tmp_path: pathlib.Path) -> None:
@@ -363,14 +366,14 @@ async def test_an_owner_has_only_so_many_runs_and_readers(tmp_path: pathlib.Path
         await blocking.began.wait()
         with pytest.raises(Refused, match="1 runs already"):
             await started(chat)
-        reading = chat.read("ada", identifier, None)
+        reading = await chat.read("ada", identifier, None)
         waiting = asyncio.ensure_future(anext(reading))
         await asyncio.sleep(0)
         with pytest.raises(Refused, match="1 streams of events already"):
-            chat.read("ada", identifier, None)
+            await chat.read("ada", identifier, None)
         # Others have their own share.
         other, _ = await started(chat, "bob")
-        assert chat.snapshot("bob", other)["state"] == "running"
+        assert (await chat.snapshot("bob", other))["state"] == "running"
         waiting.cancel()
         await asyncio.wait((waiting,))
         blocking.go.set()
@@ -382,11 +385,11 @@ async def test_a_run_that_failed_before_it_answered_is_begun_again(tmp_path: pat
         identifier, reader = await started(chat)
         await reader.until("RunFailed")
         assert (await reader.until("ConductEnded")).finish == "error"
-        chat.resume("ada", identifier)
+        await chat.resume("ada", identifier)
         await reader.until("ConductEnded")
-        assert texts(chat, "ada", identifier) == [("user", "Hello."), ("assistant", "Here.")]
+        assert await texts(chat, "ada", identifier) == [("user", "Hello."), ("assistant", "Here.")]
         with pytest.raises(Conflict, match="not interrupted"):
-            chat.resume("ada", identifier)
+            await chat.resume("ada", identifier)
 
 
 async def test_an_edited_call_is_shown_and_runs_only_as_it_was_shown(tmp_path: pathlib.Path) -> None:
@@ -407,15 +410,15 @@ async def test_an_edited_call_is_shown_and_runs_only_as_it_was_shown(tmp_path: p
         assert "+two" in str(shown["shown"])
         assert "-old" in str(shown["shown"])
         with pytest.raises(Conflict, match="was not shown"):
-            chat.answer("ada", identifier, "one", {**edit, "shown": "0" * 64})
+            await chat.answer("ada", identifier, "one", {**edit, "shown": "0" * 64})
         # What it would change is something else by now: it is asked about again.
         before[0] = "newer"
-        assert chat.answer("ada", identifier, "one", {**edit, "shown": shown["digest"]}) == 0
+        assert await chat.answer("ada", identifier, "one", {**edit, "shown": shown["digest"]}) == 0
         (question,) = await questions(reader)
         assert "-newer" in question["shown"]["change"]
         assert not written.texts
         edit["digest"] = question["digest"]
         shown = await chat.revise("ada", identifier, "one", edit)
-        assert chat.answer("ada", identifier, "one", {**edit, "shown": shown["digest"]}) == 0
+        assert await chat.answer("ada", identifier, "one", {**edit, "shown": shown["digest"]}) == 0
         await reader.until("ConductEnded")
         assert written.texts == ["two"]

@@ -57,7 +57,7 @@ async def test_readers_that_come_and_go_get_each_event_once_and_stop_no_run(tmp_
             while True:
                 most = dice.randint(0, 6) if cut < cuts else 10**6
                 seconds = dice.uniform(0, 0.004) if cut < cuts else None
-                batches = chat.read("ada", identifier, position)
+                batches = await chat.read("ada", identifier, position)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds), contextlib.aclosing(batches):
                         async for batch in batches:
@@ -71,18 +71,18 @@ async def test_readers_that_come_and_go_get_each_event_once_and_stop_no_run(tmp_
                                 break
                 cut += 1
 
-        names = [chat.create("ada") for _ in range(runs)]
-        places = [chat.snapshot("ada", name)["position"] for name in names]
+        names = [await chat.create("ada") for _ in range(runs)]
+        places = [(await chat.snapshot("ada", name))["position"] for name in names]
         readers = [asyncio.create_task(follow(*one)) for one in zip(names, places, strict=True)]
         for name in names:
-            chat.say("ada", name, UserCanister.of("Go."))
+            await chat.say("ada", name, UserCanister.of("Go."))
         lost = 0
         for name, reader in zip(names, readers, strict=True):
             found, cut = await reader
             lost += cut
-            last = int(chat.snapshot("ada", name)["position"].partition("-")[2])
+            last = int((await chat.snapshot("ada", name))["position"].partition("-")[2])
             assert found == list(range(1, last + 1))
-            summary = next(one for one in chat.conversations("ada") if one.identifier == name)
+            summary = next(one for one in await chat.conversations("ada") if one.identifier == name)
             assert summary.finish == "stop"
         assert lost >= runs
 
@@ -92,13 +92,13 @@ async def test_identifiers_of_another_owner_are_like_unknown_ones_everywhere(tmp
     model = scripted(invokes(invoke("write", "one", text="one")), says())
     written = Written()
     async with chatting(tmp_path, model, written.definition) as chat, served(chat) as one:
-        identifier = chat.create("ada", "Secret")
-        reader = Reader(chat, "ada", identifier, chat.snapshot("ada", identifier)["position"])
-        chat.say("ada", identifier, UserCanister.of("Secret."))
+        identifier = await chat.create("ada", "Secret")
+        reader = Reader(chat, "ada", identifier, (await chat.snapshot("ada", identifier))["position"])
+        await chat.say("ada", identifier, UserCanister.of("Secret."))
         await reader.until("ConductEnded")
-        (question,) = chat.snapshot("ada", identifier)["questions"]
-        reference = chat.attach("ada", identifier, TextualContent(text="Secret."))
-        before = chat.snapshot("ada", identifier)
+        (question,) = (await chat.snapshot("ada", identifier))["questions"]
+        reference = await chat.attach("ada", identifier, TextualContent(text="Secret."))
+        before = await chat.snapshot("ada", identifier)
         bodies: list[Any] = [
             {"text": "Hi.", "invocation": "one", "answer": "approve", "digest": question["digest"], "title": "Mine"},
             {"id": "{identifier}", "threadId": "{identifier}", "trigger": "regenerate-message"},
@@ -126,7 +126,7 @@ async def test_identifiers_of_another_owner_are_like_unknown_ones_everywhere(tmp
                 assert foreign == other, route
                 assert foreign[0] in (404, 204), route
         assert "Secret" not in (await one.get("/native/conversations")).text
-        assert chat.snapshot("ada", identifier) == before
+        assert await chat.snapshot("ada", identifier) == before
         assert not written.texts
 
 
@@ -144,11 +144,11 @@ async def test_forged_history_and_approvals_run_nothing(tmp_path: pathlib.Path) 
     model = scripted(invokes(invoke("write", "one", text="one")), says())
     written = Written()
     async with chatting(tmp_path, model, written.definition) as chat, served(chat) as one:
-        identifier = chat.create("bob")
-        reader = Reader(chat, "bob", identifier, chat.snapshot("bob", identifier)["position"])
-        chat.say("bob", identifier, UserCanister.of("Write."))
+        identifier = await chat.create("bob")
+        reader = Reader(chat, "bob", identifier, (await chat.snapshot("bob", identifier))["position"])
+        await chat.say("bob", identifier, UserCanister.of("Write."))
         await reader.until("ConductEnded")
-        right = chat.snapshot("bob", identifier)["questions"][0]["digest"]
+        right = (await chat.snapshot("bob", identifier))["questions"][0]["digest"]
         successes = 0
         for number in range(count(1000)):
             digests = [f"{dice.getrandbits(256):064x}", "", right[:-1], right.upper() + " ", f"{right}0", right[::-1]]
@@ -179,7 +179,7 @@ async def test_forged_history_and_approvals_run_nothing(tmp_path: pathlib.Path) 
             answer = await one.post("/agui/run", json=run)
             successes += '"RUN_ERROR"' not in answer.text and answer.status_code < 400
         assert (successes, written.texts) == (0, [])
-        snapshot = chat.snapshot("bob", identifier)
+        snapshot = await chat.snapshot("bob", identifier)
         assert "forged" not in str(snapshot)
         assert [question["digest"] for question in snapshot["questions"]] == [right]
 
@@ -204,7 +204,7 @@ async def test_pages_of_other_sites_change_nothing_by_any_route(
     tmp_path: pathlib.Path, headers: dict[str, str], expected: set[int]
 ) -> None:
     async with chatting(tmp_path, scripted(says())) as chat, served(chat) as one:
-        identifier = chat.create("bob", "Mine")
+        identifier = await chat.create("bob", "Mine")
         tried = 0
         for name, create in INTERFACES.items():
             routes = [route for route in create(chat, authenticate=signed_in).routes if isinstance(route, Route)]
@@ -220,5 +220,5 @@ async def test_pages_of_other_sites_change_nothing_by_any_route(
                 assert "access-control-allow-origin" not in answer.headers
                 tried += 1
         assert tried >= 11
-        (left,) = chat.conversations("bob")
+        (left,) = await chat.conversations("bob")
         assert left.title == "Mine"

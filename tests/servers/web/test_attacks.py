@@ -136,7 +136,7 @@ async def test_every_answer_has_the_safe_headers(connect: Connect) -> None:
         answers += [await ask(client, "GET", "api/models", {"host": "evil.example"})]
         answers += [await ask(client, "GET", "api/models", {"origin": "null"})]
         answers += [await client.get("nothing"), await client.delete("api/models")]
-        identifier = served.chat.create("")
+        identifier = await served.chat.create("")
         async with client.stream("GET", f"api/chat/conversations/{identifier}/events") as stream:
             answers.append(stream)
         for answer in answers:
@@ -188,7 +188,7 @@ def test_the_oldest_sign_in_ends_when_there_are_many() -> None:
 
 async def test_a_refused_page_learns_nothing_of_conversations(connect: Connect) -> None:
     async with connect(MODEL) as (served, _):
-        identifier = served.chat.create("", "Secret title")
+        identifier = await served.chat.create("", "Secret title")
         async with httpx2.AsyncClient(base_url=served.url) as stranger:
             known = await stranger.get(f"api/chat/conversations/{identifier}")
             unknown = await stranger.get("api/chat/conversations/none")

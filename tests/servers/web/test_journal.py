@@ -20,9 +20,9 @@ USAGE = Usage(input_tokens=7, output_tokens=3)
 async def converse(served: ServedPage, text: str, owner: str = "") -> str:
     """Says something in a new conversation, and waits for the end of the run."""
     chat = served.chat
-    identifier = chat.create(owner)
-    reader = Reader(chat, owner, identifier, chat.snapshot(owner, identifier)["position"])
-    chat.say(owner, identifier, UserCanister(content=(TextualContent(text=text),)))
+    identifier = await chat.create(owner)
+    reader = Reader(chat, owner, identifier, (await chat.snapshot(owner, identifier))["position"])
+    await chat.say(owner, identifier, UserCanister(content=(TextualContent(text=text),)))
     await reader.until("ConductEnded")
     return identifier
 

@@ -95,8 +95,7 @@ class _Endpoints:
         self._body = checks.body
 
     async def index(self, _: Request, owner: str) -> Answered:
-        # In a thread: it reads the lines of all that are listed.
-        found = await run_in_thread(self._chat.conversations, owner, name="conversations", patient=False)
+        found = await self._chat.conversations(owner)
         return {
             "conversations": [
                 {
@@ -114,13 +113,13 @@ class _Endpoints:
 
     async def create(self, request: Request, owner: str) -> Answered:
         title = _title(await self._body(request))
-        return {"identifier": self._chat.create(owner, title)}
+        return {"identifier": await self._chat.create(owner, title)}
 
     async def open(self, request: Request, owner: str) -> Answered:
-        return self._chat.snapshot(owner, identifier_of(request))
+        return await self._chat.snapshot(owner, identifier_of(request))
 
     async def rename(self, request: Request, owner: str) -> Answered:
-        self._chat.rename(owner, identifier_of(request), _title(await self._body(request)))
+        await self._chat.rename(owner, identifier_of(request), _title(await self._body(request)))
         return {}
 
     async def delete(self, request: Request, owner: str) -> Answered:
@@ -132,17 +131,17 @@ class _Endpoints:
         model, agent = text(sent, "model"), text(sent, "agent")
         identifier = identifier_of(request)
         find = functools.partial(self._chat.uploads.find, owner, identifier)
-        self._chat.say(owner, identifier, read_message(sent, self._chat.limits, find), model=model, agent=agent)
+        await self._chat.say(owner, identifier, read_message(sent, self._chat.limits, find), model=model, agent=agent)
         return {}
 
     async def attach(self, request: Request, owner: str) -> Answered:
         most, declared = self._chat.limits.upload_bytes, request.headers.get("content-length", "")
         size = min(int(declared), most) if declared.isascii() and declared.isdigit() else most
-        self._chat.require(owner, identifier_of(request))
+        await self._chat.require(owner, identifier_of(request))
         with self._chat.uploads.receiving(owner, size):
             data = await self._checks.raw_body(request, most=most)
         content = read_upload(data, type_in(request))
-        reference = self._chat.attach(owner, identifier_of(request), content)
+        reference = await self._chat.attach(owner, identifier_of(request), content)
         return {"reference": reference, "mime_type": content.mime_type, "bytes": len(data)}
 
     async def detach(self, request: Request, owner: str) -> Answered:
@@ -150,13 +149,13 @@ class _Endpoints:
         return {}
 
     async def content(self, request: Request, owner: str) -> Answered:
-        content = self._chat.content(owner, identifier_of(request), str(request.path_params["reference"]))
+        content = await self._chat.content(owner, identifier_of(request), str(request.path_params["reference"]))
         return download(content, request.headers.get("range"))
 
     async def answer(self, request: Request, owner: str) -> Answered:
         sent = await self._body(request)
         invocation = required(sent, "invocation")
-        return {"left": self._chat.answer(owner, identifier_of(request), invocation, sent)}
+        return {"left": await self._chat.answer(owner, identifier_of(request), invocation, sent)}
 
     async def revise(self, request: Request, owner: str) -> Answered:
         sent = await self._body(request)
@@ -170,23 +169,23 @@ class _Endpoints:
         result = ResultCanister(
             invocation_id=required(sent, "invocation"), content=(TextualContent(text=content),), error=fault
         )
-        return {"left": self._chat.deliver(owner, identifier_of(request), result)}
+        return {"left": await self._chat.deliver(owner, identifier_of(request), result)}
 
     async def stop(self, request: Request, owner: str) -> Answered:
-        self._chat.stop(owner, identifier_of(request))
+        await self._chat.stop(owner, identifier_of(request))
         return {}
 
     async def resume(self, request: Request, owner: str) -> Answered:
-        self._chat.resume(owner, identifier_of(request))
+        await self._chat.resume(owner, identifier_of(request))
         return {}
 
     async def events(self, request: Request, owner: str) -> Answered:
         position = request.headers.get("last-event-id") or request.query_params.get("after")
-        batches = self._chat.read(owner, identifier_of(request), position, quiet=QUIET)
+        batches = await self._chat.read(owner, identifier_of(request), position, quiet=QUIET)
         return StreamingResponse(event_stream(batches), media_type="text/event-stream", headers=STREAM_HEADERS)
 
     async def questions(self, _: Request, owner: str) -> Answered:
-        return {"conversations": self._chat.questions(owner)}
+        return {"conversations": await self._chat.questions(owner)}
 
     async def allowances(self, _: Request, owner: str) -> Answered:
         found = self._chat.allowances.of(owner)
@@ -200,7 +199,7 @@ class _Endpoints:
 
     async def usage(self, request: Request, owner: str) -> Answered:
         since = request.query_params.get("since", "")
-        return await run_in_thread(self._chat.usage, owner, since, name="usage", patient=False)
+        return await self._chat.usage(owner, since)
 
 
 async def event_stream(batches: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, None]:

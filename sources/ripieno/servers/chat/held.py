@@ -4,8 +4,7 @@ A run goes on when its readers leave. It ends by itself, by ``stop``, or with th
 """
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
@@ -15,7 +14,6 @@ from ripieno.canisters.contents import Content
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan
 from ripieno.conducting import Run
 from ripieno.conducting.resume import Resumable
-from ripieno.ensembles import Ensemble
 from ripieno.exceptions import Conflict
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.contents import message_of
@@ -46,8 +44,8 @@ class HeldConversation:
         self.revised: dict[str, Binding] = {}
         self.model = ""
         self.agent = ""
-        #: The tools that the client declares for the next run, and runs itself.
-        self.client_tools: Ensemble | None = None
+        #: Whether a run may be about to begin, while something is stored first.
+        self.starting = False
         self.ring = EventRing()
         self._turn = LiveTurn(restored.cut)
         self._run: Run | None = None
@@ -57,13 +55,13 @@ class HeldConversation:
 
     @property
     def running(self) -> bool:
-        """Whether a run is under way."""
+        """Whether a run is under way, or its end is being stored."""
         return self._task is not None
 
     @property
     def idle(self) -> bool:
         """Whether it has neither a run nor a reader."""
-        return not self.running and not self.ring.readers
+        return not self.running and not self.starting and not self.ring.readers
 
     @property
     def state(self) -> str:
@@ -72,7 +70,8 @@ class HeldConversation:
             return "running"
         if not self.conversation.open:
             return "idle"
-        return "waiting" if any(questions_of(self.conversation)) else "interrupted"
+        # With all answers and no run, its process ended before it went on.
+        return "waiting" if self.questions else "interrupted"
 
     @property
     def unanswered(self) -> bool:
@@ -82,8 +81,8 @@ class HeldConversation:
 
     @property
     def cut(self) -> Sequence[Mapping[str, Any]]:
-        """The texts of an answer that was cut off."""
-        return () if self.running else self._turn.texts()
+        """The texts of an answer that was cut off, at the end of a run."""
+        return self._turn.texts()
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -125,14 +124,12 @@ class HeldConversation:
         """Passes an event to all readers."""
         self.ring.publish(event)
 
-    def begin(self, run: Run, lock: contextlib.AbstractContextManager[None], ended: Callable[[], None]) -> None:
-        """Starts a run, while none is under way. ``ended`` is called at its end. Errors: ``Conflict`` of the lock."""
-        claim = contextlib.ExitStack()
-        claim.enter_context(lock)
+    def begin(self, run: Run, ended: Callable[[], Awaitable[None]]) -> None:
+        """Starts a run, while none is under way. ``ended`` stores its end; only then the next one can begin."""
         self.conversation, self.answers = run.conversation, {}
         self._turn, self._run, self._end = LiveTurn(), run, None
         run.watch(self._take)
-        self._task = asyncio.create_task(self._conduct(run, claim, ended), name="ripieno chat run")
+        self._task = asyncio.create_task(self._conduct(run, ended), name="ripieno chat run")
 
     def stop(self) -> None:
         """Cancels the run, if there is one. Each call that was started still gets its result."""
@@ -182,19 +179,20 @@ class HeldConversation:
         else:
             self.publish(event)
 
-    async def _conduct(self, run: Run, claim: contextlib.ExitStack, ended: Callable[[], None]) -> None:
+    async def _conduct(self, run: Run, ended: Callable[[], Awaitable[None]]) -> None:
         failures: list[Exception] = []
         try:
             await run
         except Exception as error:
             failures.append(error)
         finally:
-            self.conversation, self._run, self._task = run.conversation, None, None
-            with claim:
-                try:
-                    ended()
-                except Exception as error:
-                    failures.append(error)
+            self.conversation, self._run = run.conversation, None
+            try:
+                await ended()
+            except Exception as error:
+                failures.append(error)
+            finally:
+                self._task = None
             for failure in failures:
                 refusal = refusal_of(failure)
                 self.publish(RunFailed(code=refusal.code or "failed", message=refusal.message))

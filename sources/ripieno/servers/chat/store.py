@@ -1,19 +1,23 @@
 """The stored conversations of all owners: the journal, and beside it those that wait.
 
-Every look-up is by owner and identifier; nothing of another owner is read, named or changed.
+Every look-up is by owner and identifier; nothing of another owner is read, named or changed. Every method works in a
+thread of its own: a long conversation, a disk or a network would hold up all others.
 """
 
 import contextlib
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import Resumable, resumable
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import NameAbsence
 from ripieno.storage.journal import Journal
 from ripieno.storage.journal.summaries import Summary
 from ripieno.storage.records import Record
+
+Value = TypeVar("Value")
 
 
 class ConversationStore:
@@ -27,69 +31,107 @@ class ConversationStore:
         self._journal = journal
         self._paused = PausedStore(journal.database)
 
-    def create(self, owner: str, title: str, identifier: str = "") -> str:
+    async def create(self, owner: str, title: str, identifier: str = "") -> str:
         """Begins an empty conversation, and returns its identifier. One that is given is not another owner's."""
         identifier = identifier or uuid.uuid4().hex
-        self._record_title(owner, identifier, title)
+        await self.rename(owner, identifier, title)
         return identifier
 
-    def rename(self, owner: str, identifier: str, title: str) -> None:
+    async def rename(self, owner: str, identifier: str, title: str) -> None:
         """Gives a conversation another title. It is one of the owner's."""
-        self._record_title(owner, identifier, title)
+        await self._record(
+            Record(stage="titled", conversation=identifier, turn=0, owner=owner, details={"title": title})
+        )
 
-    def record_cut(self, owner: str, identifier: str, texts: Sequence[Mapping[str, Any]]) -> None:
+    async def record_cut(self, owner: str, identifier: str, texts: Sequence[Mapping[str, Any]]) -> None:
         """Keeps the texts of an answer that was cut off, beside the conversation."""
-        self._journal.record(
-            [Record(stage="cut", conversation=identifier, turn=0, owner=owner, details={"texts": texts})],
-        )
+        await self._record(Record(stage="cut", conversation=identifier, turn=0, owner=owner, details={"texts": texts}))
 
-    def _record_title(self, owner: str, identifier: str, title: str) -> None:
-        details = {"title": title}
-        self._journal.record(
-            [Record(stage="titled", conversation=identifier, turn=0, owner=owner, details=details)],
-        )
-
-    def summary(self, owner: str, identifier: str) -> Summary:
+    async def summary(self, owner: str, identifier: str) -> Summary:
         """One conversation in short."""
+        return await _in_thread(self._summary, owner, identifier)
+
+    async def has(self, owner: str, identifier: str) -> bool:
+        """Whether the owner has this conversation."""
+        try:
+            await self.summary(owner, identifier)
+        except NameAbsence:
+            return False
+        return True
+
+    async def summaries(self, owner: str, *, limit: int) -> Sequence[Summary]:
+        """The conversations in short, those first that were written last."""
+
+        def read() -> Sequence[Summary]:
+            # Calls of other programs, which no model requested, are no conversations.
+            every = (one for one in self._journal.conversations(owner=owner) if one.conducted or not one.words)
+            found = (one for one in every if not one.deleted)
+            return [one for one, _ in zip(found, range(limit), strict=False)]
+
+        return await _in_thread(read)
+
+    async def load(self, owner: str, identifier: str) -> tuple[Summary, Resumable, Paused | None]:
+        """A conversation to continue; and if it waits, the model and the agent with which it goes on."""
+
+        def read() -> tuple[Summary, Resumable, Paused | None]:
+            summary = self._summary(owner, identifier)
+            paused = self._paused.load(identifier, owner=owner)
+            return summary, resumable(self._journal, identifier, paused, owner=owner), paused
+
+        return await _in_thread(read)
+
+    async def waiting(self, owner: str) -> Sequence[Paused]:
+        """All conversations of the owner that wait, the oldest first."""
+        return await _in_thread(self._paused.all, owner)
+
+    async def usage(self, owner: str, since: str) -> Mapping[str, Any]:
+        """The statistics of the owner's conversations since a time (ISO 8601, UTC)."""
+        return await _in_thread(lambda: self._journal.statistics(since=since, owner=owner).mapping())
+
+    async def pause(self, paused: Paused) -> None:
+        """Keeps a conversation that waits, with the answers so far."""
+        await _in_thread(self._paused.save, paused)
+
+    async def resume(self, owner: str, identifier: str) -> None:
+        """Forgets that a conversation waits."""
+        await _in_thread(lambda: self._paused.forget(identifier, owner=owner))
+
+    async def delete(self, owner: str, identifier: str) -> None:
+        """Deletes the content of a conversation of the owner. The journal still proves that it existed."""
+        await self.resume(owner, identifier)
+        await _in_thread(lambda: self._journal.delete(identifier, owner=owner))
+
+    async def claim(self, owner: str, identifier: str) -> "Claim":
+        """Locks a conversation against other processes, until the claim is released. Errors: ``Conflict``."""
+        claim = Claim(self._paused.claimed(identifier, owner=owner))
+        await _in_thread(claim.enter)
+        return claim
+
+    async def _record(self, record: Record) -> None:
+        await _in_thread(self._journal.record, [record])
+
+    def _summary(self, owner: str, identifier: str) -> Summary:
         found = self._journal.summary(identifier, owner=owner)
         if found.deleted:
             raise NameAbsence("conversation", identifier)
         return found
 
-    def summaries(self, owner: str, *, limit: int) -> Sequence[Summary]:
-        """The conversations in short, those first that were written last."""
-        # Calls of other programs, which no model requested, are no conversations.
-        every = (one for one in self._journal.conversations(owner=owner) if one.conducted or not one.words)
-        found = (one for one in every if not one.deleted)
-        return [one for one, _ in zip(found, range(limit), strict=False)]
 
-    def load(self, owner: str, identifier: str) -> tuple[Summary, Resumable, Paused | None]:
-        """A conversation to continue; and if it waits, the model and the agent with which it goes on."""
-        summary = self.summary(owner, identifier)
-        paused = self.paused(owner, identifier)
-        return summary, resumable(self._journal, identifier, paused, owner=owner), paused
+class Claim:
+    """A lock of a conversation against other processes."""
 
-    def paused(self, owner: str, identifier: str) -> Paused | None:
-        """The conversation if it waits."""
-        return self._paused.load(identifier, owner=owner)
+    def __init__(self, lock: contextlib.AbstractContextManager[None]) -> None:
+        self._lock = lock
 
-    def waiting(self, owner: str) -> Sequence[Paused]:
-        """All conversations of the owner that wait, the oldest first."""
-        return self._paused.all(owner)
+    def enter(self) -> None:
+        """Takes it."""
+        self._lock.__enter__()
 
-    def pause(self, paused: Paused) -> None:
-        """Keeps a conversation that waits, with the answers so far."""
-        self._paused.save(paused)
+    async def release(self) -> None:
+        """Releases it."""
+        await _in_thread(self._lock.__exit__, None, None, None)
 
-    def resume(self, owner: str, identifier: str) -> None:
-        """Forgets that a conversation waits."""
-        self._paused.forget(identifier, owner=owner)
 
-    def delete(self, owner: str, identifier: str) -> None:
-        """Deletes the content of a conversation of the owner. The journal still proves that it existed."""
-        self.resume(owner, identifier)
-        self._journal.delete(identifier, owner=owner)
-
-    def claim(self, owner: str, identifier: str) -> contextlib.AbstractContextManager[None]:
-        """A lock against other processes, which a run holds. Errors on entering: ``Conflict``."""
-        return self._paused.claimed(identifier, owner=owner)
+async def _in_thread(function: Callable[..., Value], *arguments: object) -> Value:
+    # Callers do more than return the value.
+    return await run_in_thread(function, *arguments, name="store", patient=False)

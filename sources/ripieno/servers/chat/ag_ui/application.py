@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from ripieno.canisters import Conversation
 from ripieno.exceptions import Conflict, InputError, RequestInvalidity
 from ripieno.jsonvalues import freeze
 from ripieno.servers.chat.ag_ui.encoder import RunEncoder
@@ -26,6 +27,7 @@ from ripieno.servers.chat.ag_ui.request import (
     thread_in,
 )
 from ripieno.servers.chat.chat import Chat
+from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.requests import QUIET, STREAM_HEADERS, Answered, Authenticate, RequestChecks
 from ripieno.servers.chat.ring import Entry, EventsLost
 from ripieno.servers.http.errors import refusal_of
@@ -58,29 +60,30 @@ class _Endpoints:
     async def run(self, request: Request, owner: str) -> Answered:
         sent = await self._checks.body(request)
         asked = read_run(sent, self._chat.limits)
-        snapshot = self._snapshot(owner, asked.thread, create=True)
+        snapshot = await self._snapshot(owner, asked.thread, create=True)
         identifier = str(snapshot["identifier"])
-        encoder = RunEncoder(asked, snapshot, lambda: self._chat.snapshot(owner, identifier))
-        entries = self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
+        encoder = RunEncoder(asked, snapshot, await self._chat.follow(owner, identifier))
+        entries = await self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
         is_new = self._is_new(owner, identifier, asked, snapshot)
         frames = list(encoder.begin(snapshot, asked.sent[-1:] if is_new else _new_results(asked, snapshot)))
         try:
-            self._start(owner, identifier, asked, snapshot, is_new=is_new)
+            runs, said = await self._start(owner, identifier, asked, snapshot, is_new=is_new)
         except (Conflict, RequestInvalidity, InputError) as error:
             refusal = refusal_of(error)
             frames += encoder.fail(refusal.code or "invalid", refusal.message)
         else:
-            if is_new and snapshot["questions"]:
+            if said is not None and snapshot["questions"]:
                 # The calls that waited are denied now.
-                frames.append(encoder.messages())
-            if not self._chat.running(owner, identifier):
+                messages = [message_of(one) for one in said.canisters]
+                frames.append(encoder.messages({**snapshot, "messages": messages}))
+            if not runs:
                 frames += encoder.finish()
         body = self._stream(owner, identifier, encoder, frames, entries)
         return StreamingResponse(body, media_type="text/event-stream", headers=STREAM_HEADERS)
 
     async def messages(self, request: Request, owner: str) -> Answered:
         thread = thread_in(request.query_params)
-        snapshot = self._snapshot(owner, thread)
+        snapshot = await self._snapshot(owner, thread)
         return {
             "threadId": thread,
             "state": snapshot["state"],
@@ -91,12 +94,12 @@ class _Endpoints:
 
     async def stop(self, request: Request, owner: str) -> Answered:
         sent = await self._checks.body(request)
-        self._chat.stop(owner, str(self._snapshot(owner, thread_in(sent))["identifier"]))
+        await self._chat.stop(owner, str((await self._snapshot(owner, thread_in(sent)))["identifier"]))
         return {}
 
-    def _snapshot(self, owner: str, thread: str, *, create: bool = False) -> dict[str, Any]:
+    async def _snapshot(self, owner: str, thread: str, *, create: bool = False) -> dict[str, Any]:
         """The conversation of a thread."""
-        return self._chat.snapshot(owner, self._chat.named(owner, thread, create=create))
+        return await self._chat.snapshot(owner, await self._chat.named(owner, thread, create=create))
 
     def _is_new(self, owner: str, identifier: str, asked: RunRequest, snapshot: Mapping[str, Any]) -> bool:
         """Whether the newest message was not said yet. A client sends a message again when a run failed."""
@@ -107,30 +110,37 @@ class _Endpoints:
             return False
         return all(one["id"] != asked.message_id for one in messages_of(snapshot))
 
-    def _start(
+    async def _start(
         self, owner: str, identifier: str, asked: RunRequest, snapshot: Mapping[str, Any], *, is_new: bool
-    ) -> None:
-        """Passes the message, the answers and the results on. Errors: ``Conflict``, ``RequestInvalidity``."""
+    ) -> tuple[bool, Conversation | None]:
+        """Passes the message, the answers and the results on. Errors: ``Conflict``, ``RequestInvalidity``.
+
+        Returns whether a run is under way or was begun, whose events follow the snapshot, and the conversation with
+        the message.
+        """
         chat = self._chat
-        chat.declare(owner, identifier, asked.tools)
+        tools, at = chat.declared(asked.tools), str(snapshot["position"])
+        runs = snapshot["state"] == "running"
         questions: list[Any] = [freeze(one) for one in snapshot["questions"]]
         if is_new and asked.message is not None:
-            chat.say(owner, identifier, asked.message)
+            said = await chat.say(owner, identifier, asked.message, tools=tools, at=at)
             self._newest.pop((owner, identifier), None)
             self._newest[owner, identifier] = asked.message_id
             if len(self._newest) > _THREADS:
                 del self._newest[next(iter(self._newest))]
-            return
+            return True, said
         if asked.resume:
             for answer in read_answers(asked.resume, questions):
-                chat.answer(owner, identifier, answer.invocation, answer.sent)
+                left = await chat.answer(owner, identifier, answer.invocation, answer.sent, tools=tools)
+                runs = runs or not left
         # A page that only connects sends no messages: it reads, and starts nothing.
         elif asked.sent and (snapshot["state"] == "interrupted" or _is_unanswered(snapshot)):
-            chat.resume(owner, identifier)
-            return
+            await chat.resume(owner, identifier, tools=tools, at=at)
+            return True, None
         if asked.resume or not interrupts_of(snapshot):
             for result in read_results(asked.sent, questions, chat.limits):
-                chat.deliver(owner, identifier, result)
+                runs = not await chat.deliver(owner, identifier, result, tools=tools) or runs
+        return runs, None
 
     async def _stream(
         self,
@@ -150,8 +160,8 @@ class _Endpoints:
                         if encoder.ended:
                             break
             except EventsLost:
-                snapshot = self._chat.snapshot(owner, identifier)
-                entries = self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
+                snapshot = await self._chat.snapshot(owner, identifier)
+                entries = await self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
                 yield _encoded(encoder.resync(snapshot))
             except Exception as error:
                 # A clean end would count as success.

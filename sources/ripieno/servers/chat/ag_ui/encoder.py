@@ -115,9 +115,9 @@ class RunEncoder:
             case _:
                 yield from self._take_turn(event)
 
-    def messages(self) -> Frame:
-        """The messages as they are now."""
-        return self._messages(self._now())
+    def messages(self, snapshot: Mapping[str, Any]) -> Frame:
+        """The messages of a snapshot."""
+        return self._messages(snapshot)
 
     def resync(self, snapshot: Mapping[str, Any]) -> Iterator[Frame]:
         """The frames after events were lost: everything is closed, and the conversation is sent as it is now."""

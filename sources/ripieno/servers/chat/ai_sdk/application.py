@@ -69,21 +69,22 @@ class _Endpoints:
     async def submit(self, request: Request, owner: str) -> Answered:
         incoming = read_incoming(await self._body(request), self._chat.limits)
         if incoming.again:
-            return self._again(request, owner, incoming)
+            return await self._again(request, owner, incoming)
         if incoming.message is None:
-            return self._settle(request, owner, incoming)
-        identifier = self._chat.named(owner, incoming.name, create=True)
+            return await self._settle(request, owner, incoming)
+        identifier = await self._chat.named(owner, incoming.name, create=True)
         # From before the message: its first event is the message.
-        batches = self._chat.read(owner, identifier, None, quiet=QUIET)
-        self._chat.say(owner, identifier, incoming.message, model=incoming.model, agent=incoming.agent)
+        at = await self._chat.position(owner, identifier)
+        batches = await self._chat.read(owner, identifier, at, quiet=QUIET)
+        await self._chat.say(owner, identifier, incoming.message, model=incoming.model, agent=incoming.agent, at=at)
         return _stream(self._encoder(request, identifier), (), batches)
 
-    def _again(self, request: Request, owner: str, incoming: Incoming) -> Response:
+    async def _again(self, request: Request, owner: str, incoming: Incoming) -> Response:
         """Gives the answer that a run did not give. Errors: ``Conflict`` if there is an answer: it stays recorded."""
-        identifier = self._chat.named(owner, incoming.name)
-        snapshot = self._chat.snapshot(owner, identifier)
+        identifier = await self._chat.named(owner, incoming.name)
+        snapshot = await self._chat.snapshot(owner, identifier)
         try:
-            self._chat.resume(owner, identifier)
+            await self._chat.resume(owner, identifier, at=snapshot["position"])
         except Conflict as error:
             if snapshot["state"] == "running":
                 raise
@@ -91,28 +92,28 @@ class _Endpoints:
         encoder = self._encoder(request, identifier)
         # A turn that was cut off is begun anew.
         began = encoder.replay({**snapshot, "turn": []})
-        return _stream(encoder, began, self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET))
+        return _stream(encoder, began, await self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET))
 
-    def _settle(self, request: Request, owner: str, incoming: Incoming) -> Response:
-        identifier = self._chat.named(owner, incoming.name)
-        snapshot = self._chat.snapshot(owner, identifier)
+    async def _settle(self, request: Request, owner: str, incoming: Incoming) -> Response:
+        identifier = await self._chat.named(owner, incoming.name)
+        snapshot = await self._chat.snapshot(owner, identifier)
         if snapshot["state"] == "running":
             raise Conflict(UNDER_WAY)
         settlement = settle(incoming, snapshot["questions"])
-        batches = self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
-        left = 1
+        batches = await self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
+        left, at = 1, snapshot["position"]
         for invocation, answer in settlement.answers.items():
-            left = self._chat.answer(owner, identifier, invocation, answer)
+            left, at = await self._chat.answer(owner, identifier, invocation, answer, at=at), None
         for result in settlement.results:
-            left = self._chat.deliver(owner, identifier, result)
+            left, at = await self._chat.deliver(owner, identifier, result, at=at), None
         encoder = self._encoder(request, identifier)
         began = encoder.go_on(snapshot)
         return _stream(encoder, (*began, *encoder.finish("tool-calls")) if left else began, batches)
 
     async def resume(self, request: Request, owner: str) -> Answered:
         try:
-            identifier = self._chat.named(owner, identifier_of(request))
-            snapshot = self._chat.snapshot(owner, identifier)
+            identifier = await self._chat.named(owner, identifier_of(request))
+            snapshot = await self._chat.snapshot(owner, identifier)
         except NameAbsence:
             # A front end asks before its first message.
             return Response(status_code=204)
@@ -122,21 +123,21 @@ class _Endpoints:
         replayed = encoder.replay(snapshot)
         if snapshot["state"] == "waiting":
             replayed = (*replayed, *encoder.finish("tool-calls"))
-        batches = self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
+        batches = await self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
         return _stream(encoder, replayed, batches)
 
     async def messages(self, request: Request, owner: str) -> Answered:
-        identifier = self._chat.named(owner, identifier_of(request))
-        snapshot = self._chat.snapshot(owner, identifier)
+        identifier = await self._chat.named(owner, identifier_of(request))
+        snapshot = await self._chat.snapshot(owner, identifier)
         return {"messages": messages_of(identifier, snapshot, self._version, _address(request, identifier))}
 
     async def content(self, request: Request, owner: str) -> Answered:
-        identifier = self._chat.named(owner, identifier_of(request))
-        content = self._chat.content(owner, identifier, str(request.path_params["reference"]))
+        identifier = await self._chat.named(owner, identifier_of(request))
+        content = await self._chat.content(owner, identifier, str(request.path_params["reference"]))
         return download(content, request.headers.get("range"))
 
     async def stop(self, request: Request, owner: str) -> Answered:
-        self._chat.stop(owner, self._chat.named(owner, identifier_of(request)))
+        await self._chat.stop(owner, await self._chat.named(owner, identifier_of(request)))
         return {}
 
     def _encoder(self, request: Request, identifier: str) -> Encoder:
