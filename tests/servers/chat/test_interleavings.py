@@ -5,6 +5,7 @@ import collections
 import contextlib
 import pathlib
 import random
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -23,25 +24,47 @@ from tests.support.scripted_models import Blocking, invoke, invokes, says, scrip
 HELLO = UserCanister.of("Hello.")
 
 
-@pytest.fixture(params=range(count(40, 6)))
-def dice(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> random.Random:
-    """Decides how many steps of others come before and after each use of the store."""
-    chance = random.Random(request.param)
-    in_thread = getattr(store, "_in_thread")  # noqa: B009  the only way to the journal
+class Steps(random.Random):
+    """Decides how many steps of others come before and after each use of the store, and where one is cancelled."""
 
-    async def wait() -> None:
-        for _ in range(chance.randrange(5)):
+    left = 0
+    reached = asyncio.Event()
+    cancelled = threading.Event()
+
+    async def wait(self) -> None:
+        for _ in range(self.randrange(5)):
             await asyncio.sleep(0)
 
+    def begin(self) -> bool:
+        """Whether this use lasts until its request was cancelled."""
+        self.left -= 1
+        if self.left == 0:
+            self.reached.set()
+        return self.left == 0
+
+
+@pytest.fixture(params=range(count(40, 6)))
+def dice(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    steps = Steps(request.param)
+    in_thread = getattr(store, "_in_thread")  # noqa: B009  the only way to the journal
+
     async def slow(function: Callable[..., object], *arguments: object) -> object:
-        await wait()
+        await steps.wait()
+        lasts = steps.begin()
+
+        def work() -> object:
+            value = function(*arguments)
+            if lasts:
+                steps.cancelled.wait()
+            return value
+
         try:
-            return await in_thread(function, *arguments)
+            return await in_thread(work)
         finally:
-            await wait()
+            await steps.wait()
 
     monkeypatch.setattr(store, "_in_thread", slow)
-    return chance
+    return steps
 
 
 async def ended(chat: Chat, identifier: str) -> None:
@@ -72,7 +95,7 @@ async def asked(chat: Chat) -> tuple[str, Reader, list[dict[str, Any]]]:
     return identifier, reader, answers
 
 
-async def test_of_messages_at_once_one_is_said(tmp_path: pathlib.Path, dice: random.Random) -> None:
+async def test_of_messages_at_once_one_is_said(tmp_path: pathlib.Path, dice: Steps) -> None:
     go = asyncio.Event()
     async with chatting(tmp_path, scripted([go.wait, *says("Yes.")])) as chat:
         identifier = await chat.create("ada")
@@ -94,7 +117,7 @@ async def test_a_message_for_another_state_than_was_shown_is_refused(tmp_path: p
             await chat.say("ada", identifier, HELLO, at=at)
 
 
-async def test_limits_hold_for_runs_that_begin_at_once(tmp_path: pathlib.Path, dice: random.Random) -> None:
+async def test_limits_hold_for_runs_that_begin_at_once(tmp_path: pathlib.Path, dice: Steps) -> None:
     blocking = Blocking()
     model = scripted(*(invokes(invoke("look")) for _ in range(2)))
     async with chatting(tmp_path, model, tool("look", blocking), limits=ChatLimits(runs=2)) as chat:
@@ -103,7 +126,7 @@ async def test_limits_hold_for_runs_that_begin_at_once(tmp_path: pathlib.Path, d
         assert found == {"done": 2, "Refused": 4}
 
 
-async def test_each_question_is_answered_once_and_one_run_goes_on(tmp_path: pathlib.Path, dice: random.Random) -> None:
+async def test_each_question_is_answered_once_and_one_run_goes_on(tmp_path: pathlib.Path, dice: Steps) -> None:
     written = Written()
     async with chatting(tmp_path, writing("one", "two"), written.definition) as chat:
         identifier, reader, answers = await asked(chat)
@@ -120,9 +143,7 @@ async def test_each_question_is_answered_once_and_one_run_goes_on(tmp_path: path
         assert sorted(written.texts) == ["one", "two"]
 
 
-async def test_an_answer_and_a_message_at_once_are_one_or_the_other(
-    tmp_path: pathlib.Path, dice: random.Random
-) -> None:
+async def test_an_answer_and_a_message_at_once_are_one_or_the_other(tmp_path: pathlib.Path, dice: Steps) -> None:
     written = Written()
     async with chatting(tmp_path, writing("one"), written.definition) as chat:
         identifier, _, (answer,) = await asked(chat)
@@ -136,24 +157,24 @@ async def test_an_answer_and_a_message_at_once_are_one_or_the_other(
         assert (written.texts, users) in (([], 2), (["one"], 1), (["one"], 2))
 
 
-async def test_what_is_loaded_twice_at_once_is_one_conversation(tmp_path: pathlib.Path, dice: random.Random) -> None:
+async def test_what_is_loaded_twice_at_once_is_one_conversation(tmp_path: pathlib.Path, dice: Steps) -> None:
     async with chatting(tmp_path, scripted(says())) as chat:
         identifier = await chat.create("ada")
+    async with chatting(tmp_path, scripted(says())) as chat:
+        # Each load has positions of its own.
+        assert len({*await asyncio.gather(*(chat.position("ada", identifier) for _ in range(6)))}) == 1
+
+
+async def test_what_begins_a_run_stays_in_memory(tmp_path: pathlib.Path, dice: Steps) -> None:
     async with chatting(tmp_path, scripted(says()), limits=ChatLimits(held=1)) as chat:
-        others = [await chat.create("ada") for _ in range(3)]
-        # Others push it out of memory meanwhile.
-        names = [*([identifier] * 6), *others]
-        dice.shuffle(names)
-        found = await asyncio.gather(*(chat.position("ada", name) for name in names))
-        reader = Reader(chat, "ada", identifier, await chat.position("ada", identifier))
-        await asyncio.gather(
-            chat.say("ada", identifier, HELLO), *(chat.position("ada", name) for name in others), reader.until("Said")
-        )
-        assert len({*found}) <= len(names)
-        await reader.until("ConductEnded")
+        identifier, *others = [await chat.create("ada") for _ in range(5)]
+        await asyncio.gather(chat.say("ada", identifier, HELLO), *(chat.position("ada", name) for name in others))
+        await ended(chat, identifier)
+        messages = (await chat.snapshot("ada", identifier))["messages"]
+        assert [one["type"] for one in messages] == ["user", "assistant"]
 
 
-async def test_what_is_deleted_stays_deleted(tmp_path: pathlib.Path, dice: random.Random) -> None:
+async def test_what_is_deleted_stays_deleted(tmp_path: pathlib.Path, dice: Steps) -> None:
     blocking = Blocking()
     model = scripted(invokes(invoke("look")))
     async with chatting(tmp_path, model, tool("look", blocking)) as chat:
@@ -177,9 +198,7 @@ async def test_what_is_deleted_stays_deleted(tmp_path: pathlib.Path, dice: rando
         assert blocking.running == 0
 
 
-async def test_a_cancelled_request_leaves_no_claim_and_no_half_change(
-    tmp_path: pathlib.Path, dice: random.Random
-) -> None:
+async def test_a_cancelled_request_leaves_no_claim_and_no_half_change(tmp_path: pathlib.Path, dice: Steps) -> None:
     written = Written()
     async with chatting(tmp_path, writing("one"), written.definition) as chat:
         identifier = await chat.create("ada")
@@ -201,16 +220,18 @@ async def test_a_cancelled_request_leaves_no_claim_and_no_half_change(
         await reader.until("ConductEnded")
 
 
-async def cancelled(request: Coroutine[Any, Any, object], dice: random.Random) -> None:
-    """Makes a request, and cancels it after some steps."""
-    task = asyncio.create_task(request)
-    for _ in range(dice.randrange(20)):
-        await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.wait((task,))
+async def cancelled(request: Coroutine[Any, Any, object], dice: Steps) -> None:
+    """Makes a request, and cancels it during one of its uses of the store, which has happened."""
+    dice.left, dice.reached, dice.cancelled = dice.randrange(1, 3), asyncio.Event(), threading.Event()
+    tasks = asyncio.create_task(request), asyncio.create_task(dice.reached.wait())
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    dice.cancelled.set()
 
 
-async def test_memory_and_journal_agree_after_any_requests(tmp_path: pathlib.Path, dice: random.Random) -> None:
+async def test_memory_and_journal_agree_after_any_requests(tmp_path: pathlib.Path, dice: Steps) -> None:
     written = Written()
     turns = [invokes(invoke("write", f"call-{number}", text=str(number))) for number in range(40)]
     async with chatting(tmp_path, scripted(*turns), written.definition, limits=ChatLimits(held=1)) as chat:
@@ -227,7 +248,6 @@ async def test_memory_and_journal_agree_after_any_requests(tmp_path: pathlib.Pat
             lambda name: chat.rename("ada", name, str(dice.random())),
             lambda name: chat.stop("ada", name),
             lambda name: chat.resume("ada", name),
-            lambda name: cancelled(chat.say("ada", name, HELLO), dice),
             answer,
         ]
         for _ in range(6):

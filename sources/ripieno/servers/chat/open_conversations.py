@@ -113,11 +113,8 @@ class OpenConversations:
     def _used(self, held: HeldConversation, identifier: str) -> HeldConversation:
         self._held.pop((held.owner, identifier), None)
         self._held[held.owner, identifier] = held
-        idle = [key for key, one in self._held.items() if one.idle and not self._is_locked(key)]
+        # One with a change under way is not loaded again before its end, unless a run begins, which is not idle.
+        idle = [key for key, one in self._held.items() if one.idle]
         for key in idle[: max(len(idle) - self._most, 0)]:
             del self._held[key]
         return held
-
-    def _is_locked(self, key: _Key) -> bool:
-        lock = self._locks.get(key)
-        return lock is not None and lock.locked()
