@@ -89,10 +89,14 @@ function Inside({ call, report }) {
 /** The arguments in some words, for the line. */
 function gist(call) {
   if (call.phase === "writing") return visible((call.raw || "").slice(0, 120));
-  const values = call.result?.report?.edited || call.arguments || {};
+  const { report, error } = call.result || {};
+  const values = report?.edited || call.arguments || {};
   const parts = Object.entries(values).map(([name, value]) => {
     const text = typeof value === "string" ? value : JSON.stringify(value);
     return Object.keys(values).length === 1 ? text : `${name}: ${text}`;
   });
+  // A path is shorter than what is written to it. Why a call failed should be seen without opening it.
+  parts.sort((one, other) => one.length - other.length);
+  if (error) parts.unshift(error.message);
   return visible(parts.join(", ").slice(0, 160).replace(/\s+/g, " "));
 }

@@ -16,7 +16,7 @@ export function Composer({ name, state, models, say, stop }) {
   const [text, write] = useState(sessionStorage.getItem(draft) || "");
   const [files, attach] = useState([]);
   const [model, choose] = useState("");
-  const [agent, take] = useState("");
+  const [agent, appoint] = useState("");
   const [wrong, tell] = useState("");
   const [busy, work] = useState(false);
   const place = useRef(null);
@@ -66,13 +66,16 @@ export function Composer({ name, state, models, say, stop }) {
       }
     }
   };
-  const pasted = (event) => {
-    const found = [...event.clipboardData.files];
-    if (found.length) {
-      event.preventDefault();
-      add(found);
-    }
+  const take = (event) => {
+    const { files, types } = event.clipboardData || event.dataTransfer;
+    // A browser would open a dropped file in place of the page. While it is dragged, only its type is known.
+    if (types.includes("Files")) event.preventDefault();
+    add(files);
   };
+  useEffect(() => {
+    for (const kind of ["dragover", "drop"]) addEventListener(kind, take);
+    return () => ["dragover", "drop"].forEach((kind) => removeEventListener(kind, take));
+  }, []);
   return html`<div class="composer">
     ${questions.length > 0 && html`<div class="waiting">
       <span>${questions.length} waiting</span>
@@ -84,12 +87,12 @@ export function Composer({ name, state, models, say, stop }) {
       <label class="hidden" for="message">Message</label>
       <textarea id="message" ref=${place} rows="1" placeholder=${running ? "You can write; send when the model is done" : "Write a message"} value=${text}
         aria-describedby=${asked ? "denies" : null} dir="auto"
-        onInput=${(event) => write(event.currentTarget.value)} onKeyDown=${keyed} onPaste=${pasted}></textarea>
+        onInput=${(event) => write(event.currentTarget.value)} onKeyDown=${keyed} onPaste=${take}></textarea>
       <div class="tools">
         <label class="button quiet attach">Attach<input type="file" multiple class="hidden" onChange=${({ currentTarget }) => (add([...currentTarget.files]), (currentTarget.value = ""))} /></label>
         ${models.models?.length ? html`<select aria-label="Model" value=${model || state.model || names(models.models)[0]} onChange=${(event) => choose(event.currentTarget.value)}>
           ${names(models.models, state.model).map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
-        ${models.agents?.length ? html`<select aria-label="Agent" value=${agent || state.agent || ""} onChange=${(event) => take(event.currentTarget.value)}>
+        ${models.agents?.length ? html`<select aria-label="Agent" value=${agent || state.agent || ""} onChange=${(event) => appoint(event.currentTarget.value)}>
           <option value="">No agent</option>${models.agents.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
         <span class="space"></span>
         ${running && html`<button type="button" class="stop" onClick=${stop}>Stop</button>`}

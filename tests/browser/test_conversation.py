@@ -146,6 +146,7 @@ async def test_a_failed_call_says_why(serve_page: ServePage, visitor: Visitor) -
     page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", fails)))
     call = page.locator(".call")
     await expect(call.locator(".state")).to_have_text("failed")
+    await expect(call.locator(".gist")).to_have_text("There is no such place.")
     await call.locator("summary").click()
     await expect(call.get_by_text("There is no such place. List the places first.")).to_be_visible()
 
@@ -305,6 +306,22 @@ async def test_a_picture_is_sent(serve_page: ServePage, visitor: Visitor) -> Non
     (canisters, _, _) = model.asked[0]
     assert isinstance(canisters[0], UserCanister)
     assert canisters[0].content[1] == ImageContent(data=PNG, mime_type="image/png", name="dot.png")
+
+
+async def test_a_dropped_file_is_attached_and_does_not_replace_the_page(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    page = await visitor.open((await serve_page(scripted(says()))).link())
+    await page.evaluate(
+        """() => {
+          const carried = new DataTransfer();
+          carried.items.add(new File(["one"], "notes.txt", { type: "text/plain" }));
+          const event = new DragEvent("drop", { dataTransfer: carried, bubbles: true, cancelable: true });
+          document.querySelector("main").dispatchEvent(event);
+          if (!event.defaultPrevented) throw new Error("The browser would open the file.");
+        }"""
+    )
+    await expect(page.locator(".files li")).to_contain_text("notes.txt")
 
 
 async def test_names_of_attachments_are_shown_before_and_after_a_reload(

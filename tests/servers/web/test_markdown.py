@@ -158,6 +158,11 @@ async def test_texts_over_http(connect: Connect) -> None:
             assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "invalid_json")
 
 
+def test_tasks_have_boxes() -> None:
+    html = render("- [ ] one\n- [x] two\n- [y] three\n\n[ ] four")
+    assert re.findall("<(?:li|p)>(.*?)</", html) == ["☐ one", "☑ two", "[y] three", "[ ] four"]
+
+
 def test_alignment_is_a_class() -> None:
     assert '<td class="right">1</td>' in render("|a|\n|-:|\n|1|")
 

@@ -32,6 +32,8 @@ LANGUAGES = (
     "bash c c++ console cpp css diff docker dockerfile go html ini java javascript js json jsx kotlin lua make "
     "makefile php py python rb rs ruby rust sh shell sql swift toml ts tsx typescript xml yaml yml zsh"
 )
+#: The boxes of tasks.
+_TASKS = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
 _LINK = re.compile(r"(?:https?://[^/\\\s]|mailto:[^/\\\s])", re.IGNORECASE)
 
 
@@ -86,6 +88,7 @@ def _parser() -> MarkdownIt:
     parser.add_render_rule("link_close", _close_link)
     for cell in ("th_open", "td_open"):
         parser.add_render_rule(cell, _open_cell)
+    parser.core.ruler.push("tasks", _show_tasks)
     return parser
 
 
@@ -102,6 +105,14 @@ def _open_link(renderer: Any, tokens: Sequence[Token], place: int, options: Any,
     token.attrSet("target", "_blank")
     token.attrSet("rel", "noreferrer noopener")
     return str(renderer.renderToken(tokens, place, options, env))
+
+
+def _show_tasks(state: Any) -> None:
+    """Shows ``[ ]`` and ``[x]`` at the beginning of the items of a list as boxes."""
+    for item, _, inline in zip(state.tokens, state.tokens[1:], state.tokens[2:], strict=False):
+        text = inline.children[0] if item.type == "list_item_open" and inline.children else None
+        if text is not None and text.type == "text" and text.content[:4] in _TASKS:
+            text.content = f"{_TASKS[text.content[:4]]} {text.content[4:]}"
 
 
 def _open_cell(renderer: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:

@@ -25,7 +25,7 @@ def _ensembles(assembly: Assembly) -> Iterator[dict[str, Any]]:
     for one in assembly.absences:
         if one.file is None and one.name not in shown:
             shown.add(one.name)
-            yield _ensemble(one.name, "missing", one.reason)
+            yield _ensemble(one.name, "missing", one.reason[:1].upper() + one.reason[1:])
     for name in sorted(set(loaded.known) - shown):
         state = "available" if is_available(loaded, name) else "disabled"
         yield _ensemble(name, state, absence(loaded, name), loaded.known[name])
