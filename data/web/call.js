@@ -95,8 +95,8 @@ function gist(call) {
     const text = typeof value === "string" ? value : JSON.stringify(value);
     return Object.keys(values).length === 1 ? text : `${name}: ${text}`;
   });
-  // A path is shorter than what is written to it. Why a call failed should be seen without opening it.
-  parts.sort((one, other) => one.length - other.length);
+  // An edited call has its arguments in another order. Why one failed should be seen without opening it.
+  parts.sort((one, other) => other.startsWith("path:") - one.startsWith("path:"));
   if (error) parts.unshift(error.message);
   return visible(parts.join(", ").slice(0, 160).replace(/\s+/g, " "));
 }
