@@ -117,7 +117,7 @@ async def test_identifiers_of_another_owner_are_like_unknown_ones_everywhere(tmp
             ("GET", "/api/chat/{identifier}/messages", None),
             ("POST", "/api/chat/{identifier}/stop", bodies[1]),
         ]
-        assert len(routes) == 19
+        assert len(routes) == 20
         # Each try is a request for every route, twice.
         for _ in range(count(1000, 100)):
             unknown = f"{dice.getrandbits(128):032x}"
