@@ -33,17 +33,17 @@ export function Deny({ give, back, busy }) {
   </form>`;
 }
 
-export function Edit({ text, give, back, busy }) {
+export function Edit({ text, look, back, busy }) {
   const [value, set] = useState(text);
   const [wrong, say] = useState("");
   const place = useRef(null);
   useLayoutEffect(() => place.current.focus(), []);
-  const submit = (event) => {
+  const submit = async (event) => {
     event.preventDefault();
     try {
       const values = JSON.parse(value);
       if (typeof values !== "object" || values === null || Array.isArray(values)) throw new Error("Arguments are an object.");
-      give({ answer: "edit" }, value);
+      await look(value);
     } catch (error) {
       say(`These are no arguments: ${error.message}`);
     }
@@ -53,7 +53,7 @@ export function Edit({ text, give, back, busy }) {
       <textarea ref=${place} spellcheck="false" rows="8" value=${value} onInput=${(event) => set(event.currentTarget.value)}
         aria-invalid=${wrong ? "true" : "false"} aria-describedby="edit-wrong"></textarea></label>
     <p id="edit-wrong" class="wrong" role="alert">${wrong}</p>
-    <div class="answers"><button class="primary" disabled=${busy}>Run with these arguments</button>
+    <div class="answers"><button class="primary" disabled=${busy}>Show this call</button>
       <button type="button" onClick=${back}>Back</button></div>
   </form>`;
 }

@@ -199,6 +199,13 @@ export function answer(identifier, question, fields, values) {
   return post(path, values === undefined ? body : `${body.slice(0, -1)},"arguments":${values}}`);
 }
 
+/** The question with other arguments, which are a text of JSON. Nothing runs. */
+export async function revise(identifier, question, values) {
+  const body = JSON.stringify({ invocation: question.invocation, digest: question.digest });
+  const found = await post(`chat/conversations/${encodeURIComponent(identifier)}/revisions`, `${body.slice(0, -1)},"arguments":${values}}`);
+  return found.question;
+}
+
 /** Sends the result of a call that its client runs. */
 export const deliver = (identifier, invocation, text) =>
   post(`chat/conversations/${encodeURIComponent(identifier)}/results`, { invocation, text });

@@ -1,5 +1,5 @@
 // A question: may this call run? All of it is shown before it can be approved, and an answer names what was shown.
-import { answer, deliver } from "./conversation.js";
+import { answer, deliver, revise } from "./conversation.js";
 import { broken, pretty } from "./pretty.js";
 import { html, Later, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 
@@ -30,7 +30,7 @@ export function Question({ identifier, question, changed }) {
   return html`<section class="question" aria-labelledby=${`asked-${question.invocation}`} data-question=${question.invocation}>
     ${problem && html`<div class="notice bad" role="alert"><p>${earlier ? "This call has changed since you saw it. Nothing was approved." : visible(problem.message)}</p></div>`}
     ${earlier && html`<${Later} from=${answers} name="Changed" before=${earlier} now=${question} />`}
-    <${Body} key=${question.digest} question=${question} give=${give} busy=${busy} />
+    <${Body} key=${question.digest} identifier=${identifier} question=${question} give=${give} busy=${busy} />
   </section>`;
 }
 
@@ -44,12 +44,14 @@ export function Asked({ question, children }) {
   return html`<h2 id=${`asked-${question.invocation}`} tabindex="-1" class="asked">${children}</h2>`;
 }
 
-function Approval({ question, give, busy }) {
+function Approval({ identifier, question, give, busy, edited }) {
   const { shown, effect, reason, choices, tool, always: ways } = question;
   const parts = [["claim", shown.claim], ["change", shown.change], ["arguments", shown.arguments]].filter(([, part]) => part);
   const [seen, see] = useState({});
   const [ready, set] = useState(false);
   const [mode, turn] = useState("");
+  const [revised, show] = useState(null);
+  const [typed, type] = useState("");
   useEffect(() => {
     let timer;
     const wait = () => {
@@ -63,6 +65,12 @@ function Approval({ question, give, busy }) {
   }, []);
   const all = parts.every(([name]) => seen[name]);
   const usable = ready && all && !busy;
+  if (revised) {
+    // The edited call is a call like any other: it is shown whole, and only then approved.
+    const run = (fields) => give(fields.answer === "approve" ? { answer: "edit", shown: revised.question.digest } : fields, fields.answer === "approve" ? revised.values : undefined);
+    return html`<${Approval} key=${revised.question.digest} identifier=${identifier} question=${revised.question} give=${run} busy=${busy}
+      edited=${() => (show(null), turn("Edit"))} />`;
+  }
   const part = (name) => ({ seen: seen[name], see: () => see((before) => ({ ...before, [name]: true })) });
   return html`
     <${Asked} question=${question}><code>${visible(tool)}</code> wants to run</${Asked}>
@@ -79,11 +87,12 @@ function Approval({ question, give, busy }) {
     ${mode === "" && html`<div class="answers">
       <button type="button" class="primary" disabled=${!usable} onClick=${() => give({ answer: "approve" })}>Approve</button>
       <button type="button" disabled=${busy} onClick=${() => turn("Deny")}>Deny</button>
-      ${choices.includes("edit") && html`<button type="button" disabled=${busy} onClick=${() => turn("Edit")}>Edit arguments</button>`}
+      ${choices.includes("edit") && html`<button type="button" disabled=${busy} onClick=${edited || (() => turn("Edit"))}>Edit arguments</button>`}
       ${ways?.length > 0 && html`<button type="button" disabled=${busy} onClick=${() => turn("Always")}>Always approve …</button>`}
     </div>`}
     ${!all && html`<p class="dim" role="note">Scroll to the end of each part, or expand it, to approve.</p>`}
-    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${pretty(shown.arguments)} give=${give} back=${() => turn("")} />`}`;
+    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${typed || pretty(shown.arguments)} give=${give} back=${() => turn("")}
+      look=${async (values) => (type(values), show({ question: await revise(identifier, question, values), values }))} />`}`;
 }
 
 /** A part that must be seen whole: it says when its end was in view, or that it was expanded. */

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.plugins import BUILT_IN, discover
 from ripieno.exceptions import NameAbsence
 
@@ -119,3 +120,10 @@ def test_what_is_taken_stays(site: pathlib.Path) -> None:
     assert registry.origins["mcp"] == "ripieno.origins.mcp:ORIGIN"
     (failure,) = registry.failures
     assert "'mcp' is taken" in failure.reason
+
+
+def test_a_distribution_that_is_not_installed_gets_the_nearest_one(site: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    install(site, "house-weather", "good_plugin", GOOD)
+    loaded = load_configuration({"plugins": {"allow": ["house-wether"]}}, workspace=tmp_path, user=False)
+    (warning,) = [one for one in loaded.warnings if "house-wether" in one.message]
+    assert warning.hint == "Did you mean 'house-weather'?"

@@ -318,3 +318,8 @@ def test_halves_of_characters_are_shown_as_escapes() -> None:
     fault = Fault.raised(ExecutionFault("no \udcff", details={"path": "\udcff"}, suggestion="\ud800"))
     assert fault.text().encode() == b"Error: no \\udcff\n\\ud800"
     assert str(fault.details).isascii()
+
+
+def test_an_error_is_named_once() -> None:
+    """Servers write the word in their messages, too."""
+    assert Fault(category="execution", message="Error: There is no file.").text() == "Error: There is no file."

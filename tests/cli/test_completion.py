@@ -44,10 +44,20 @@ def test_conversations_are_completed(user: User) -> None:
     assert user.run("ask", "-m", "score:./one.toml", "Hello").returncode == 0
     (told,) = json.loads(user.run("journal", "list", "--format", "json").stdout)
     identifier = told["identifier"]
-    for command in ("journal show", "journal fork", "journal delete", "resume"):
+    for command in ("journal show", "journal fork", "journal delete"):
         assert complete(user, f"ripieno {command} {identifier[:3]}") == [identifier]
 
 
 def test_a_broken_configuration_completes_nothing_and_says_nothing(user: User) -> None:
     user.configure("[agents\n")
     assert complete(user, "ripieno ask --agent ") == []
+
+
+def test_models_and_scores_are_completed(user: User) -> None:
+    user.configure(
+        '[model]\ndefault = "house/large"\n[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://a"\n'
+    )
+    assert complete(user, "ripieno ask -m h") == ["house/large", "house/"]
+    assert complete(user, "ripieno demo --score ") == ["demo", "repair"]
+    # An ensemble without a server has nothing to pin.
+    assert complete(user, "ripieno lock i") == []

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import shlex
 import sqlite3
 
 import pytest
@@ -329,3 +330,70 @@ def test_stats_since(file: pathlib.Path, call: Call) -> None:
     assert set(json.loads(call("stats", "--format", "json").out)) == {
         *("total", "tools", "days", "models", "conversations", "unknown", "categories")
     }
+
+
+def test_a_named_configuration_names_the_journal(
+    user: User, call: Call, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, postgresql_server: str
+) -> None:
+    """All commands about the journal use it, and the printed ones repeat the option."""
+    monkeypatch.setenv("JOURNAL_URL", address_of_schema(postgresql_server))
+    named = tmp_path / "j.toml"
+    named.write_text('[journal]\nurl = "{env:JOURNAL_URL}"\n')
+    (user.workspace / "write.toml").write_text(WRITING)
+    begun = call("ask", "--defer", "--config", str(named), "-m", "score:./write.toml", "Write.")
+    assert begun.code == 10, begun.err
+    lines = dict(line.split(":", 1) for line in begun.err.splitlines() if line.startswith("To "))
+    commands = {name: shlex.split(text.partition("    (or")[0])[1:] for name, text in lines.items()}
+    assert commands.keys() == {"To see it", "To approve it", "To continue"}
+    assert json.loads(call("approvals", "list", "--config", str(named), "--format", "json").out)
+    for name in ("To see it", "To approve it", "To continue"):
+        done = call(*commands[name])
+        assert done.code == 0, done.err
+    assert (user.workspace / "a.txt").read_text() == "one"
+    for command in (("journal", "show"), ("journal", "verify"), ("journal", "search", "Write."), ("stats",)):
+        done = call(*command, "--config", str(named))
+        assert (done.code, "postgresql://" in done.out or "Nothing" not in done.out) == (0, True), done.err
+    assert "score:" in call("journal", "list", "--config", str(named)).out
+    # The user's own journal has nothing.
+    assert not (user.state / "journal.sqlite3").exists()
+    named.write_text("[journal]\nurls = 1\n")
+    wrong = call("journal", "list", "--config", str(named))
+    assert (wrong.code, f"{named}:2: error" in wrong.err) == (2, True), wrong.err
+    missing = call("stats", "--config", str(tmp_path / "missing.toml"))
+    assert (missing.code, "missing.toml" in missing.err) == (2, True), missing.err
+
+
+WRITING = """
+[score]
+name = "write"
+[[turns]]
+calls = [{ tool = "write_file", arguments = { path = "a.txt", content = "one" } }]
+[[turns]]
+text = "Done."
+"""
+
+
+def test_a_scripted_model_is_named_as_it_is_typed(user: User, call: Call) -> None:
+    """Also as JSON, in statistics, and in the log; a call without a model has a word."""
+    score = user.workspace / "write.toml"
+    score.write_text(WRITING)
+    asked = call("ask", "--autonomous", "--log-format", "json", "-m", "score:./write.toml", "Write.")
+    assert asked.code == 0, asked.err
+    assert f'"model": "score:{score}"' in asked.err
+    assert call("invoke", "io.read_file", "path=a.txt").code == 0
+    for command in (("journal", "show", "--format", "json"), ("journal", "list"), ("stats", "--by", "model")):
+        identifier = (json.loads(call("journal", "list", "--format", "json").out)[-1]["identifier"],)
+        shown = call(*command, *(identifier if "show" in command else ()))
+        assert (f"score:{score}"[:40] in shown.out, "score//" in shown.out) == (True, False), shown.out
+    assert "(no model)" in call("stats", "--by", "model").out
+
+
+def test_an_unknown_conversation_names_few(user: User, call: Call) -> None:
+    (user.workspace / "write.toml").write_text(WRITING)
+    assert call("ask", "--autonomous", "-m", "score:./write.toml", "Write.").code == 0
+    (found,) = json.loads(call("journal", "list", "--format", "json").out)
+    identifier = found["identifier"]
+    none = call("journal", "show", "zzz")
+    assert (none.code, identifier[:12] in none.err, "ripieno journal list" in none.err) == (2, False, True)
+    near = call("journal", "show", f"{identifier[:10]}zz")
+    assert (near.code, repr(identifier[:12]) in near.err, identifier in near.err) == (2, True, False), near.err

@@ -72,11 +72,13 @@ def test_arguments_are_edited_as_a_line(user: User) -> None:
     with Screen(user, "invoke", "io.write_file", "path=a.txt", "content=x") as screen:
         screen.wait_for("Allow it?")
         screen.type("e\n")
-        screen.wait_for("as one line of JSON")
-        screen.type("[1]\n")
+        screen.wait_for("The arguments, as JSON")
+        screen.type("\x15[1]\n")
         screen.wait_for("The arguments must be a JSON object")
-        screen.wait_for("as one line of JSON")
-        screen.type('{"path": "b.txt", "content": "y"}\n')
+        screen.wait_for("The arguments, as JSON")
+        screen.type('\x15{"path": "b.txt", "content": "y"}\n')
+        screen.wait_for("Allow it?")
+        screen.type("y\n")
         assert screen.end() == 0
     assert (user.workspace / "b.txt").read_text() == "y"
     assert not (user.workspace / "a.txt").exists()
@@ -89,6 +91,8 @@ def test_arguments_are_edited_in_the_editor(user: User) -> None:
     with Screen(user, "invoke", "io.write_file", "path=a.txt", "content=x", EDITOR=str(editor)) as screen:
         screen.wait_for("Allow it?")
         screen.type("e\n")
+        screen.wait_for("Allow it?")
+        screen.type("y\n")
         assert screen.end() == 0
     assert (user.workspace / "b.txt").read_text() == "x"
     assert not (user.workspace / "a.txt").exists()

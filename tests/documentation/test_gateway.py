@@ -35,7 +35,7 @@ TOOLS = (
     *("console", "console", "python", "text", "console", "toml", "toml", "console", "toml"),
     *("console", "console", *["python"] * 4),
 )
-DEPLOYING = ("toml", "console", "ini", "dockerfile", "nginx", "text", "toml", "json")
+DEPLOYING = ("toml", "console", "ini", "toml", "console", "dockerfile", "nginx", "text", "toml", "json")
 #: The score that the page prints.
 LOOKING = texts("tutorials/your-tools-behind-an-api", *TOOLS)[5]
 
@@ -323,12 +323,21 @@ def test_tools_of_the_client(noted: User, rehearsed: str, capsys: pytest.Capture
 @pytest.mark.parametrize("rehearsed", [WRITING], indirect=True)
 def test_going_on_with_what_waits(noted: User, rehearsed: str) -> None:
     *_, resuming, _, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
-    gateway = '[gateway]\nabsent = "defer"\nmodels = ["house/small-1"]\nensembles = ["io"]\n'
+    gateway = (
+        '[gateway]\nabsent = "defer"\nmodels = ["house/small-1"]\nensembles = ["io"]\nsecret = "{env:GATEWAY_SECRET}"\n'
+    )
+    lacking = noted.workspace / "lacking.toml"
+    lacking.write_text(HOUSE.format(url=rehearsed) + gateway)
+    refused = noted.run("serve", "responses", "--config", "lacking.toml", GATEWAY_SECRET="a secret of the tests")
+    assert (refused.returncode, "Add the line [gateway.store]." in refused.stderr) == (2, True), refused.stderr
+    checked = noted.run("check", "--config", "lacking.toml", GATEWAY_SECRET="a secret of the tests")
+    assert (checked.returncode, "Add the line [gateway.store]." in checked.stdout + checked.stderr) == (2, True)
+    gateway += "[gateway.store]\n"
     (noted.workspace / "gateway.toml").write_text(HOUSE.format(url=rehearsed) + gateway)
     notes = noted.workspace / "notes"
     notes.mkdir()
     words = ("serve", "responses", "--config", "gateway.toml", "--workspace", str(notes))
-    with serving(noted, *words) as (_, port, _):
+    with serving(noted, *words, GATEWAY_SECRET="a secret of the tests") as (_, port, _):
         ask(port, "/v1/chat/completions", model="small-1", messages=[{"role": "user", "content": "Write."}])
     (waiting,) = json.loads(noted.call("approvals", "list", "--format", "json").stdout)
     approving, going = resuming.replace("a2a61366", waiting["conversation"][:8]).splitlines()
@@ -366,14 +375,20 @@ def test_a_gateway_in_a_program(noted: User, rehearsed: str) -> None:
 
 @pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)
 def test_deploying(noted: User, rehearsed: str) -> None:
-    table, key, unit, container, _, _, limits, line = texts("tutorials/deploying-the-gateway", *DEPLOYING)
+    table, key, unit, storing, erasing, container, _, _, limits, line = texts(
+        "tutorials/deploying-the-gateway", *DEPLOYING
+    )
     done = noted.run(*command_in(key, noted.workspace))
     made, digest = done.stdout.strip(), done.stderr.splitlines()[-1].strip()
     configured(noted, re.sub(r"laptop = .*", digest, table), rehearsed)
     file = noted.configuration / "config.toml"
-    file.write_text(file.read_text().replace("[gateway]\n", limits))
+    file.write_text(file.read_text().replace("[gateway]\n", limits) + "\n" + storing)
     moved = file.rename(noted.workspace / "gateway.toml")
     variables = {"HOUSE_KEY": "k", "GATEWAY_SECRET": "a secret of the tests"}
+    checked = noted.run("check", "--config", "gateway.toml", JOURNAL_URL="postgresql://db.example/ripieno", **variables)
+    assert checked.returncode == 0
+    # Without a server of databases, all is in a file.
+    moved.write_text(moved.read_text().replace('[journal]\nurl = "{env:JOURNAL_URL}"\n', ""))
     assert noted.run("check", "--config", "gateway.toml", **variables).returncode == 0
     lacking = noted.run("serve", "responses", "--config", "gateway.toml", HOUSE_KEY="k")
     assert (lacking.returncode, "GATEWAY_SECRET" in lacking.stderr) == (2, True)
@@ -392,10 +407,17 @@ def test_deploying(noted: User, rehearsed: str) -> None:
         assert told.keys() == shown.keys()
         assert told["caller"] == "laptop"
         assert re.sub("[0-9]+", "0", told["message"]) == re.sub("[0-9]+", "0", shown["message"])
+    listing, forgetting = erasing.splitlines()
+    listed = noted.run(*command_in(listing, noted.workspace), "--format", "json")
+    assert [(one["caller"], one["responses"]) for one in json.loads(listed.stdout)] == [("laptop", 2)], listed.stderr
+    assert noted.run(*command_in(forgetting, noted.workspace)).returncode == 0
+    again = noted.run(*command_in(forgetting, noted.workspace))
+    assert (again.returncode, "laptop" in again.stderr) == (2, True)
+    assert "No response is stored" in noted.run(*command_in(listing, noted.workspace)).stdout
 
 
 def test_what_stands_before_it_has_the_same_bounds() -> None:
-    _, _, unit, _, nginx, haproxy, _, _ = texts("tutorials/deploying-the-gateway", *DEPLOYING)
+    _, _, unit, *_, nginx, haproxy, _, _ = texts("tutorials/deploying-the-gateway", *DEPLOYING)
     usual = GatewayDescriptor()
     assert f"client_max_body_size {usual.body_bytes // 2**20}m;" in nginx
     assert f"proxy_read_timeout {usual.seconds:.0f}s;" in nginx

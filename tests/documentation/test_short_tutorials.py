@@ -186,7 +186,7 @@ async def test_searchable_tools_are_found_and_called_as_shown(tmp_path: pathlib.
     model = model_of([*(turn("", calls=[one]) for one in calls), turn("{r1}")])
     (workspace := tmp_path / "workspace").mkdir()
     async with assemble(tables, workspace=workspace, places=places, confirmer=Person(Approve())) as assembly:
-        assert Offer.of(assembly.ensembles).names == ("balance", "read_output", "search_tools", "call_tool")
+        assert Offer.of(assembly.ensembles).names == ("read_balance", "read_output", "search_tools", "call_tool")
         conversation = await assembly.conduct("Book it", model=model)
     assert [one.name for one in conversation.canisters if isinstance(one, InvocationCanister)] == [
         "search_tools",

@@ -230,6 +230,7 @@ def test_a_program_that_the_sandbox_hides_does_not_count(
         assert runs(sandbox, "hidden-tool") is readable is (reason is None)
         if reason is not None:
             assert f'the sandbox hides {tools}/hidden-tool: set readable = ["{tools}"] under [sandbox]' in reason
+            assert "as rustup does in .rustup, need these folders, too" in reason
         # The user's own programs and functions are not confined.
         assert find_unmet(dataclasses.replace(one, layer="user"), surroundings) is None
         assert find_unmet(dataclasses.replace(confined, requires=("command:sh",)), surroundings) is None

@@ -26,9 +26,10 @@ from ripieno.schemas import Schema
 from ripieno.storage.databases import claims
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.databases.tables import MIGRATIONS
+from ripieno.storage.databases.tables import CLEANED, MIGRATIONS
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
+from ripieno.storage.responses.store import callers_in
 from ripieno.testing import call, model_of, turn
 from tests.counts import count
 from tests.support.postgresql import address_of_schema
@@ -239,6 +240,7 @@ HOLD = """
 import sys
 from ripieno.exceptions import Superseded
 from ripieno.storage.journal import Journal
+from ripieno.storage.responses.store import callers_in
 from ripieno.storage.records import Record
 
 def record(number):
@@ -300,7 +302,7 @@ def test_the_claim_of_a_killed_process_ends_with_its_lease(url: str) -> None:
 
 
 #: What each version has added.
-ADDED = {3: ("claims", "events", "workers"), 4: ("events", "workers")}
+ADDED = {3: ("claims", "events", "workers", *CLEANED[1:]), 4: ("events", "workers", *CLEANED[1:])}
 
 
 @pytest.mark.parametrize("version", ADDED)
@@ -320,3 +322,4 @@ def test_tables_of_earlier_versions_are_brought_up_to_date(place: pathlib.Path |
         store = PausedStore(journal.database)
         with store.claimed("c"), pytest.raises(Conflict), store.claimed("c"):
             pass
+        assert callers_in(journal.database) == []

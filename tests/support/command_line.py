@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -195,6 +196,11 @@ class Screen:
     def type(self, text: str) -> None:
         """Types keys; \\x03 is Ctrl-C, \\x04 is Ctrl-D."""
         os.write(self._leader, text.encode())
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the terminal shows what is typed, as it did before the command."""
+        return bool(termios.tcgetattr(self._leader)[3] & termios.ECHO)
 
     def end(self) -> int:
         """Waits for the command to end; ``text`` has the rest of what it showed."""

@@ -195,19 +195,23 @@ async def fronting(
     bounds: Bounds | None = None,
     confirmer: Confirmer | None = None,
     watchers: Sequence[Watcher] = (),
+    journal: str | None = None,
+    clock: Callable[[], float] | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Front, None]:
     """A gateway in front of the backend at a base URL. Every model name means ``back/small``.
 
     ``provider`` has keys of the backend's table, ``providers`` other tables, ``settings`` those of the gateway. There
-    are no retries by default. ``watchers`` observe runs, and requests without one.
+    are no retries by default. ``watchers`` observe runs, and requests without one. ``journal`` is the address of the
+    database, ``clock`` the clock of what is stored.
     """
     fields: dict[str, Any] = {"map": frozendict({"*": f"back/{MODEL}"}), **settings}
     table = {**kind.provider, "base_url": url, "api_key": "key-of-the-backend", "retries": 0, **(provider or {})}
     workspace = folder / "workspace"
     workspace.mkdir(exist_ok=True)
+    written = {} if journal is None else {"journal": {"url": journal}}
     assembly = assemble(
-        {"providers": {"back": table, **(providers or {})}},
+        {"providers": {"back": table, **(providers or {})}, **written},
         workspace=workspace,
         places=Places(configuration=folder / "configuration", state=folder / "state"),
         layers="user",
@@ -215,7 +219,7 @@ async def fronting(
         watchers=watchers,
     )
     async with assembly:
-        application = create_application(assembly, settings=GatewayDescriptor(**fields), watchers=watchers)
+        application = create_application(assembly, settings=GatewayDescriptor(**fields), watchers=watchers, clock=clock)
         async with serve(application, bounds=bounds or Bounds(message_bytes=2**20)) as served:
             yield Front(served, assembly)
 

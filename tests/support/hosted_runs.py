@@ -25,6 +25,7 @@ from ripieno.models.protocol import Asked, HostedTool
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.schemas import Schema
 from ripieno.servers.gateway.run import HostedRuns
+from ripieno.servers.gateway.stored.requests import StoredRequest
 
 SECRET = b"a secret of the tests"
 CALLER = "ada"
@@ -41,9 +42,17 @@ class Played:
     assembly: Assembly
     warnings: list[str]
 
-    async def answer(self, model: Model, asked: Asked, *, shows: bool = True, caller: str = CALLER) -> list[Event]:
-        """All events of the answer."""
-        plan = self.stage.plan(asked, caller)
+    async def answer(
+        self,
+        model: Model,
+        asked: Asked,
+        *,
+        shows: bool = True,
+        caller: str = CALLER,
+        stored: StoredRequest | None = None,
+    ) -> list[Event]:
+        """All events of the answer. Calls may wait if it is stored, or if they are not shown, as over other wires."""
+        plan = self.stage.plan(asked, caller, stored, defers=stored is not None or not shows)
         assert plan is not None
         async with contextlib.aclosing(plan.respond(model, wire=PROTOCOL.name if shows else None)) as batches:
             return [event async for batch in batches for event in batch]

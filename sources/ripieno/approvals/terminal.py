@@ -1,6 +1,7 @@
 """The confirmer at the terminal: shows a call, and asks for a yes, a no, advice, or other arguments."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import re
@@ -10,11 +11,12 @@ from typing import Any
 
 from ripieno.approvals.allowances import ways
 from ripieno.approvals.forms import Field, fields_of
+from ripieno.approvals.presentation import Presentation
 from ripieno.approvals.requests import Answer, Approve, ConfirmationRequest, Deny, Edit, Question
 from ripieno.approvals.visible_text import visible
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import is_table, parse, thaw
+from ripieno.exceptions import InputError, JsonInvalidity
+from ripieno.jsonvalues import freeze, is_table, parse, thaw
 from ripieno.schemas import Schema
 
 #: Tries for one property of a tool's question, or for other arguments.
@@ -61,11 +63,12 @@ class TerminalConfirmer:
                 return Deny(_NO_TERMINAL)
 
     async def _decide(self, request: ConfirmationRequest) -> Answer:
-        """Shows the call, and asks until there is an answer. An abridged call must be viewed before approval."""
-        shown = request.shown
-        menu = _menu(request, abridged=shown.abridged, single=self._single)
-        prompt = f"\n{shown.render(_columns())}\n{menu}"
-        seen = not shown.abridged
+        """Shows the call, and asks until there is an answer. An abridged call must be viewed before approval.
+
+        A call with other arguments is shown like any other, and asked about again.
+        """
+        edited: dict[str, Any] | None = None
+        shown, menu, prompt, seen = self._question(request)
         for _ in range(_LINES):
             line = (await self._line(prompt)).strip()
             prompt = menu
@@ -73,7 +76,7 @@ class TerminalConfirmer:
                 case "y" | "yes" | "a" | "always" if not seen:
                     _print(_NOT_YET)
                 case "y" | "yes":
-                    return Approve()
+                    return Approve() if edited is None else Edit(edited)
                 case "a" | "always" if request.waivable and not self._single:
                     return Approve(always=True)
                 case "v":
@@ -82,7 +85,8 @@ class TerminalConfirmer:
                 case "e":
                     arguments = await self._other_arguments(request)
                     if arguments is not None:
-                        return Edit(arguments)
+                        edited, request = arguments
+                        shown, menu, prompt, seen = self._question(request)
                 case "" | "n" | "no":
                     return Deny("The user said no.")
                 case word if word in ("?", "help") or re.fullmatch(r"/\w*", word):
@@ -95,8 +99,14 @@ class TerminalConfirmer:
                     return Deny(f"The user said no, and adds: {line}")
         return Deny("The user gave no answer.")
 
-    async def _other_arguments(self, request: ConfirmationRequest) -> dict[str, Any] | None:
-        """The arguments that the person enters; None to return to the menu."""
+    def _question(self, request: ConfirmationRequest) -> tuple[Presentation, str, str, bool]:
+        """What is shown of a call, the menu, the whole prompt, and whether nothing is left out."""
+        shown = request.shown
+        menu = _menu(request, abridged=shown.abridged, single=self._single)
+        return shown, menu, f"\n{shown.render(_columns())}\n{menu}", not shown.abridged
+
+    async def _other_arguments(self, request: ConfirmationRequest) -> tuple[dict[str, Any], ConfirmationRequest] | None:
+        """The arguments that the person enters, with the request for them; None to return to the menu."""
         text = json.dumps(thaw(request.arguments), indent=2)
         for _ in range(_TRIES):
             entered: str | None
@@ -112,10 +122,16 @@ class TerminalConfirmer:
             except JsonInvalidity as invalidity:
                 _print(f"That is not JSON: {visible(str(invalidity))}")
                 continue
-            if is_table(arguments):
-                plain: dict[str, Any] = thaw(arguments)
-                return plain
-            _print("The arguments must be a JSON object, in braces.")
+            if not is_table(arguments):
+                _print("The arguments must be a JSON object, in braces.")
+                continue
+            plain: dict[str, Any] = thaw(arguments)
+            if request.revise is None:
+                return plain, dataclasses.replace(request, arguments=freeze(plain), presentation=None, waivable=False)
+            try:
+                return plain, await request.revise(plain)
+            except InputError as error:
+                _print(f"The tool would refuse these arguments: {visible(str(error))}")
         return None
 
     async def _inquire(self, request: ConfirmationRequest, question: Question) -> Answer:

@@ -81,7 +81,7 @@ class Assembly:
         self._histories: dict[HistoryDescriptor, History] = {}
         self._missing_fallbacks: set[str] = set()
         self._placement = Placement(loaded)
-        self._opened = contextlib.ExitStack()
+        self._opened, self.endings = contextlib.ExitStack(), contextlib.AsyncExitStack()
         self._entered = False
         self._secrets = {**os.environ, **(secrets or {})}
         variables = variables_of(loaded, os.environ if secrets is None else secrets)
@@ -137,6 +137,7 @@ class Assembly:
             await self._close(self.ensembles)
 
     async def _close(self, ensembles: Sequence[Ensemble]) -> None:
+        await self.endings.aclose()
         if "dispatcher" in vars(self):
             await run_in_thread(self.dispatcher.close, name="submission")
         await disconnect_all(ensembles)

@@ -19,7 +19,7 @@ from ripieno import plugin
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.reader.problems import dotted
-from ripieno.exceptions import NameAbsence, PluginFailure, Problem
+from ripieno.exceptions import NameAbsence, PluginFailure, Problem, nearest
 
 #: The plugin that comes with the package.
 BUILT_IN = "ripieno.assembly.builtins"
@@ -131,7 +131,9 @@ def find_missing(registry: Registry, parts: Sequence[ConfigurationPart]) -> tupl
             message=f"the plugin {name!r} is not installed",
             file=part.file,
             key=dotted(("plugins", "allow", allowed.index(name))),
-            hint="Install it in the same environment, or remove it from allow under [plugins].",
+            hint=f"Did you mean {near[0]!r}?"
+            if (near := nearest(name, {one.distribution for one in registry.plugins}))
+            else "Install it in the same environment, or remove it from allow under [plugins].",
             severity="warning",
         )
         for part in parts

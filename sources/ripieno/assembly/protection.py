@@ -76,7 +76,7 @@ def withheld(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> fro
     return frozenset(
         value
         for name, value in variables.items()
-        if name not in _PLAIN and (name in used or SECRET_NAME.search(name.upper()))
+        if (name in used or SECRET_NAME.search(name.upper())) and not _is_public(name, value)
     )
 
 
@@ -85,8 +85,17 @@ def secrets_among(variables: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(
         value
         for name, value in variables.items()
-        if SECRET_NAME.search(name.upper()) or _RANDOM.fullmatch(value.strip())
+        if (SECRET_NAME.search(name.upper()) or _RANDOM.fullmatch(value.strip())) and not _is_public(name, value)
     )
+
+
+def _is_public(name: str, value: str) -> bool:
+    """Whether a variable is no secret, whatever its name is: its value is in every path, or is itself a path here.
+
+    The name of ``PWD``, for example, is that of a password, and its value is the folder in which everything happens.
+    """
+    path = value.strip()
+    return name in _PLAIN or (os.path.isabs(path) and os.path.exists(path))
 
 
 def _used(value: object, depth: int) -> Iterator[str]:

@@ -110,7 +110,9 @@ class Fault:
 
     def text(self) -> str:
         """The text for the model: what failed, on what, what to try (seed 000, section 7.3)."""
-        return f"Error: {self.message}\n{self.suggestion}" if self.suggestion else f"Error: {self.message}"
+        # The message of an MCP server may begin so, too.
+        message = f"Error: {self.message.removeprefix('Error: ')}"
+        return f"{message}\n{self.suggestion}" if self.suggestion else message
 
     def mapping(self) -> dict[str, object]:
         """The ``error`` object of seed 000, section 6.3."""

@@ -32,7 +32,8 @@ from ripieno.ensembles.placed import workspace_of
 from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure, WireInvalidity
 from ripieno.execution import Circumstances, Execution
 from ripieno.execution.budget import Budget
-from ripieno.execution.scheduling.dispatcher import ScheduledCall
+from ripieno.execution.context import Deferred
+from ripieno.execution.scheduling.dispatcher import ScheduledCall, Why
 from ripieno.execution.scheduling.turn import Turn
 from ripieno.jsonvalues import freeze, freeze_containers
 from ripieno.models import Model
@@ -135,6 +136,14 @@ class Driver:
             finally:
                 self._notify(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
                 self.channel.close()
+
+    async def revise(self, identifier: str, arguments: Mapping[str, Any]) -> Waiting:
+        """An open call with edited arguments, as it would wait for approval. Errors: ``InputError``."""
+        found = [one for one in self.conversation.open if one.identifier == identifier]
+        if not found:
+            raise InputError(f"No open call has the identifier {identifier!r}.")
+        revised = await self.execution.revise(found[0], self._refresh(), self._circumstances(), arguments)
+        return _waiting(identifier, revised.prepared.invoker.identity, "approval", revised)
 
     def _notify(self, event: Event) -> None:
         notify(self._watching, event)
@@ -354,11 +363,14 @@ class Driver:
 def _waits(entry: ScheduledCall) -> Waiting | None:
     if entry.why is None:
         return None
-    deferred = entry.deferred
+    return _waiting(entry.invocation.identifier, entry.tool, entry.why, entry.deferred)
+
+
+def _waiting(identifier: str, tool: str, why: Why, deferred: Deferred | None) -> Waiting:
     return Waiting(
-        invocation=entry.invocation.identifier,
-        why=entry.why,
-        tool=entry.tool,
+        invocation=identifier,
+        why=why,
+        tool=tool,
         request=frozendict() if deferred is None else freeze(deferred.request.mapping()),
         binding=frozendict() if deferred is None else freeze(dataclasses.asdict(deferred.binding)),
     )

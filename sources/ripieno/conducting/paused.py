@@ -13,14 +13,14 @@ import contextlib
 import dataclasses
 import datetime
 import json
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping, Sequence
 
 from frozendict import frozendict
 
 from ripieno.approvals import Answer, Approve, Given, Grants
 from ripieno.approvals.grant_stores import DatabaseStore
 from ripieno.approvals.grants import Binding
-from ripieno.canisters import Conversation
+from ripieno.canisters import Conversation, ResultCanister
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.serialization import deserialize, register, serialize, write
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
@@ -37,8 +37,9 @@ class Paused:
     """A conversation that waits, with the model, agent and patterns of tools with which it is resumed.
 
     ``options`` are further options of the command line with which it is resumed, such as ``--config FILE``.
-    ``answers`` are the answers so far, by the identifiers of invocations. ``owner`` is the user or the
-    server's client for whom it is, if there are several. ``submission`` is what a worker carried out, if one did.
+    ``answers`` are the answers so far, by the identifiers of invocations; ``results`` are those of calls that the
+    application runs itself. ``owner`` is the user or the server's client for whom it is, if there are several.
+    ``submission`` is what a worker carried out, if one did.
     """
 
     conversation: Conversation
@@ -48,6 +49,7 @@ class Paused:
     tools: tuple[str, ...] | None = None
     options: tuple[str, ...] = ()
     answers: Mapping[str, Given] = frozendict[str, Given]()
+    results: tuple[ResultCanister, ...] = ()
     owner: str = ""
     submission: Submission | None = None
     at: datetime.datetime = dataclasses.field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
@@ -71,11 +73,19 @@ class Paused:
     @property
     def next_submission(self) -> Submission | None:
         """What goes to a worker when all answers are there. The same answers give the same identifier."""
-        if self.submission is None or self.unanswered or not self.conversation.waiting:
+        if self.submission is None or self.unanswered or self.lacking or not self.conversation.waiting:
             return None
         answers = {name: write(Answer, given.answer) for name, given in self.answers.items()}
-        identifier = digest([self.submission.identifier, len(self.conversation.canisters), answers])[:32]
+        results = [serialize(one) for one in self.results]
+        identifier = digest([self.submission.identifier, len(self.conversation.canisters), answers, results])[:32]
         return dataclasses.replace(self.submission, identifier=identifier, canisters=())
+
+    @property
+    def lacking(self) -> tuple[Waiting, ...]:
+        """The calls that the application runs itself and whose results it has not given yet."""
+        given = {one.invocation_id for one in self.results}
+        waiting = (one for one in self.conversation.waiting if one.why == "caller")
+        return tuple(one for one in waiting if one.invocation not in given)
 
 
 register({Paused: "paused"})
@@ -145,8 +155,7 @@ class PausedStore:
 
         Errors: ``NameAbsence``; ``InputError`` for a call that waits for no answer, or already has one.
         """
-        with self.claimed(identifier, owner=owner):
-            paused = self._require(identifier, owner)
+        with self._changing(identifier, owner) as paused:
             waiting = {one.invocation: one for one in paused.unanswered}
             for invocation in answers:
                 if invocation not in waiting:
@@ -162,8 +171,7 @@ class PausedStore:
 
         Errors: ``NameAbsence``; ``InputError`` for a call without such an approval.
         """
-        with self.claimed(identifier, owner=owner):
-            paused = self._require(identifier, owner)
+        with self._changing(identifier, owner) as paused:
             for invocation in invocations:
                 given = paused.answers.get(invocation)
                 if given is None or not isinstance(given.answer, Approve):
@@ -180,11 +188,27 @@ class PausedStore:
             self.save(changed)
         return changed
 
-    def _require(self, identifier: str, owner: str) -> Paused:
-        paused = self.load(identifier, owner=owner)
-        if paused is None:
-            raise NameAbsence("paused conversation", identifier, (one.identifier for one in self.all(owner)))
-        return paused
+    def give(self, identifier: str, results: Sequence[ResultCanister], *, owner: str = "") -> Paused:
+        """Stores results of calls that the application runs itself. A result is final.
+
+        Errors: ``NameAbsence``; ``InputError`` for a call that waits for no result, or already has one.
+        """
+        with self._changing(identifier, owner) as paused:
+            for one in results:
+                if one.invocation_id not in {waiting.invocation for waiting in paused.lacking}:
+                    raise InputError(f"The call {one.invocation_id!r} of {paused.identifier} waits for no result.")
+            changed = dataclasses.replace(paused, results=(*paused.results, *results))
+            self.save(changed)
+        return changed
+
+    @contextlib.contextmanager
+    def _changing(self, identifier: str, owner: str) -> Generator[Paused, None, None]:
+        """The owner's conversation, locked. Errors: ``NameAbsence``, ``Conflict``."""
+        with self.claimed(identifier, owner=owner):
+            paused = self.load(identifier, owner=owner)
+            if paused is None:
+                raise NameAbsence("paused conversation", identifier, (one.identifier for one in self.all(owner)))
+            yield paused
 
     def _given(self, waiting: Waiting, answer: Answer) -> Given:
         binding = Binding(**{name: str(part) for name, part in waiting.binding.items()})

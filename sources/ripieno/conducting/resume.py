@@ -6,7 +6,7 @@ that its outcome is unknown. A call that never started goes through the pipeline
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frozendict import frozendict
@@ -62,7 +62,7 @@ def resumable(
     except NameAbsence:
         if paused is None:
             raise
-        return Resumable(conversation=paused.conversation, answers=paused.answers)
+        return paused_resumable(paused)
     if paused is not None:
         restored = restored.after(paused.conversation.canisters[: restored.missing])
     restored.require_all()
@@ -70,8 +70,21 @@ def resumable(
         # Of a secret, the journal has only a fingerprint.
         conversation = paused.conversation
         conversation.note_kept(journal, conversation.canisters)
-        return Resumable(conversation=conversation, answers=paused.answers)
-    return Resumable(conversation=_interrupted(journal, restored), cut=restored.cut)
+        return paused_resumable(paused)
+    results = () if paused is None else paused.results
+    return Resumable(conversation=with_results(results, _interrupted(journal, restored)), cut=restored.cut)
+
+
+def paused_resumable(paused: Paused) -> Resumable:
+    """The conversation to resume from its saved state alone."""
+    return Resumable(conversation=with_results(paused.results, paused.conversation), answers=paused.answers)
+
+
+def with_results(results: Sequence[ResultCanister], conversation: Conversation) -> Conversation:
+    """The conversation with those of the results that it still waits for."""
+    opened = {one.identifier for one in conversation.open}
+    fitting = [one for one in results if one.invocation_id in opened]
+    return conversation.say(fitting) if fitting else conversation
 
 
 def _is_untouched(conversation: Conversation, restored: Restored) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from ripieno.approvals import Answer, Confirmer, Given
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
+from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.events import Event
 from ripieno.conducting.driver import Driver, Watcher
 from ripieno.conducting.history import History, HistoryStrategy
@@ -128,6 +129,13 @@ class Run:
     def context(self) -> TokenCount:
         """The tokens of the conversation so far, with its tools: how full the model's context is."""
         return self._driver.context
+
+    async def revise(self, invocation: str, arguments: Mapping[str, Any]) -> Waiting:
+        """An open call with other arguments, as a person is shown it before an ``Edit``; nothing runs.
+
+        Errors: ``InputError`` with the reason if the call would be refused.
+        """
+        return await self._driver.revise(invocation, arguments)
 
     def cancel(self) -> None:
         """Cancels the run. Every call that was started still gets its result, within two seconds."""

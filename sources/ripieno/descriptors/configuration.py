@@ -16,7 +16,7 @@ from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors.control_keys import CONTROL_KEYS, CONTROLS, LIMITS, RULES, make_controls, make_limits
 from ripieno.descriptors.durable import DURABLE, DurableDescriptor
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, ENSEMBLE_NAMES, FLAT, EnsembleDescriptor, read_into
-from ripieno.descriptors.gateway import GATEWAY, GatewayDescriptor, check_gateway
+from ripieno.descriptors.gateway import GATEWAY, GatewayDescriptor, check_gateway, make_gateway
 from ripieno.descriptors.history import HISTORY, JOURNAL, HistoryDescriptor, check_history, make_history
 from ripieno.descriptors.model_rows import lay_tables
 from ripieno.descriptors.policy_keys import RETRY, check_backoffs
@@ -335,7 +335,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         search_over=whole.get("tools", {}).get("search_over"),
         journal=whole.get("journal", {}).get("enabled"),
         journal_url=whole.get("journal", {}).get("url"),
-        gateway=GatewayDescriptor(**whole.get("gateway", {})),
+        gateway=make_gateway(whole.get("gateway", EMPTY)),
         durable=DurableDescriptor(**whole.get("durable", {})),
     )
 

@@ -28,13 +28,30 @@ EventNames = Literal["official", "seed"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StoreDescriptor:
+    """Settings of a store of responses. ``default`` is ``store`` where a request does not say; bytes are numbers.
+
+    ``responses`` and ``bytes`` are what one caller may have; ``chain`` and ``chain_bytes`` what one response continues.
+    ``event_seconds`` is how long the events of a background response stay after its end.
+    """
+
+    default: bool = True
+    days: float = 30.0
+    event_seconds: float = 600.0
+    responses: int = 10_000
+    bytes: int = 2**30
+    chain: int = 1000
+    chain_bytes: int = 32 * 2**20
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayDescriptor:
     """Settings of a gateway. Models are identities such as ``house/small-1``; seconds and bytes are numbers.
 
     ``map`` has the models of other names that clients may request; ``*`` is any other name. ``ensembles`` are offered
     in every request and run here. ``hosted`` binds kinds of hosted tools to tools of ensembles; ``mcp`` has the
     ensembles that a request may name as the label of a server. ``keys`` has the digests of keys by caller. ``secret``
-    is a template; if it is empty, each start creates one.
+    is a template; if it is empty, each start creates one. ``store`` is None if nothing is stored.
     """
 
     models: tuple[str, ...] = ()
@@ -51,6 +68,7 @@ class GatewayDescriptor:
     events: EventNames = "official"
     metrics: bool = True
     secret: str = ""
+    store: StoreDescriptor | None = None
     header_bytes: int = 32 * 2**10
     header_seconds: float = 5.0
     body_bytes: int = 10 * 2**20
@@ -220,12 +238,56 @@ _BOUNDS = Key.rows(
 )
 
 
+STORE = Table(
+    "[gateway.store]",
+    "Stores responses, so that clients can fetch and continue them. Needs a secret under [gateway].",
+    Key.rows(
+        StoreDescriptor(),
+        ("default", Flag(), "Whether a response is stored if its request has no `store`.", False),
+        ("days", Number(above=0, maximum=36_500, unit="days"), "Days until it is deleted.", 7),
+        ("event_seconds", _SECONDS, "Seconds for which the events of a background response stay after its end.", 60),
+        (
+            "responses",
+            Number(whole=True, minimum=1, maximum=10_000_000),
+            "Responses, conversations and items of one caller.",
+            1000,
+        ),
+        ("bytes", Size(maximum=2**50), "Bytes of one caller.", "100 MiB"),
+        ("chain", Number(whole=True, minimum=1, maximum=100_000), "Responses that a response may continue.", 100),
+        ("chain_bytes", Size(), "Bytes of these, and of a conversation.", "8 MiB"),
+    ),
+)
+
+
 GATEWAY = Table(
     "[gateway]",
     "The models, tools, callers and limits of `ripieno serve responses`.",
-    (*_OFFER, *_ACCESS, *_BOUNDS),
+    (*_OFFER, *_ACCESS, *_BOUNDS, STORE.key("store")),
     elsewhere=frozendict(dict.fromkeys(("host", "port", "workers"), "the options of `ripieno serve responses`")),
 )
+
+
+def make_gateway(table: Mapping[str, Any]) -> GatewayDescriptor:
+    """The settings of the table."""
+    read: dict[str, Any] = dict(table)
+    if "store" in read:
+        read["store"] = StoreDescriptor(**read["store"])
+    return GatewayDescriptor(**read)
+
+
+_SECRET = 'secret = "{env:GATEWAY_SECRET}"'
+_CREATE = "To create one: openssl rand -hex 32"
+
+
+def store_fault(gateway: GatewayDescriptor) -> tuple[str, str, str] | None:
+    """The key, the problem and the lines to add, if the settings together need a store or a secret that is missing."""
+    secret = f"under [gateway]: {_SECRET}. {_CREATE}"
+    if gateway.store is not None and not gateway.secret:
+        return "store", "[gateway.store] needs a secret, with which it encrypts", f"Add {secret}"
+    if gateway.absent == "defer" and gateway.store is None:
+        lines = "the line [gateway.store]" if gateway.secret else f"the line [gateway.store], and {secret}"
+        return "absent", 'absent = "defer" under [gateway] needs a store, from which a client continues', f"Add {lines}"
+    return None
 
 
 def check_gateway(table: Mapping[str, Any], path: Path, problems: Problems) -> None:

@@ -160,7 +160,8 @@ def _lacks_command(
         if hidden is None:
             return None
         advice = f'set readable = ["{os.path.dirname(hidden)}"] under [sandbox] {_OWN}'
-        return f"the sandbox hides {hidden}: {advice}"
+        more = "Programs that keep files elsewhere in a home, as rustup does in .rustup, need these folders, too"
+        return f"the sandbox hides {hidden}: {advice}. {more}"
     if not invocables or not all(map(_runs_own, invocables)):
         return f"there is no program {name!r} in any folder of PATH"
     workspace = os.path.realpath(surroundings.workspace)

@@ -27,7 +27,7 @@ from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from ripieno.execution.context import Circumstances, Deferred, Prepared, complete, context_of
 from ripieno.execution.found_paths import bar_found, resolve_links
 from ripieno.execution.records import UNRECORDED, Reporter, denied, record_of, unfit
-from ripieno.jsonvalues import digest, freeze, thaw
+from ripieno.jsonvalues import EMPTY, digest, freeze, thaw
 from ripieno.storage.records import Stage
 
 _STRICTNESS = ("run", "ask", "deny")
@@ -133,9 +133,17 @@ class Approver:
             binding = self._judge.bind(prepared, scope)
         except JsonInvalidity as invalidity:
             return self._refuse(prepared, denied(prepared.invoker, f"It cannot be shown: {invalidity}"), scope)
-        given = _given(prepared, binding, scope)
+        given, changes = _given(prepared, binding, scope), dict[str, str | None]()
+        if given is not None and given.edited is not None and isinstance(given.answer, Edit):
+            # What was shown of the edited call must be what runs.
+            try:
+                revised = await self.revise(prepared, given.answer.arguments, scope)
+                changes[digest(revised.prepared.arguments)] = revised.prepared.change
+                given = given if revised.binding == given.edited else None
+            except InputError:
+                given = None
         if given is not None:
-            return await self._settle(prepared, given, binding, scope)
+            return await self._settle(prepared, given, binding, scope, changes)
         if prepared.invocation.identifier in scope.answers:
             message = (
                 f"The answer to {prepared.invocation.identifier} is no longer valid: the call, its changes, its tool "
@@ -147,17 +155,16 @@ class Approver:
     async def _ask(
         self, prepared: Prepared, presentation: Presentation, binding: Binding, scope: Circumstances
     ) -> Outcome:
-        invoker = prepared.invoker
-        request = ConfirmationRequest(
-            invocation=prepared.invocation.identifier,
-            tool=invoker.identity,
-            effect=invoker.policy.effect,
-            arguments=freeze(prepared.all_arguments),
-            reason=prepared.verdict.reason,
-            conversation=scope.conversation,
-            presentation=presentation,
-            waivable=prepared.verdict.waivable,
-        )
+        request = _request(prepared, presentation, scope)
+        #: The changes that a person was shown for edited arguments, by the digests of these.
+        changes: dict[str, str | None] = {}
+
+        async def revise(arguments: Mapping[str, Any]) -> ConfirmationRequest:
+            revised = await self.revise(prepared, arguments, scope)
+            changes[digest(revised.prepared.arguments)] = revised.prepared.change
+            return dataclasses.replace(revised.request, revise=revise)
+
+        request = dataclasses.replace(request, revise=revise)
         asked = {"reason": request.reason, "effect": request.effect, "arguments_digest": presentation.digest}
         if not await self._record("asked", prepared, scope, asked):
             return self._refuse(prepared, UNRECORDED, scope)
@@ -176,7 +183,25 @@ class Approver:
             if not await self._record("answered", prepared, scope, _details_of(answer)):
                 return self._refuse(prepared, UNRECORDED, scope)
             return Deferred(prepared=prepared, request=request, binding=binding)
-        return await self._settle(prepared, Given(answer=answer, binding=binding), binding, scope)
+        return await self._settle(prepared, Given(answer=answer, binding=binding), binding, scope, changes)
+
+    async def revise(self, prepared: Prepared, arguments: Mapping[str, Any], scope: Circumstances) -> Deferred:
+        """The call with edited arguments, its request and binding. Errors: ``InputError`` if it would be refused."""
+        invoker = prepared.invoker
+        try:
+            own = edited_arguments(invoker, Edit(arguments))
+        except (TypeError, ValueError) as error:
+            raise InputError(str(error)) from None
+        if problems := invoker.schema.validate(own):
+            raise InputError(" ".join(one.message for one in problems))
+        edited = _with_arguments(prepared, own)
+        verdict = self._judge.judge(invoker, edited.arguments, scope)
+        if verdict.action == "deny":
+            raise InputError(f"It is not allowed here ({verdict.reason}).")
+        shown = await self._present(edited, scope)
+        edited = dataclasses.replace(edited, change=shown.change)
+        request = dataclasses.replace(_request(edited, shown, scope), waivable=False)
+        return Deferred(prepared=edited, request=request, binding=self._judge.bind(edited, scope))
 
     async def _present(self, prepared: Prepared, scope: Circumstances) -> Presentation:
         """The presentation of a call. A preview reads files, so it runs in a thread, with a time limit."""
@@ -203,22 +228,40 @@ class Approver:
         except TimeoutError:
             return show(preview=lambda _: "The changes are not known: the preview takes too long.")
 
-    async def _settle(self, prepared: Prepared, given: Given, binding: Binding, scope: Circumstances) -> Outcome:
+    async def _settle(
+        self,
+        prepared: Prepared,
+        given: Given,
+        binding: Binding,
+        scope: Circumstances,
+        changes: Mapping[str, str | None] = EMPTY,
+    ) -> Outcome:
         invoker, answer = prepared.invoker, given.answer
         if not await self._record("answered", prepared, scope, _details_of(answer)):
             return self._refuse(prepared, UNRECORDED, scope)
         if isinstance(answer, Deny):
             return self._refuse(prepared, denied(invoker, answer.advice), scope)
         if isinstance(answer, Edit):
-            return self._edited(prepared, given, answer, binding, scope)
+            return self._edited(prepared, given, binding, scope, changes)
         if isinstance(answer, Approve) and answer.always and prepared.verdict.waivable:
             allowances = self._judge.allowances
             allowances.add(scope, invoker.identity, invoker.policy.effect, prepared.all_arguments, exact=answer.exact)
         return self._granted(prepared, binding, scope, given.token)
 
-    def _edited(self, prepared: Prepared, given: Given, edit: Edit, binding: Binding, scope: Circumstances) -> Outcome:
-        """The call with edited arguments, which are validated, judged and bound like those of any call."""
-        invoker = prepared.invoker
+    def _edited(
+        self,
+        prepared: Prepared,
+        given: Given,
+        binding: Binding,
+        scope: Circumstances,
+        changes: Mapping[str, str | None],
+    ) -> Outcome:
+        """The call with edited arguments, which are validated, judged and bound like those of any call.
+
+        ``changes`` are those that a person was shown.
+        """
+        invoker, edit = prepared.invoker, given.answer
+        assert isinstance(edit, Edit)
         try:
             if given.token:
                 # The grant is for the call as shown; the edited call uses it up.
@@ -227,14 +270,8 @@ class Approver:
             problems = invoker.schema.validate(arguments)
             if problems:
                 return self._refuse(prepared, unfit(invoker, problems), scope)
-            changed = dataclasses.replace(
-                prepared,
-                arguments=thaw(arguments),
-                change=None,
-                edited=True,
-                # The conversation keeps the arguments that were sent; these are recorded and run.
-                invocation=dataclasses.replace(prepared.invocation, arguments=freeze(arguments)),
-            )
+            changed = _with_arguments(prepared, arguments)
+            changed = dataclasses.replace(changed, change=changes.get(digest(changed.arguments)))
             rebound = self._judge.bind(changed, scope)
         except PermissionFault as fault:
             return self._refuse(prepared, Fault.raised(fault), scope)
@@ -270,6 +307,32 @@ def _given(prepared: Prepared, binding: Binding, scope: Circumstances) -> Given 
     if isinstance(answer, Defer) or not (isinstance(answer, Deny) or given.binding == binding):
         return None
     return dataclasses.replace(given, answer=answer)
+
+
+def _request(prepared: Prepared, presentation: Presentation, scope: Circumstances) -> ConfirmationRequest:
+    invoker = prepared.invoker
+    return ConfirmationRequest(
+        invocation=prepared.invocation.identifier,
+        tool=invoker.identity,
+        effect=invoker.policy.effect,
+        arguments=freeze(prepared.all_arguments),
+        reason=prepared.verdict.reason,
+        conversation=scope.conversation,
+        presentation=presentation,
+        waivable=prepared.verdict.waivable,
+    )
+
+
+def _with_arguments(prepared: Prepared, arguments: Mapping[str, Any]) -> Prepared:
+    """The call with arguments that a person edited."""
+    return dataclasses.replace(
+        prepared,
+        arguments=thaw(arguments),
+        change=None,
+        edited=True,
+        # The conversation keeps the arguments that were sent; these are recorded and run.
+        invocation=dataclasses.replace(prepared.invocation, arguments=freeze(arguments)),
+    )
 
 
 def _details_of(answer: Answer) -> dict[str, Any]:

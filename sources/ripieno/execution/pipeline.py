@@ -19,7 +19,7 @@ from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason
-from ripieno.exceptions import JsonInvalidity, PermissionFault, ToolExecutionFailure
+from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault, ToolExecutionFailure
 from ripieno.execution.approval import Approver, Judge
 from ripieno.execution.cache import CachedCall, ResultCache
 from ripieno.execution.call import Call, settle
@@ -92,6 +92,18 @@ class Execution:
         An approval is valid once, for the call as it is now: ``launch`` refuses any other.
         """
         return await self._approver.confirm(prepared, scope)
+
+    async def revise(
+        self, invocation: InvocationCanister, offer: Offer, scope: Circumstances, arguments: Mapping[str, Any]
+    ) -> Deferred:
+        """A call with arguments that a person edited, with its request and binding; nothing runs.
+
+        Errors: ``InputError`` if it would be refused.
+        """
+        prepared = self.prepare(invocation, offer, scope)
+        if isinstance(prepared, ResultCanister):
+            raise InputError(prepared.text)
+        return await self._approver.revise(prepared, arguments, scope)
 
     def insist(
         self, confirmed: Prepared | ResultCanister | Deferred, scope: Circumstances

@@ -31,6 +31,10 @@ class Provider:
     retry: RetryPolicy = RetryPolicy(max_retries=0)  # noqa: RUF009
 
 
+#: The name of the provider of scripted models.
+SCRIPTED = "score"
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A provider bound to the name of a model."""
@@ -40,8 +44,9 @@ class Model:
 
     @property
     def identity(self) -> str:
-        """``provider/model``."""
-        return f"{self.provider.name}/{self.name}"
+        """``provider/model``; of a score in a file, ``score:/path``, as it is typed after ``-m``."""
+        joint = ":" if self.provider.name == SCRIPTED and self.name.startswith("/") else "/"
+        return f"{self.provider.name}{joint}{self.name}"
 
     def open(self) -> None:
         """Loads what the first request needs, such as a library. Errors: ``ProviderFailure``."""

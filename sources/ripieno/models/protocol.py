@@ -206,7 +206,8 @@ class Asked:
 
     The client runs ``tools``; the server runs ``hosted`` tools, if it can. ``undeclared`` has the names of other tools
     in the choice, and the refusal of each, for a server that does not offer it. ``native`` is the request as received;
-    the wire repeats parts of it in its answer.
+    the wire repeats parts of it in its answer. ``stored`` is the identifier under which the answer will be stored; it
+    is empty if it will not.
     """
 
     model: str
@@ -216,8 +217,11 @@ class Asked:
     controls: Controls = Controls()  # noqa: RUF009
     undeclared: Mapping[str, RequestInvalidity] = EMPTY
     native: Native = dataclasses.field(default_factory=frozendict[str, Any], compare=False, repr=False)
+    stored: str = ""
 
 
+#: A mark in identifiers of items that a server here made. They mean nothing elsewhere and are not kept.
+MADE = "_ripieno_"
 #: The kind of an opaque content with a sealed summary, whose text is its ``encrypted_content``.
 COMPACTION = "compaction"
 #: The protocol of an opaque content with the ``text`` of reasoning that a score wrote. Each wire sends it as its own.
@@ -303,6 +307,8 @@ class Protocol:
     shows_results: bool = False
     #: Whether clients may send requests on a WebSocket at its routes, as the open specification of Responses defines.
     sockets: bool = False
+    #: Whether clients may store answers, refer to them, and fetch them at its routes, as the Responses API defines.
+    stores: bool = False
     #: The body of the answer to a request for a compaction, with its sealed text. Its routes end with ``/compact``.
     compacted: Callable[[Asked, str, Usage], bytes] | None = None
     #: Requirements on the conversation itself.

@@ -11,6 +11,7 @@ from ripieno.assembly.plugins import discover
 from ripieno.exceptions import InputError, ProviderRefusal
 from ripieno.jsonvalues import parse
 from ripieno.models import Model, Protocol, Provider
+from ripieno.models.model import SCRIPTED
 from ripieno.models.protocol import Natives, Transport
 from ripieno.models.transport.sse import one_batch, read_objects, split
 from ripieno.testing.scores import Score
@@ -18,7 +19,6 @@ from ripieno.testing.scores.player import CHUNK, callable_names, events_of, perf
 from ripieno.testing.scores.turns import Turn
 
 _BYTES = 64 * 1024 * 1024
-_NAME = "score"
 
 
 class ScoreTransport(Transport):
@@ -38,7 +38,7 @@ class ScoreTransport(Transport):
         try:
             answer = self.score.answer(asked.canisters, tools, asked.controls.format)
         except InputError as error:
-            raise ProviderRefusal(_NAME, str(error), status=400) from None
+            raise ProviderRefusal(SCRIPTED, str(error), status=400) from None
         if stream:
             encoder = self._protocol.encoder(asked)
             events = perform(answer, model=asked.model, chunk=self._chunk)
@@ -46,11 +46,11 @@ class ScoreTransport(Transport):
             async with (
                 contextlib.aclosing(events),
                 contextlib.aclosing(pieces),
-                contextlib.aclosing(split(pieces, _NAME)) as natives,
+                contextlib.aclosing(split(pieces, SCRIPTED)) as natives,
             ):
                 yield natives
         else:
-            yield one_batch(*read_objects(self._protocol.encode(events_of(answer, model=asked.model), asked), _NAME))
+            yield one_batch(*read_objects(self._protocol.encode(events_of(answer, model=asked.model), asked), SCRIPTED))
 
 
 def model_of(
@@ -71,7 +71,7 @@ def model_of(
     wire = protocol if isinstance(protocol, Protocol) else _protocol(protocol)
     capabilities: frozendict[str, Any] = frozendict(fields)
     provider = Provider(
-        name=_NAME, protocol=wire, transport=ScoreTransport(whole, wire, chunk), capabilities=lambda _: capabilities
+        name=SCRIPTED, protocol=wire, transport=ScoreTransport(whole, wire, chunk), capabilities=lambda _: capabilities
     )
     return Model(provider=provider, name=whole.name)
 

@@ -81,7 +81,7 @@ def test_one_call_is_approved_and_one_denied(user: User, call: Call) -> None:
     assert call("approvals", "list").out == "No conversation waits for an answer.\n"
     once_more = call("resume")
     assert once_more.code == exit_codes.INPUT
-    assert "has ended" in once_more.err
+    assert "waits or was interrupted" in once_more.err
 
 
 def test_an_approval_is_taken_back_until_it_is_used(user: User, call: Call) -> None:
@@ -112,7 +112,8 @@ def test_a_resumed_conversation_works_in_its_own_folder(user: User, call: Call, 
     elsewhere.mkdir()
     refused = call("resume", "--workspace", str(elsewhere))
     assert refused.code == exit_codes.INPUT
-    assert f"--workspace {user.workspace}" in refused.err
+    # The printed command is for the current folder.
+    assert "In other folders:\n  ripieno resume " in refused.err
     assert call("resume").code == exit_codes.GOOD
     assert sorted(path.name for path in user.workspace.iterdir()) == ["first.txt", "second.txt"]
     assert list(elsewhere.iterdir()) == []
@@ -148,7 +149,7 @@ def test_without_a_journal_what_waits_is_gone_on_with(user: User, call: Call) ->
     with Journal(user.state / "journal.sqlite3") as journal:
         assert [*journal.lines()] == []
     nothing = call("resume")
-    assert (nothing.code, nothing.err) == (exit_codes.INPUT, "Error: No conversation is paused.\n")
+    assert (nothing.code, "To start one: ripieno ask" in nothing.err) == (exit_codes.INPUT, True)
 
 
 def test_secrets_are_those_of_names_and_of_use(user: User) -> None:

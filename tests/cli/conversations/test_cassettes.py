@@ -122,6 +122,38 @@ def test_ask(user: User, reading: pathlib.Path) -> None:
     assert "step 1: messages" in other.stderr
 
 
+HERE = """
+[score]
+name = "here"
+[[turns]]
+calls = [{ tool = "here", arguments = {}, label = "t" }]
+[[turns]]
+text = "It is {t.line:1}."
+"""
+WORKING_FOLDER = """
+[ensemble]
+name = "folder"
+[[invokers]]
+name = "here"
+description = "Names the folder."
+effect = "read"
+invocable = { origin = "command", argv = ["pwd"] }
+"""
+
+
+def test_the_folder_is_no_secret(user: User) -> None:
+    user.configure('[ensembles]\nenabled = ["folder"]\n')
+    user.ensemble("folder", WORKING_FOLDER)
+    (user.workspace / "here.toml").write_text(HERE)
+    folder = str(user.workspace)
+    arguments = ("ask", "--tools", "folder.*", "-m", "score:./here.toml", "Where are you?")
+    live = user.call(*arguments, "--record", "talk.jsonl", PWD=folder, OLDPWD=folder)
+    assert (live.returncode, live.stdout) == (0, f"It is {folder}.\n"), live.stderr
+    again = user.call("ask", "--replay", "talk.jsonl", PWD=folder)
+    assert (again.returncode, again.stdout) == (0, live.stdout), again.stderr
+    assert "[hidden]" not in (user.workspace / "talk.jsonl").read_text()
+
+
 def test_chat(user: User, reading: pathlib.Path) -> None:
     with serving(Score.read(reading), PROTOCOL) as url:
         user.configure(CONFIGURATION.format(url=url))
@@ -148,3 +180,26 @@ def test_what_cannot_be_asked_for_is_refused(user: User) -> None:
         done = user.call(*arguments)
         assert (done.returncode, done.stdout) == (exit_codes.INPUT, ""), (arguments, done.stderr)
         assert "Bug" not in done.stderr
+
+
+def test_a_changed_cassette_names_what_differs(user: User) -> None:
+    (user.workspace / "a.txt").write_text(f"{'long ' * 60}first\nsecond\n")
+    (user.workspace / "read.toml").write_text(READING.replace("continues = true\n", ""))
+    done = user.call("ask", "-m", "score:./read.toml", "--record", "talk.jsonl", "What is in it?")
+    assert done.returncode == 0, done.stderr
+    file = user.workspace / "talk.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    # Only the result: the next request is another one, in one place.
+    changed = [line.replace("first", "other") if '"kind":"result"' in line.replace(" ", "") else line for line in lines]
+    assert changed != lines
+    file.write_text("".join(changed))
+    replayed = user.call("ask", "--replay", "talk.jsonl")
+    assert replayed.returncode == exit_codes.INPUT
+    told = replayed.stderr.partition("step 2: ")[2]
+    recorded, _, now = told.partition(", now ")
+    assert ("first" in recorded, "other" in now) == (True, True), told
+    # The prompt, everywhere: each request is what it says, and not what was recorded.
+    file.write_text("".join(lines).replace("What is in it?", "What was in it?"))
+    replayed = user.call("ask", "--replay", "talk.jsonl")
+    assert (replayed.returncode, "was changed after it was recorded" in replayed.stderr) == (exit_codes.INPUT, True)
+    assert user.call("ask", "--replay", "talk.jsonl", "--lenient").returncode == 0

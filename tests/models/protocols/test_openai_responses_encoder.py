@@ -224,7 +224,7 @@ def test_results_of_tools_that_ran_here_are_items() -> None:
     output = checker.response["output"]
     words = ["reasoning", "message", "function_call", "custom_tool_call", "function_call_output"]
     assert [item["type"] for item in output] == [*words, "custom_tool_call_output", "message", "function_call"]
-    token = checker.response["id"].removeprefix("resp_")
+    token = checker.response["id"].removeprefix("resp_")[:20]
     assert output[4] == {
         "type": "function_call_output",
         "id": f"fco_ripieno_{token}_4",

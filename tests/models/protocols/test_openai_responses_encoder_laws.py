@@ -125,7 +125,7 @@ def timeless(response: Mapping[str, Any]) -> Any:
     """A response without its times, and with identifiers that tell nothing but their places."""
     token = response["id"].removeprefix("resp_")
     kept = {key: value for key, value in response.items() if key not in ("created_at", "completed_at")}
-    return json.loads(json.dumps(kept).replace(token, "TOKEN"))
+    return json.loads(json.dumps(kept).replace(token, "TOKEN").replace(token[:20], "TOKEN"))
 
 
 @encoders

@@ -1,15 +1,18 @@
 """Conversations of a chat: runs that outlive their readers, questions with answers that are bound, and owners."""
 
 import asyncio
+import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
+from ripieno.approvals.presentation import show_change
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import TextDelta, TurnBegan
+from ripieno.ensembles import Context
 from ripieno.exceptions import Conflict, NameAbsence, ProviderUnreachable, RequestInvalidity
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.messages import ChatLimits
@@ -384,3 +387,35 @@ async def test_a_run_that_failed_before_it_answered_is_begun_again(tmp_path: pat
         assert texts(chat, "ada", identifier) == [("user", "Hello."), ("assistant", "Here.")]
         with pytest.raises(Conflict, match="not interrupted"):
             chat.resume("ada", identifier)
+
+
+async def test_an_edited_call_is_shown_and_runs_only_as_it_was_shown(tmp_path: pathlib.Path) -> None:
+    written, before = Written(), ["old"]
+
+    def preview(context: Context, arguments: Mapping[str, Any]) -> str:
+        return show_change("note", before[0], str(arguments["text"]))
+
+    previewed = dataclasses.replace(written.definition, preview=preview)
+    async with chatting(tmp_path, writing("one"), previewed) as chat:
+        identifier, reader = await started(chat)
+        (question,) = await questions(reader)
+        edit = {"answer": "edit", "digest": question["digest"], "arguments": {"text": "two"}}
+        for wrong in ({"text": 5}, {"words": "two"}):
+            with pytest.raises(RequestInvalidity):
+                await chat.revise("ada", identifier, "one", {**edit, "arguments": wrong})
+        shown = await chat.revise("ada", identifier, "one", edit)
+        assert "+two" in str(shown["shown"])
+        assert "-old" in str(shown["shown"])
+        with pytest.raises(Conflict, match="was not shown"):
+            chat.answer("ada", identifier, "one", {**edit, "shown": "0" * 64})
+        # What it would change is something else by now: it is asked about again.
+        before[0] = "newer"
+        assert chat.answer("ada", identifier, "one", {**edit, "shown": shown["digest"]}) == 0
+        (question,) = await questions(reader)
+        assert "-newer" in question["shown"]["change"]
+        assert not written.texts
+        edit["digest"] = question["digest"]
+        shown = await chat.revise("ada", identifier, "one", edit)
+        assert chat.answer("ada", identifier, "one", {**edit, "shown": shown["digest"]}) == 0
+        await reader.until("ConductEnded")
+        assert written.texts == ["two"]

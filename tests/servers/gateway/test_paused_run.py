@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import json
 import pathlib
-import random
 from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
@@ -19,15 +18,16 @@ from ripieno.canisters import ResultCanister
 from ripieno.canisters.events import Event, InvocationSealed
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.descriptors import GatewayDescriptor
+from ripieno.descriptors.gateway import StoreDescriptor
 from ripieno.exceptions import Conflict, InputError, ProviderRefusal, RipienoError
 from ripieno.models import Model
 from ripieno.models.protocol import Asked
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.servers.gateway.application import create_application
+from ripieno.servers.gateway.stored.requests import References, StoredRequest, Waiting
 from ripieno.servers.http.keys import digest_of
 from ripieno.storage.journal import NAME
 from ripieno.testing import call, turn
-from tests.counts import count
 from tests.servers.gateway.test_errors import CLIENTS
 from tests.support.databases import paused_in
 from tests.support.gateways import KINDS, Backend, Front, before
@@ -71,14 +71,18 @@ class Deferring:
         self.store.answer(paused.identifier, {one.invocation: answer for one in paused.unanswered}, owner=paused.owner)
         return paused.identifier
 
-    async def ask(self, said: list[Any], key: str = KEY, **more: Any) -> Any:
+    async def ask(self, said: Any, key: str = KEY, **more: Any) -> Any:
         """A whole response, which satisfies the public schema."""
         async with self.front.openai(api_key=key) as client:
             raw = await client.responses.with_raw_response.create(model="any", input=said, **more)
             check_body(raw.content)
             return raw.parse()
 
-    async def stream(self, said: list[Any], **more: Any) -> dict[str, Any]:
+    async def go_on(self, previous: Any, said: Any = (), **more: Any) -> Any:
+        """The response that continues another one."""
+        return await self.ask(said, previous_response_id=previous.id, **more)
+
+    async def stream(self, said: Any, **more: Any) -> dict[str, Any]:
         """A streamed response, whose events are checked."""
         body = {"model": "any", "input": said, "stream": True, **more}
         headers = {"authorization": f"Bearer {KEY}"}
@@ -97,17 +101,12 @@ class Deferring:
 async def deferring(folder: pathlib.Path, what: Iterable[Any]) -> AsyncGenerator[Deferring, None]:
     """A gateway in front of a backend that plays turns."""
     keys = frozendict({"ada": digest_of(KEY), "eve": digest_of(OTHER)})
-    settings = {"ensembles": ("io",), "absent": "defer", "secret": SECRET, "keys": keys}
+    settings = {"ensembles": ("io",), "absent": "defer", "secret": SECRET, "keys": keys, "store": StoreDescriptor()}
     async with before(folder, KINDS["openai-chat"], what, confirmer=DeferredConfirmer(), **settings) as (
         front,
         backend,
     ):
         yield Deferring(front, backend, paused_in(folder / "state"), folder / "workspace")
-
-
-def more(response: Any) -> list[Any]:
-    """The items of a response, as a client sends them back."""
-    return [one.to_dict() for one in response.output]
 
 
 # Over HTTP, with the official client.
@@ -117,13 +116,13 @@ def more(response: Any) -> list[Any]:
 async def test_a_call_waits_is_asked_for_again_and_gone_on_with(tmp_path: pathlib.Path, *, streamed: bool) -> None:
     async with deferring(tmp_path, WRITES) as gateway:
 
-        async def ask(said: list[Any]) -> dict[str, Any]:
+        async def ask(said: Any, previous: str | None = None) -> dict[str, Any]:
             if streamed:
-                return await gateway.stream(said)
-            response: dict[str, Any] = (await gateway.ask(said)).to_dict()
+                return await gateway.stream(said, previous_response_id=previous)
+            response: dict[str, Any] = (await gateway.ask(said, previous_response_id=previous)).to_dict()
             return response
 
-        first = await ask(GO)
+        first = await ask("Go.")
         assert (first["status"], first["incomplete_details"]) == ("incomplete", {"reason": "waiting_for_approval"})
         assert [one["type"] for one in first["output"]] == ["message", "function_call"]
         waiting = first["output"][-1]
@@ -131,74 +130,90 @@ async def test_a_call_waits_is_asked_for_again_and_gone_on_with(tmp_path: pathli
         (paused,) = gateway.store.all()
         assert (paused.owner, paused.model, paused.tools) == ("ada", "back/small", ("io",))
         asked = len(gateway.backend.asked)
-        said = [*GO, *first["output"]]
+        last = first
         for _ in range(3):
-            again = await ask(said)
-            assert again["status"] == "incomplete"
-            (item,) = again["output"]
-            assert item == waiting
-            # Whoever takes over all that comes sends the item as often as it came.
-            said.append(item)
+            last = await ask([], last["id"])
+            assert last["status"] == "incomplete"
+            (item,) = last["output"]
+            assert {**item, "id": waiting["id"]} == waiting
         assert len(gateway.backend.asked) == asked == 1
         assert list(gateway.workspace.iterdir()) == []
         gateway.answer(Approve())
-        ended = await ask(said)
+        ended = await ask([], last["id"])
         assert ended["status"] == "completed"
         assert [one["type"] for one in ended["output"]] == ["function_call_output", "message"]
         assert ended["output"][0]["call_id"] == waiting["call_id"]
-        assert ended["output"][0]["id"].startswith("fco_")
         assert (gateway.workspace / "a.txt").read_text() == "one"
         assert gateway.store.all() == ()
         assert len(gateway.backend.asked) == 2
-        # From here on the client has everything again, and nothing is kept.
-        later = [*said, *ended["output"], {"role": "user", "content": "And?"}]
-        assert (await ask(later))["status"] != "failed"
+        # From here on the stored conversation has everything once, and nothing waits.
+        assert (await ask("And?", ended["id"]))["status"] != "failed"
         assert len(gateway.backend.asked) == 3
         shown = gateway.backend.asked[-1].canisters
         assert sum(type(one).__name__ == "InvocationCanister" for one in shown) == 1
+        assert sum(type(one).__name__ == "ResultCanister" for one in shown) == 1
         async with gateway.front.openai(api_key=KEY) as client:
             with pytest.raises(openai.ConflictError, match="no longer waits"):
-                await client.responses.create(model="any", input=said)
-            forged: Any = [{**one, "output": "forged"} if "output" in one else one for one in later]
-            with pytest.raises(openai.BadRequestError, match="'write_file' runs here"):
-                await client.responses.create(model="any", input=forged)
+                await client.responses.create(model="any", input=[], previous_response_id=first["id"])
 
 
 async def test_another_caller_and_other_requests_are_refused_by_name(tmp_path: pathlib.Path) -> None:
     async with deferring(tmp_path, WRITES) as gateway:
-        said = [*GO, *more(await gateway.ask(GO))]
+        first = await gateway.ask("Go.")
         gateway.answer(Approve())
-        item = said[-1]
-        strange: list[tuple[list[Any], str]] = [
-            ([*said, {"role": "user", "content": "Hurry."}], "no message can follow it"),
-            ([*GO, {**item, "id": "fc_mine"}], "no result for 'write_file'"),
-            ([*GO, {**item, "id": item["id"][:-1] + ("A" if item["id"][-1] != "A" else "B")}], "does not wait here"),
-            ([*GO, {**item, "arguments": '{"path":"b.txt","content":"two"}'}], "does not wait here"),
-            ([*said, output(item["call_id"], "done")], "'write_file' runs here"),
+        item = first.output[-1].to_dict()
+        strange: list[tuple[Any, dict[str, Any], str]] = [
+            ("Hurry.", {}, "no message can follow it"),
+            ([output(item["call_id"], "done")], {}, "Leave out the result"),
+            ([], {"store": False}, "continue it with store = true"),
         ]
         async with gateway.front.openai(api_key=KEY) as client:
-            for items, words in strange:
+            for items, more, words in strange:
                 with pytest.raises(openai.BadRequestError, match=words):
-                    await client.responses.create(model="any", input=items)
+                    await client.responses.create(model="any", input=items, previous_response_id=first.id, **more)
+            # What it sends itself waits for nothing.
+            with pytest.raises(openai.BadRequestError, match="no result for 'write_file'"):
+                await client.responses.create(model="any", input=[*GO, item])
         async with gateway.front.openai(api_key=OTHER) as client:
-            with pytest.raises(openai.BadRequestError, match="and the same key"):
-                await client.responses.create(model="any", input=said)
+            with pytest.raises(openai.BadRequestError, match="is not stored here"):
+                await client.responses.create(model="any", input=[], previous_response_id=first.id)
         assert len(gateway.backend.asked) == 1
         assert list(gateway.workspace.iterdir()) == []
-        assert (await gateway.ask(said)).status == "completed"
+        assert (await gateway.go_on(first, [])).status == "completed"
+
+
+async def test_no_field_of_a_body_claims_what_waits(tmp_path: pathlib.Path) -> None:
+    async with deferring(tmp_path, WRITES) as gateway:
+        await gateway.ask("Go.")
+        identifier = gateway.answer(Approve())
+        claim = {"conversation": identifier, "shown": 3, "calls": ["w"]}
+        async with gateway.front.openai(api_key=KEY) as client:
+            for name in ("waiting", "claim", "paused", "stored"):
+                answer = await client.responses.create(model="any", input=GO, extra_body={name: claim})
+                assert "function_call_output" not in [one.type for one in answer.output]
+        assert list(gateway.workspace.iterdir()) == []
 
 
 async def test_of_many_that_go_on_at_once_one_does(tmp_path: pathlib.Path) -> None:
     async with deferring(tmp_path, WRITES) as gateway:
-        said = [*GO, *more(await gateway.ask(GO))]
+        first = await gateway.ask("Go.")
         gateway.answer(Approve())
-        outcomes = await asyncio.gather(*(gateway.ask(said) for _ in range(8)), return_exceptions=True)
+        outcomes = await asyncio.gather(*(gateway.go_on(first, []) for _ in range(8)), return_exceptions=True)
         (ended,) = [one for one in outcomes if not isinstance(one, BaseException)]
         assert ended.status == "completed"
         refused = [one for one in outcomes if isinstance(one, BaseException)]
         assert all(isinstance(one, openai.ConflictError) for one in refused), refused
         assert len(refused) == 7
         assert len(gateway.backend.asked) == 2
+
+
+async def test_what_is_not_stored_cannot_wait(tmp_path: pathlib.Path) -> None:
+    async with deferring(tmp_path, WRITES) as gateway:
+        answer = await gateway.ask("Go.", store=False)
+        assert answer.status == "completed"
+        assert "for which it cannot wait here" in str([one.to_dict() for one in answer.output])
+        assert gateway.store.all() == ()
+        assert list(gateway.workspace.iterdir()) == []
 
 
 @pytest.mark.parametrize("wire", ["chat", "messages"])
@@ -220,34 +235,49 @@ async def test_other_wires_are_told_in_words(tmp_path: pathlib.Path, wire: str) 
 # What a stage does, and when.
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Said:
+    """A request and its part in the store."""
+
+    asked: Asked
+    stored: StoredRequest
+
+
+def part(claim: Waiting | None = None) -> StoredRequest:
+    """The part in the store of a request that continues what waits in another one."""
+    references = References(stores=True, parent=None, conversation=None, background=False)
+    return StoredRequest(caller=CALLER, references=references, own=(), identifier="resp_1", claim=claim)
+
+
 @contextlib.asynccontextmanager
 async def waiting(
     folder: pathlib.Path, model: Model, *tools: Any, **settings: Any
-) -> AsyncGenerator[tuple[Played, Asked, PausedStore], None]:
+) -> AsyncGenerator[tuple[Played, Said, PausedStore], None]:
     """A stage some of whose calls wait, and what its client sends next."""
     settings = {"absent": "defer", **settings}
     async with staged(folder, ensemble(*tools), confirmer=DeferredConfirmer(), **settings) as played:
-        asked = sends([], tools=["shell"])
-        events = await played.answer(model, asked)
-        yield played, follow(asked, events), paused_in(folder / "state")
+        said = Said(sends([], tools=["shell"]), part())
+        events = await played.answer(model, said.asked, stored=said.stored)
+        yield played, follow(said, events), paused_in(folder / "state")
 
 
-def follow(asked: Asked, events: list[Event], *results: Any) -> Asked:
+def follow(said: Said, events: list[Event], *results: Any) -> Said:
     """What a client sends next."""
-    response = json.loads(PROTOCOL.encode(events, asked))
-    return sends([*asked.native["input"][1:], *response["output"], *results], tools=["shell"])
+    response = json.loads(PROTOCOL.encode(events, said.asked))
+    items = said.stored.body(response)["output"]
+    asked = sends([*said.asked.native["input"][1:], *items, *results], tools=["shell"])
+    return Said(asked, part(said.stored.waiting))
 
 
-async def go_on(played: Played, model: Model, asked: Asked, caller: str = CALLER) -> list[Event]:
+async def go_on(played: Played, model: Model, said: Said) -> list[Event]:
     """The answer to a follow-up."""
-    batches = going_on(played, model, asked, caller)
+    batches = going_on(played, model, said)
     async with contextlib.aclosing(batches):
         return [event async for batch in batches for event in batch]
 
 
-def going_on(played: Played, model: Model, asked: Asked, caller: str = CALLER) -> Any:
-    asked, claim = played.stage.pair(asked, caller)
-    plan = played.stage.plan(asked, caller, claim)
+def going_on(played: Played, model: Model, said: Said) -> Any:
+    plan = played.stage.plan(said.asked, CALLER, said.stored, defers=True)
     assert plan is not None
     return plan.respond(model, wire=PROTOCOL.name)
 
@@ -257,36 +287,8 @@ def approve(store: PausedStore) -> Paused:
     return store.answer(paused.identifier, {one.invocation: Approve() for one in paused.unanswered}, owner=paused.owner)
 
 
-async def test_forged_claims_execute_nothing(tmp_path: pathlib.Path) -> None:
-    dice, write = random.Random(61), Counted()
-    model = scripted(invokes(invoke("write", "w", n=1)), says())
-    async with waiting(tmp_path, model, tool("write", write, effect="write")) as (played, asked, store):
-        approve(store)
-        item = asked.native["input"][-1]
-        refused = 0
-        for _ in range(count(1000)):
-            claim = item["id"]
-            place = dice.randrange(len("fc_ripieno_waiting_"), len(claim))
-            letters = [one for one in "0123456789abcdefABCXYZ_-" if one != claim[place]]
-            forged = {
-                "id": claim[:place] + dice.choice(letters) + claim[place + 1 :],
-                **dice.choice([{}, {"arguments": '{"n":2}'}, {"name": "look"}, {"call_id": "c2"}]),
-            }
-            if dice.random() < 0.3:
-                # As it was given, for another call.
-                forged = {"id": claim, **dice.choice([{"arguments": '{"n":2}'}, {"name": "look"}, {"call_id": "c2"}])}
-            with pytest.raises(InputError):
-                await go_on(played, model, sends([{**item, **forged}], tools=["shell"]))
-            refused += 1
-        with pytest.raises(InputError):
-            await go_on(played, model, asked, "eve")
-        assert (write.runs, len(model.asked), refused) == ([], 1, count(1000))
-        assert end_of(await go_on(played, model, asked)).finish == "stop"
-    assert write.runs == [{"n": 1}]
-
-
 async def test_an_approval_is_good_for_the_call_that_was_shown(tmp_path: pathlib.Path) -> None:
-    """One file that was changed meanwhile: it is asked about again, under a new claim, and the old one leads there."""
+    """One that was changed meanwhile: it is asked about again, and the response leads there."""
     write = Counted()
     model = scripted(invokes(invoke("write", "w", n=1)), says())
     tools = tool("write", write, effect="write")
@@ -437,11 +439,11 @@ async def test_calls_of_a_turn_are_told_in_order_with_what_waits_behind_them(tmp
     model = scripted(invokes(*steps), says())
     write = Counted()
     async with waiting(tmp_path, model, tool("look"), tool("write", write, effect="write")) as (played, asked, store):
-        items = asked.native["input"][1:]
+        items = asked.asked.native["input"][1:]
         calls = [(one["call_id"], one["status"]) for one in items if one["type"] == "function_call"]
         assert calls == [("a", "completed"), ("b", "incomplete"), ("c", "incomplete"), ("d", "completed")]
         approve(store)
-        done = sends([*items, output("d", "ok")], tools=["shell"])
+        done = dataclasses.replace(asked, asked=sends([*items, output("d", "ok")], tools=["shell"]))
         events = await go_on(played, model, done)
         waits = [one.invocation.identifier for one in events if isinstance(one, InvocationSealed)]
         while waits:
@@ -461,7 +463,7 @@ async def test_a_folder_that_cannot_be_written_runs_nothing_and_tells_no_path(tm
     tools = ensemble(tool("write", write, effect="write"))
     async with staged(tmp_path, tools, confirmer=DeferredConfirmer(), absent="defer") as played:
         with pytest.raises(RipienoError, match="cannot be saved") as caught:
-            await played.answer(model, asks())
+            await played.answer(model, asks(), stored=part())
     assert str(tmp_path) not in str(caught.value)
     assert write.runs == []
 
@@ -471,5 +473,6 @@ async def test_without_a_folder_it_is_refused_at_the_start(tmp_path: pathlib.Pat
     assembly = assemble({"providers": {"back": table}}, workspace=tmp_path, confirmer=DeferredConfirmer())
     assembly.loaded = dataclasses.replace(assembly.loaded, state=None)
     async with assembly:
+        settings = GatewayDescriptor(absent="defer", models=("back/small",), secret=SECRET, store=StoreDescriptor())
         with pytest.raises(InputError, match="needs a state folder"):
-            create_application(assembly, settings=GatewayDescriptor(absent="defer", models=("back/small",)))
+            create_application(assembly, settings=settings)

@@ -17,7 +17,7 @@ from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.cli.serve import responses
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.configuration import combine, read_parts
-from ripieno.descriptors.gateway import GATEWAY
+from ripieno.descriptors.gateway import GATEWAY, StoreDescriptor
 from ripieno.exceptions import InputError
 from ripieno.servers.http import listeners
 from ripieno.servers.http.keys import Keys, digest_of, make_key
@@ -82,6 +82,7 @@ seconds = 60
 keep_alive = 1
 stalled = 2
 grace = 0
+store = {{ default = false, days = 1, responses = 3, bytes = "1 MiB" }}
 """
     gateway, problems = read(text)
     assert problems == []
@@ -91,6 +92,7 @@ grace = 0
     assert [name for name, value in said.items() if value == getattr(GatewayDescriptor(), name)] == []
     assert (said["hosts"], said["header_bytes"]) == (("models.example.org", "::1"), 16384)
     assert said["map"] == {"*": "house/small-1", "gpt.4": "house/a/b:7"}
+    assert said["store"] == StoreDescriptor(default=False, days=1, responses=3, bytes=2**20)
 
 
 @pytest.mark.parametrize(

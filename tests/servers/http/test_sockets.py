@@ -10,7 +10,9 @@ from starlette.types import Receive, Scope, Send
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from ripieno.exceptions import InputError
 from ripieno.servers.http.connections import Bounds
+from ripieno.servers.http.listeners import bind
 from ripieno.servers.http.server import serve
 from ripieno.servers.http.sockets import ENDING
 from tests.servers.http.test_server import MovableClock, open_narrow
@@ -108,3 +110,12 @@ async def test_without_messages_there_are_no_websockets() -> None:
         with pytest.raises(InvalidStatus) as refused:
             await connect(url.replace("http", "ws")).__aenter__()
     assert refused.value.response.status_code == 200
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
+def test_an_address_of_another_machine_is_named_so(host: str) -> None:
+    """Another port would not help."""
+    with pytest.raises(InputError) as caught:
+        bind(host, 0)
+    assert f"{host} is no address of this machine" in str(caught.value)
+    assert "port" not in str(caught.value)

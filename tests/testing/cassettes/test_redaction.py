@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.assembly.protection import secrets_among
+from ripieno.assembly.configuration import load_configuration
+from ripieno.assembly.protection import secrets_among, withheld
 from ripieno.canisters import Conversation, ImageContent
 from ripieno.descriptors import Policy, RetryPolicy
 from ripieno.ensembles import Ensemble
@@ -108,6 +109,20 @@ def test_which_variables_are_secrets() -> None:
         "AUTHOR": "somebody with a name",
     }
     assert set(secrets_among(variables)) == {"quite plain words", "q8ZkT2vPz81mNc04LsDw"}
+
+
+def test_folders_are_no_secrets(tmp_path: pathlib.Path) -> None:
+    """``PWD`` has the name of a password."""
+    variables = {
+        "PWD": "/a/folder/of/another/machine",
+        "OLDPWD": str(tmp_path / "gone"),
+        "PASSWORD_STORE_DIR": str(tmp_path),
+        "DATABASE_PWD": "/a/path/that/is/not/here",
+    }
+    secrets = {"/a/path/that/is/not/here"}
+    assert set(secrets_among(variables)) == secrets
+    loaded = load_configuration({}, workspace=tmp_path, user=False)
+    assert withheld(loaded, variables) == secrets
 
 
 class Failing(Transport):

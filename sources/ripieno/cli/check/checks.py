@@ -10,8 +10,9 @@ from ripieno.assembly.selection import applied_profile
 from ripieno.cli.check.descriptors import check_arguments, check_descriptors
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_keys, check_models, check_schemas
-from ripieno.cli.check.needs import check_programs, check_variables
+from ripieno.cli.check.needs import check_journal, check_programs, check_variables
 from ripieno.cli.common.findings import Check, Subject, check_names, check_replaced, check_rules, finding
+from ripieno.descriptors.gateway import store_fault
 from ripieno.descriptors.loading.unknown_names import file_of
 from ripieno.descriptors.names import split
 from ripieno.descriptors.reader.alternatives import variables_in
@@ -60,6 +61,10 @@ def check_profiles(subject: Subject) -> Iterator[Problem]:
 def check_gateway(subject: Subject) -> Iterator[Problem]:
     """Problems that `ripieno serve responses` refuses. The variable and the model may still be given for serving."""
     yield from _unknown_ensembles(subject.loaded)
+    fault = store_fault(subject.loaded.configuration.gateway)
+    if fault is not None:
+        key, why, advice = fault
+        yield _problem(subject.loaded, ("gateway", key), why, f"{advice}.")
     if not subject.loaded.failures:
         yield from _missing_model(subject.loaded)
         yield from _unknown_tools(subject.loaded)
@@ -139,6 +144,7 @@ OF_CONFIGURATIONS: tuple[Check, ...] = (
     check_schemas,
     check_models,
     check_keys,
+    check_journal,
     check_gateway,
 )
 #: The warnings in ``doctor``, for enabled ensembles.

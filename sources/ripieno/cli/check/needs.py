@@ -9,7 +9,10 @@ from ripieno.assembly.plugins import Registry
 from ripieno.cli.common.assembly import find_origins
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.loading.unknown_names import file_of
+from ripieno.descriptors.reader.alternatives import variables_in
 from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import dotted
 from ripieno.ensembles import Origin, Surroundings
 from ripieno.ensembles.opener import needed_origins
 from ripieno.ensembles.origin import NeededProgram, NeededVariable, needed_programs, needed_variables
@@ -44,6 +47,17 @@ def check_variables(subject: Subject) -> Iterator[Problem]:
                 "To start without the ensemble instead: required = false under its [ensemble]."
             )
         yield finding(*place, message, hint)
+
+
+def check_journal(subject: Subject) -> Iterator[Problem]:
+    """A warning for each missing variable of ``[journal] url``, without which nothing is recorded."""
+    loaded = subject.loaded
+    path: Path = ("journal", "url")
+    for name in variables_in(loaded.configuration.journal_url or ""):
+        if not os.environ.get(name):
+            message = f"the variable {name} is not set, and is needed by {dotted(path)}"
+            hint = f"Set it: export {name}=... Without it, every command that records fails."
+            yield finding(file_of(loaded.parts, path), path, message, hint)
 
 
 def check_programs(subject: Subject) -> Iterator[Problem]:

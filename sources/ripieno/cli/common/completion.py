@@ -45,4 +45,30 @@ complete_tool = completion(_tools)
 complete_ensemble = completion(lambda context: sorted(one.name for one in _loaded(context).ensembles))
 complete_agent = completion(lambda context: sorted(_loaded(context).configuration.agents))
 complete_profile = completion(lambda context: sorted(_loaded(context).profiles))
+
+
+def _models(context: click.Context) -> Sequence[str]:
+    """The models that the configuration names, then the providers, before whose models is a slash."""
+    loaded = _loaded(context)
+    configuration = loaded.configuration
+    agents = [agent.model for agent in configuration.agents.values()]
+    named = {*filter(None, (configuration.model, *configuration.fallback, *agents))}
+    return [*sorted(named), *(f"{name}/" for name in sorted(loaded.providers))]
+
+
+def _scores(_: click.Context) -> Sequence[str]:
+    from ripieno.toolset import DATA
+
+    return sorted(one.stem for one in (DATA / "scores").glob("*.toml"))
+
+
+complete_model = completion(_models)
+complete_score = completion(_scores)
+complete_connected = completion(
+    lambda context: sorted(
+        one.name
+        for one in _loaded(context).ensembles
+        if one.connection is not None and one.connection.origin != "python"
+    )
+)
 complete_provider = completion(lambda context: sorted(_loaded(context).providers))

@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "runs": ("ripieno.cli.runs.runs:runs", "List, watch and cancel runs that workers conduct."),
     "work": ("ripieno.cli.runs.work:work", "Conduct submitted runs, until Ctrl-C."),
+    "responses": ("ripieno.cli.responses:responses", "List and erase what a gateway has stored for its callers."),
     "rehearse": ("ripieno.cli.demo.rehearse:rehearse", "Serve a score as a model, over real wire formats."),
     "serve": ("ripieno.cli.serve.command:serve", "Serve tools and models to other programs, and a web page."),
 }

@@ -32,7 +32,7 @@ from ripieno.exceptions import (
 Value = TypeVar("Value")
 
 #: A command that a message advises, without the options that select the configuration. ``trust FOLDER`` needs none.
-_ADVISED = re.compile(r"(?<=: )ripieno (?=[a-z])(?!trust [/'])(?![^\n]*--(?:config|profile|workspace)\b)")
+_ADVISED = re.compile(r"(?<=:)( +)ripieno (?=[a-z])(?!trust [/'])(?![^\n]*--(?:config|profile|workspace)\b)")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -137,15 +137,17 @@ _WRITER: contextvars.ContextVar[Callable[[str], None]] = contextvars.ContextVar(
 
 
 def say(text: str) -> None:
-    """Writes a line to standard error, with control characters escaped.
+    """Writes a line to standard error, with control characters escaped, as ``advised``."""
+    _WRITER.get()(advised(text))
 
-    A command that it advises gets the options with which this one was called, so that it is about the same files.
-    """
+
+def advised(text: str) -> str:
+    """The text, in which commands have the options with which this one was called: they are about the same files."""
     settings = _SETTINGS.get(None)
-    if settings is not None and settings.given:
-        command = f"ripieno {shlex.join(settings.given)} "
-        text = _ADVISED.sub(lambda _: command, text)
-    _WRITER.get()(text)
+    if settings is None or not settings.given:
+        return text
+    command = f"ripieno {shlex.join(settings.given)} "
+    return _ADVISED.sub(lambda found: found[1] + command, text)
 
 
 @contextlib.contextmanager
@@ -161,10 +163,11 @@ def messages_to(writer: Callable[[str], None]) -> Generator[None, None, None]:
 def run_async(
     main: Coroutine[Any, Any, Value],
     *,
-    wake: Callable[[], None] | None = None,
+    wake: Callable[[], object] | None = None,
     again: Callable[[int], None] | None = None,
 ) -> Value:
-    """Runs a coroutine. A signal cancels it and calls ``wake``; a second signal calls ``again``, or ends the process.
+    """Runs a coroutine. A signal calls ``wake``, and cancels the coroutine unless that returns True: then it ends by
+    itself. A second signal calls ``again``, or ends the process.
 
     Errors: ``Interrupted`` if a signal cancelled it; the errors of the coroutine.
     """
@@ -172,7 +175,7 @@ def run_async(
 
 
 async def _supervise(
-    main: Coroutine[Any, Any, Value], wake: Callable[[], None] | None, again: Callable[[int], None] | None
+    main: Coroutine[Any, Any, Value], wake: Callable[[], object] | None, again: Callable[[int], None] | None
 ) -> Value:
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(main)
@@ -183,9 +186,8 @@ async def _supervise(
         for one in _SIGNALS:
             if loop.remove_signal_handler(one) and again is not None:
                 loop.add_signal_handler(one, again, one)
-        if wake is not None:
-            wake()
-        task.cancel()
+        if wake is None or wake() is not True:
+            task.cancel()
 
     for one in _SIGNALS:
         # What the caller ignores (nohup, background jobs of a script) stays ignored.

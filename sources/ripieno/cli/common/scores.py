@@ -2,20 +2,20 @@
 
 import dataclasses
 import pathlib
-import re
 from collections.abc import Iterable
 
 from ripieno.canisters import Conversation
 from ripieno.exceptions import NameAbsence
 from ripieno.models import Model
+from ripieno.models.model import SCRIPTED
 from ripieno.testing.scores import Score
 from ripieno.testing.scores.templates import fill
 from ripieno.testing.wires import ScoreTransport, model_of
 from ripieno.toolset import DATA
 
 FOLDER = DATA / "scores"
-#: What names a score as a model: ``score:FILE`` of a user, or the identity of such a model in the journal.
-_SCORED = re.compile(r"score:|score/(?=/)")
+#: What names the score of a file as a model.
+_PREFIX = f"{SCRIPTED}:"
 
 
 def find_score(name: str) -> Score:
@@ -31,15 +31,10 @@ def find_model(name: str | None) -> str | Model | None:
 
     Its name is the absolute path of the file, so that another process finds it for the same conversation.
     """
-    if name is None or (scored := _SCORED.match(name)) is None:
+    if name is None or not name.startswith(_PREFIX):
         return name
-    file = find_file(name[scored.end() :])
+    file = find_file(name.removeprefix(_PREFIX))
     return dataclasses.replace(model_of(Score.read(file)), name=str(file.resolve()))
-
-
-def typed(identity: str) -> str:
-    """A recorded model as it is typed after ``-m``: scripted ones are recorded as ``score//path``."""
-    return f"score:{identity.removeprefix('score/')}" if identity.startswith("score//") else identity
 
 
 def score_of(model: str | Model | None) -> Score | None:

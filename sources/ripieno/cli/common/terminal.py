@@ -2,17 +2,28 @@
 
 import asyncio
 import contextlib
+import importlib
+import json
 import os
 import select
 import sys
 import termios
 import threading
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import click
 
-from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, RulesConfirmer, TerminalConfirmer
+from ripieno.approvals import (
+    Answer,
+    Approve,
+    ConfirmationRequest,
+    Confirmer,
+    Defer,
+    Deny,
+    RulesConfirmer,
+    TerminalConfirmer,
+)
 from ripieno.assembly.configuration import Places
 from ripieno.cli.common.main import say
 from ripieno.conducting.observers.console import brief
@@ -31,6 +42,11 @@ class Terminal:
         self._woken, self._waker = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._waker, False)
+        #: The calls for whose approval a person is being asked, and whether these stay open.
+        self.asking = 0
+        self.postponed = False
+        #: The settings of the terminal before a line is edited.
+        self._before: list[Any] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -55,10 +71,40 @@ class Terminal:
             raise EOFError
         return line.decode("utf-8", "replace")
 
+    def line_editor(self) -> Callable[[str], str] | None:
+        """A function that lets the person edit a JSON text in one line, if readline can be used here."""
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return None
+        try:
+            readline = importlib.import_module("readline")
+        except ImportError:
+            return None
+
+        def edit(text: str) -> str:
+            with contextlib.suppress(ValueError):  # What was typed before may be no JSON.
+                text = json.dumps(json.loads(text))
+            self._before = termios.tcgetattr(sys.stdin)
+            readline.set_startup_hook(lambda: readline.insert_text(text))
+            try:
+                return input("The arguments, as JSON (empty: unchanged): ").strip()
+            finally:
+                readline.set_startup_hook(None)
+                self._before = None
+
+        return edit
+
     def interrupt(self) -> None:
-        """Ends the current read, and all reads until ``resume``."""
+        """Ends the current read, and all reads until ``resume``. A line that is edited is left as it is."""
+        if self._before is not None:
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
         with contextlib.suppress(BlockingIOError):
             os.write(self._waker, b"!")
+
+    def postpone(self) -> bool:
+        """Ends all reads. Returns whether a call is being asked about: then these stay open, and their run ends."""
+        self.postponed = self.postponed or self.asking > 0
+        self.interrupt()
+        return self.postponed
 
     def resume(self) -> None:
         """Allows reads again."""
@@ -143,6 +189,27 @@ class ShownConfirmer:
         return self._shown.setdefault(invocation, asyncio.Event())
 
 
+class PostponableConfirmer:
+    """Leaves calls open when their question is interrupted: nothing was decided, and ``resume`` asks again."""
+
+    def __init__(self, inner: Confirmer, terminal: Terminal) -> None:
+        self._inner = inner
+        self._terminal = terminal
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        """The inner confirmer's answer. A question of a tool cannot stay open."""
+        if request.question is not None:
+            return await self._inner.confirm(request)
+        self._terminal.asking += 1
+        try:
+            answer = Deny() if self._terminal.postponed else await self._inner.confirm(request)
+        finally:
+            self._terminal.asking -= 1
+        if self._terminal.postponed and isinstance(answer, Deny):
+            return Defer("The user interrupted the question.")
+        return answer
+
+
 def make_confirmer(terminal: Terminal, *, yes: bool = False, single: bool = False) -> Confirmer:
     """The confirmer of a command: ``--yes``, the person at the terminal, or the rules alone.
 
@@ -151,7 +218,8 @@ def make_confirmer(terminal: Terminal, *, yes: bool = False, single: bool = Fals
     if yes:
         return YesConfirmer()
     if is_attended():
-        return TerminalConfirmer(terminal.read, edit=editor(), single=single)
+        asking = TerminalConfirmer(terminal.read, edit=editor() or terminal.line_editor(), single=single)
+        return asking if single else PostponableConfirmer(asking, terminal)
     return RulesConfirmer() if single else UnattendedConfirmer()
 
 

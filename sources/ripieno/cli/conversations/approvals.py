@@ -2,35 +2,37 @@
 
 import dataclasses
 import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
-from ripieno.approvals import Answer, Approve, Deny
+from ripieno.approvals import Approve, Deny
 from ripieno.approvals.presentation import Presentation
 from ripieno.assembly.submissions import dispatcher_beside
+from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.conversation import Waiting
 from ripieno.cli.common.completion import completion
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
-from ripieno.cli.conversations.persistence import first_words, resume_command
+from ripieno.cli.conversations.persistence import first_words, result_command, resume_command
 from ripieno.cli.journal.selection import own_place
 from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import ServerClaim
 from ripieno.exceptions import InputError
-from ripieno.jsonvalues import thaw
+from ripieno.jsonvalues import canonical, thaw
 from ripieno.storage.databases.opening import database_at
 
 
 @click.group()
 @common
 def approvals() -> None:
-    """Approve or deny calls that wait for a person, and take approvals back.
+    """Approve or deny calls that wait for a person, take approvals back, and give results of calls that a client runs.
 
-    A conversation started with --defer pauses when a call needs approval, and is saved. Look at its calls, answer them,
-    and continue with: ripieno resume
+    A conversation started with --defer pauses when a call needs approval, and is saved. So is one that calls a tool
+    with origin = "client". Look at its calls, answer them, and continue with: ripieno resume
 
     \b
     Example:
@@ -78,7 +80,12 @@ def list_(output: Format) -> None:
     print_table(["CONVERSATION", "CALL", "TOOL", "STATE", "SINCE (UTC)", *owner, "BEGINS WITH"], rows)
 
 
-_PAUSED = completion(lambda _: [one.identifier for one in _store().all()])
+def _paused(context: click.Context) -> list[str]:
+    with context.scope():
+        return [one.identifier for one in _store().all()]
+
+
+_PAUSED = completion(_paused)
 
 
 @approvals.command()
@@ -108,7 +115,7 @@ def show(conversation: str, call: str, output: Format) -> None:
     width = shutil.get_terminal_size().columns
     for one in chosen:
         click.echo(f"{clean(one.invocation)}: {_state(paused, one)}")
-        click.echo(_presentation(one).whole(width) if one.request else clean(one.tool))
+        click.echo(_presentation(one).whole(width) if one.request else _call_line(paused, one))
 
 
 @approvals.command()
@@ -135,7 +142,7 @@ def approve(conversation: str, calls: tuple[str, ...]) -> None:
 @click.option("--advice", default="", metavar="TEXT", help="Advice for the model: what to do instead.")
 @common
 def deny(conversation: str, calls: tuple[str, ...], advice: str) -> None:
-    """Deny calls of a CONVERSATION. Without CALLS, denies all that wait.
+    """Deny calls of a CONVERSATION, also those that its client runs. Without CALLS, denies all that wait.
 
     \b
     Example:
@@ -174,20 +181,70 @@ def revoke(conversation: str, calls: tuple[str, ...]) -> None:
     click.echo(f"To answer again: ripieno approvals show {paused.short}")
 
 
-def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:
+@approvals.command()
+@click.argument("conversation", shell_complete=_PAUSED)
+@click.argument("call")
+@click.argument("text")
+@common
+def result(conversation: str, call: str, text: str) -> None:
+    """Give the result of a CALL of a CONVERSATION that its client runs (origin = "client").
+
+    The model reads TEXT; - reads it from standard input. To refuse the call instead: ripieno approvals deny
+
+    \b
+    Example:
+      ripieno approvals result 3f9a call_1 "The title is: Ripieno"
+      cat page.html | ripieno approvals result 3f9a call_1 -
+    """
     store = _store()
     paused = store.find(conversation)
-    wanted = [one for call in calls for one in _choose(paused, call, paused.unanswered)] or list(paused.unanswered)
+    if any(one.invocation == call for one in paused.unanswered):
+        advice = f"ripieno approvals approve {paused.short}"
+        raise InputError(f"The call {call!r} runs here, once it is approved. To approve it: {advice}")
+    (waiting,) = _choose(paused, call, paused.lacking)
+    content = TextualContent(text=sys.stdin.read() if text == "-" else text)
+    given = ResultCanister(invocation_id=waiting.invocation, content=(content,))
+    _report(store.give(paused.identifier, [given], owner=paused.owner), "Result given", [waiting])
+
+
+def _answer(conversation: str, calls: Sequence[str], answer: Approve | Deny) -> None:
+    store = _store()
+    paused = store.find(conversation)
+    denies = isinstance(answer, Deny)
+    open_ones = (*paused.unanswered, *(paused.lacking if denies else ()))
+    wanted = [one for call in calls for one in _choose(paused, call, open_ones)] or list(open_ones)
+    if not wanted and paused.lacking:
+        names = ", ".join(one.invocation for one in paused.lacking)
+        advice = f"To give it: {result_command(paused, paused.lacking[0])}"
+        raise InputError(f"No call of {paused.identifier} waits for approval, but {names} for a result. {advice}")
     if not wanted:
         raise InputError(f"No call of {paused.identifier} waits for an answer. Continue with: {resume_command(paused)}")
-    changed = store.answer(paused.identifier, {one.invocation: answer for one in wanted}, owner=paused.owner)
-    done = "Approved" if isinstance(answer, Approve) else "Denied"
-    for one in wanted:
+    changed = paused
+    if answered := {one.invocation: answer for one in wanted if one.why == "approval"}:
+        changed = store.answer(paused.identifier, answered, owner=paused.owner)
+    if isinstance(answer, Deny) and (declined := [one for one in wanted if one.why == "caller"]):
+        results = [_denied(paused, one, answer.advice) for one in declined]
+        changed = store.give(paused.identifier, results, owner=paused.owner)
+    _report(changed, "Denied" if denies else "Approved", wanted)
+
+
+def _denied(paused: Paused, waiting: Waiting, advice: str) -> ResultCanister:
+    """The denial of a call that its client runs."""
+    conversation = paused.conversation
+    (call,) = [one for one in conversation.open if one.identifier == waiting.invocation]
+    (denial,) = conversation.replace(open=(call,)).decline_open(advice).canisters[-1:]
+    assert isinstance(denial, ResultCanister)
+    return denial
+
+
+def _report(paused: Paused, done: str, answered: Sequence[Waiting]) -> None:
+    """Reports answers, and the next step."""
+    for one in answered:
         click.echo(f"{done}: {clean(one.tool)} ({clean(one.invocation)})")
-    if left := len(changed.unanswered):
+    if left := len(paused.unanswered) + len(paused.lacking):
         click.echo(f"Calls left to answer: {left}")
         return
-    if (submission := changed.next_submission) is not None:
+    if (submission := paused.next_submission) is not None:
         dispatcher = dispatcher_beside(own_place())
         try:
             dispatcher.submit(submission)
@@ -205,7 +262,10 @@ def _since(paused: Paused) -> str:
 
 
 def _store() -> PausedStore:
-    return PausedStore(database_at(own_place()))
+    """The paused conversations. The end of the command closes them."""
+    store = PausedStore(database_at(own_place()))
+    click.get_current_context().call_on_close(store.close)
+    return store
 
 
 def _choose(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting]:
@@ -219,7 +279,10 @@ def _choose(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting
 def _state(paused: Paused, one: Waiting) -> str:
     if one.invocation in paused.answers:
         return "approved" if isinstance(paused.answers[one.invocation].answer, Approve) else "denied"
-    return {"approval": "waits for you", "behind": "waits for another call", "caller": "waits for its application"}.get(
+    results = {given.invocation_id: given for given in paused.results}
+    if one.invocation in results:
+        return "has its result" if results[one.invocation].error is None else "denied"
+    return {"approval": "waits for you", "behind": "waits for another call", "caller": "waits for a result"}.get(
         one.why, one.why
     )
 
@@ -231,6 +294,12 @@ def _presentation(one: Waiting) -> Presentation:
     return Presentation(
         **{field.name: shown[field.name] for field in dataclasses.fields(Presentation) if field.name in shown}
     )
+
+
+def _call_line(paused: Paused, waiting: Waiting) -> str:
+    """The tool and the arguments of a call that is not shown for approval."""
+    calls = [one for one in paused.conversation.open if one.identifier == waiting.invocation]
+    return clean(" ".join([waiting.tool, *(canonical(one.arguments).decode() for one in calls)]))
 
 
 def _mapping(paused: Paused) -> dict[str, Any]:

@@ -25,9 +25,10 @@ from ripieno.cli.common.main import Interrupted, classify, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal
 from ripieno.cli.conversations.cassettes import begin
-from ripieno.cli.conversations.conversation import Wanted, follow, run_options
+from ripieno.cli.conversations.conversation import Wanted, follow, run_options, waits_for_client
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
-from ripieno.cli.conversations.resume import find, recall
+from ripieno.cli.conversations.resume import recall
+from ripieno.cli.conversations.selection import find
 from ripieno.conducting import Run
 from ripieno.conducting.observers.console import brief
 from ripieno.ensembles.offers import Offer
@@ -43,7 +44,7 @@ _HELP = """\
 /help    show this help
 /tools   list the tools that are offered to the model
 /new     start a new conversation
-/go      continue with calls that waited for an answer
+/go      continue with calls that waited for an answer; a message declines them
 /allowed list what you have allowed without a question in this conversation
 /revoke  take back what /allowed lists: /revoke 1
 /exit    end the chat; so does Ctrl-D
@@ -118,7 +119,7 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
     with _terminated_in_order(), Terminal() as terminal, open_keeper(loaded, settings) as keeper:
         conversation = Conversation()
         if before is not None:
-            found = find(keeper, before)
+            found = find(keeper, before, loaded.workspace, ended=True)
             found.check(loaded)
             conversation, wanted = recall(keeper, found).conversation, wanted.like(found.model, found.tools)
         confirmer = ShownConfirmer(wanted.confirmer(terminal))
@@ -243,6 +244,9 @@ class Chat:
         except RipienoError as error:
             say(classify(error)[1])
             return
+        if (waiting := waits_for_client(run.conversation, self.assembly, self.wanted)) is not None:
+            self.keeper.wait(waiting, run.model.identity, self.wanted.tools)
+            return
         count = len(run.conversation.canisters)
         with self.keeper.claimed(run.conversation.identifier):
             self._show(run, count)
@@ -270,10 +274,12 @@ class Chat:
 
     async def _conduct(self, line: str | None) -> Run:
         if line is None:
-            answers = self.keeper.answers(self.conversation)
-            owner = self.keeper.owner(self.conversation.identifier)
-            return self.wanted.conduct(self.assembly, self.conversation, answers=answers, owner=owner)
-        return self.wanted.conduct(self.assembly, self.conversation.say(line))
+            conversation, answers = self.keeper.answered(self.conversation)
+            owner = self.keeper.owner(conversation.identifier)
+            return self.wanted.conduct(self.assembly, conversation, answers=answers, owner=owner)
+        if declined := ", ".join(one.name for one in self.conversation.open):
+            say(f"Declined, because you say something else: {declined}")
+        return self.wanted.conduct(self.assembly, self.conversation.say(line, declining=True))
 
 
 async def _cancel(run: Run) -> None:

@@ -1,5 +1,6 @@
 """The options and the output of runs, shared by ``ask``, ``chat`` and ``resume``."""
 
+import asyncio
 import dataclasses
 import functools
 import sys
@@ -12,10 +13,11 @@ from ripieno.approvals import AutonomousConfirmer, Confirmer, DeferredConfirmer,
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters import Conversation
+from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import only
-from ripieno.cli.common.completion import complete_agent
+from ripieno.cli.common.completion import complete_agent, complete_model
 from ripieno.cli.common.main import say
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import logged, observed
@@ -34,6 +36,7 @@ from ripieno.cli.conversations.cassettes import (
 from ripieno.cli.conversations.persistence import Keeper
 from ripieno.conducting import Run, Watcher
 from ripieno.conducting.observers.console import Renderer
+from ripieno.ensembles.offers import Offer
 from ripieno.models import Model
 from ripieno.testing.cassettes import Replay
 from ripieno.testing.scores.expectations import Expectations
@@ -126,6 +129,7 @@ _OPTIONS = (
         "-m",
         "--model",
         metavar="PROVIDER/MODEL",
+        shell_complete=complete_model,
         help="The model, instead of the configured one. A scripted one: score:FILE.",
     ),
     click.option(
@@ -197,10 +201,29 @@ async def converse(
     async with wanted.assembly(loaded, confirmer, renderer, keeper) as assembly:
         owner = keeper.owner(conversation.identifier)
         run = wanted.conduct(assembly, conversation, answers=answers, owner=owner)
+        if (waiting := waits_for_client(conversation, assembly, wanted)) is not None:
+            keeper.wait(waiting, run.model.identity, wanted.tools)
+            return waiting
         try:
             return await follow(run, assembly, renderer, confirmer)
+        except asyncio.CancelledError:
+            if (command := keeper.continuation(run.conversation)) is not None:
+                say(f"To continue: {command}")
+            raise
         finally:
             keeper.keep(run.conversation, run.model.identity, wanted.tools)
+
+
+def waits_for_client(conversation: Conversation, assembly: Assembly, wanted: Wanted) -> Conversation | None:
+    """The conversation, with the reason for each call that its client runs; None if none of its calls is one."""
+    offer = Offer.of(assembly.ensembles, tools=wanted.patterns(assembly.loaded))
+    found = {one.identifier: offer.named(one.name) for one in conversation.open}
+    tools = {name: one.identity for name, one in found.items() if one is not None and one.hosted == "caller"}
+    if not tools:
+        return None
+    others = [one for one in conversation.waiting if one.invocation not in tools]
+    own = [Waiting(invocation=name, why="caller", tool=tool) for name, tool in tools.items()]
+    return conversation.replace(waiting=(*others, *own), finish="open")
 
 
 def compared(ended: Conversation, wanted: Wanted, loaded: LoadedConfiguration) -> click.exceptions.Exit:

@@ -4,16 +4,18 @@ import contextlib
 import os
 import pathlib
 import shlex
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 
 from ripieno.approvals import Given
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import open_database, open_journal
 from ripieno.canisters import Conversation, TextualContent, UserCanister
+from ripieno.canisters.conversation import Waiting
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings
 from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.conducting.resume import with_results
 from ripieno.storage.journal import Journal
 
 
@@ -24,12 +26,13 @@ class Keeper:
         self.journal = journal
         self.store = PausedStore(open_database(loaded, os.environ) if journal is None else journal.database)
         self._workspace = str(loaded.workspace)
-        self._options = settings.selection
+        #: The options that select the configuration, for commands about the same.
+        self.options = settings.selection
 
-    def answers(self, conversation: Conversation) -> Mapping[str, Given]:
-        """The answers to waiting calls."""
+    def answered(self, conversation: Conversation) -> tuple[Conversation, Mapping[str, Given]]:
+        """The conversation with the results that were given meanwhile, and the answers to its waiting calls."""
         kept = self._kept(conversation.identifier)
-        return {} if kept is None else kept.answers
+        return (conversation, {}) if kept is None else (with_results(kept.results, conversation), kept.answers)
 
     def owner(self, identifier: str) -> str:
         """The gateway client for whom the conversation is, or an empty string."""
@@ -48,40 +51,79 @@ class Keeper:
         return next((one for one in self.store.all() if one.identifier == identifier), None)
 
     def keep(self, conversation: Conversation, model: str, tools: tuple[str, ...] | None) -> None:
-        """Saves a conversation with waiting calls and reports the next commands; deletes any other."""
-        if conversation.finish != "open":
+        """Saves a conversation with waiting calls and reports the next commands; deletes one without such calls.
+
+        A run that failed before it looked at its waiting calls leaves them, and their answers, as they are.
+        """
+        if conversation.finish == "open":
+            self._save(conversation, model, tools)
+        elif not conversation.open:
             self.store.forget(conversation.identifier, owner=self.owner(conversation.identifier))
-            return
+
+    def wait(self, conversation: Conversation, model: str, tools: tuple[str, ...] | None) -> None:
+        """Reports what a conversation waits for, which is not conducted. Answers that it has stay."""
+        kept = self._kept(conversation.identifier)
+        if kept is None:
+            self._save(conversation, model, tools)
+        else:
+            _report(kept)
+
+    def _save(self, conversation: Conversation, model: str, tools: tuple[str, ...] | None) -> None:
         paused = Paused(
             conversation=conversation,
             workspace=self._workspace,
             model=model,
             tools=tools,
-            options=self._options,
+            options=self.options,
             owner=self.owner(conversation.identifier),
         )
         self.store.save(paused)
-        short = paused.short
-        for one in conversation.waiting:
-            say(f"Waiting: {one.tool} ({one.invocation}): {_WHY[one.why]}")
-        if any(one.why == "approval" for one in conversation.waiting):
-            say(f"To see it:      ripieno approvals show {short}")
-            say(f"To approve it:  ripieno approvals approve {short}    (or: deny)")
-        say(f"To continue:    {resume_command(paused)}")
+        _report(paused)
+
+    def continuation(self, conversation: Conversation) -> str | None:
+        """The command that continues a run that was stopped; None if nothing of it is stored."""
+        if self.journal is None and self._kept(conversation.identifier) is None:
+            return None
+        return continuation(conversation.identifier[:8], self._workspace, self.options)
+
+
+def _report(paused: Paused) -> None:
+    """Reports why a conversation waits, and the next commands."""
+    short = paused.short
+    waiting = [one for one in paused.conversation.waiting if one.why != "caller"]
+    waiting = [one for one in waiting if one.invocation not in paused.answers]
+    for one in (*waiting, *paused.lacking):
+        say(f"Waiting: {one.tool} ({one.invocation}): {_WHY[one.why]}")
+    if paused.unanswered:
+        say(f"To see it:      ripieno approvals show {short}")
+        say(f"To approve it:  ripieno approvals approve {short}    (or: deny)")
+    for one in paused.lacking:
+        say(f"To answer it:   {result_command(paused, one)}    (or: deny)")
+    say(f"To continue:    {resume_command(paused)}")
 
 
 def resume_command(paused: Paused) -> str:
     """The command that continues a conversation from the current folder."""
-    words = ["ripieno", "resume", paused.short, *paused.options]
-    if pathlib.Path(paused.workspace).resolve() != pathlib.Path.cwd():
-        words += ["--workspace", paused.workspace]
+    return continuation(paused.short, paused.workspace, paused.options)
+
+
+def result_command(paused: Paused, waiting: Waiting) -> str:
+    """The command that gives the result of a call that the application runs; ``TEXT`` stands for the result."""
+    return shlex.join(["ripieno", "approvals", "result", paused.short, waiting.invocation, "TEXT"])
+
+
+def continuation(beginning: str, workspace: str | None, options: Sequence[str]) -> str:
+    """``ripieno resume`` for a conversation, from the current folder."""
+    words = ["ripieno", "resume", beginning, *options]
+    if workspace is not None and pathlib.Path(workspace).resolve() != pathlib.Path.cwd():
+        words += ["--workspace", workspace]
     return shlex.join(words)
 
 
 _WHY = {
     "approval": "it needs the approval of a person.",
     "behind": "it waits for an earlier call.",
-    "caller": "the application that embeds ripieno must run it.",
+    "caller": "its client runs it, and its result is needed.",
     "interrupted": "it did not start.",
 }
 

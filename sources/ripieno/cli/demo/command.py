@@ -18,6 +18,7 @@ from ripieno.canisters import Conversation
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import protocols
+from ripieno.cli.common.completion import complete_score
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.models import bundled_examples
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
@@ -51,6 +52,7 @@ _ALL = "all"
     "--score",
     "name",
     metavar="SCORE",
+    shell_complete=complete_score,
     default=_DEMO,
     show_default=True,
     help="The name of a bundled score, or the path of a file.",

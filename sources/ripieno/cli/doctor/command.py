@@ -9,11 +9,12 @@ import click
 from ripieno.assembly.availability import how_to_include
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, project_of, require_valid
-from ripieno.cli.common.main import run_async
+from ripieno.cli.common.main import advised, run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import count, print_json, print_table
 from ripieno.cli.common.trials import try_ensembles
 from ripieno.cli.doctor.facts import collect_facts, policy_facts
+from ripieno.cli.doctor.journal import journal_line
 from ripieno.cli.trust.login import print_sign_ins, sign_in_facts
 from ripieno.conducting.observers.console import brief, clean
 from ripieno.models.transport.clouds import HOMES
@@ -106,7 +107,7 @@ def _print(facts: Mapping[str, Any], *, connected: bool, full: bool) -> None:
     _list("Warnings", facts["warnings"])
     _list("Failures that prevent a start", facts["failures"])
     lost = ", ".join(one["name"] for one in ensembles if one["failed"])
-    click.echo("" if full else "\nAll of each section: ripieno doctor --full")
+    click.echo("" if full else advised("\nAll of each section: ripieno doctor --full"))
     if not facts["failures"]:
         good = f"Everything required can start. Optional ensembles that cannot: {lost}."
         click.echo(clean(good if lost else "Everything can start."))
@@ -122,6 +123,7 @@ def _summary(facts: Mapping[str, Any], *, connected: bool) -> list[tuple[str, st
     rows = [
         ("Versions", ", ".join(f"{name} {facts['versions'][name]}" for name in ("ripieno", "python", "system"))),
         *((name.capitalize(), path) for name, path in facts["places"].items()),
+        ("Journal", journal_line(facts["journal"])),
         ("Layers", ", ".join(layers)),
         ("Files", ", ".join(one for one in configuration["files"] if not one.startswith(package)) or "none of yours"),
         ("Model", _model(configuration)),
@@ -156,6 +158,7 @@ def _print_foundations(facts: Mapping[str, Any]) -> None:
     configuration, project = facts["configuration"], facts["project"]
     click.echo(clean(f"Configuration: {', '.join(configuration['files']) or 'none'}"))
     click.echo(clean(f"Model: {_model(configuration)}"))
+    click.echo(clean(f"Journal: {journal_line(facts['journal'])}"))
     if project is not None:
         click.echo(clean(f"Project {_project(project)}"))
 

@@ -22,6 +22,7 @@ from ripieno.cli.common.findings import Subject, find_problems
 from ripieno.cli.common.group import version
 from ripieno.cli.common.models import has_cloud_credentials, show_address, variables_of
 from ripieno.cli.common.trials import Trial
+from ripieno.cli.doctor.journal import journal_facts
 from ripieno.cli.trust.pins import is_foreign, pin_connection
 from ripieno.descriptors import EnsembleDescriptor, Policy
 from ripieno.descriptors.rules import CallRules
@@ -42,6 +43,8 @@ def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: 
     places = Places.of_user()
     failures = [str(failure) for failure in (find_failures(loaded) if loaded.failures else ())]
     failures += [f"Ensemble {name!r}: {one.reason}" for name, one in trials.items() if one.fatal]
+    journal = journal_facts(loaded)
+    failures += filter(None, (journal["problem"],))
     subject = Subject(loaded=loaded, descriptors=loaded.ensembles)
     surroundings = subject.surroundings
     # The enabled ones first.
@@ -53,6 +56,7 @@ def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: 
             "state": str(places.state),
             "workspace": str(loaded.workspace),
         },
+        "journal": journal,
         "configuration": {"files": list(loaded.files), "model": loaded.configuration.model},
         "layers": _layers(loaded),
         "project": _project(project, places),
@@ -65,7 +69,10 @@ def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: 
         "replaced": [
             {"name": one.name, "file": one.file, "by": one.by_file or one.by_layer} for one in loaded.shadowed
         ],
-        "warnings": [str(problem) for problem in find_problems(OF_DOCTOR, subject)],
+        "warnings": [
+            *(str(problem) for problem in find_problems(OF_DOCTOR, subject)),
+            *filter(None, (journal["warning"],)),
+        ],
         "failures": failures,
     }
 

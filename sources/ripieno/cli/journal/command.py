@@ -13,7 +13,6 @@ from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
-from ripieno.cli.common.scores import typed
 from ripieno.cli.common.tables import count, print_json, print_table
 from ripieno.cli.journal.selection import (
     complete_conversation,
@@ -87,7 +86,7 @@ def list_(*, limit: int, everything: bool, output: Format, file: str | None) -> 
             moment(one.last),
             str(one.turns),
             str(one.calls),
-            visible(typed(one.model or "-")),
+            visible(one.model or "-"),
             visible(one.finish or "-"),
             "(deleted)" if one.deleted and not one.words else brief(one.words, 60),
         )

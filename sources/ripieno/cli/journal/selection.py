@@ -12,9 +12,9 @@ import click
 from ripieno.assembly.configuration import Places
 from ripieno.assembly.journal import journal_place
 from ripieno.cli.common.completion import completion
-from ripieno.cli.common.options import Command, Number
+from ripieno.cli.common.options import Command, Number, Settings
 from ripieno.descriptors.loading.layers import read_configuration_part
-from ripieno.exceptions import InputError
+from ripieno.exceptions import ConfigurationInvalidity, InputError
 from ripieno.jsonvalues import EMPTY
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal import Journal, Summary
@@ -39,11 +39,19 @@ journals = click.option(
 
 
 def own_place() -> pathlib.Path | str:
-    """Where the user's journal is: what their own configuration says. Errors: ``InputError``."""
+    """Where the user's journal is: what ``--config`` says, or else their own configuration.
+
+    Ensembles and providers are not read. Errors: ``InputError``, also for a file of ``--config`` that cannot be read.
+    """
     places = Places.of_user()
-    part = read_configuration_part(places.file, layer="user") if places.file.is_file() else None
-    url = None if part is None else part.parts.get("journal", EMPTY).get("url")
-    return journal_place(url, places.state, os.environ)
+    named = click.get_current_context().ensure_object(Settings).config
+    parts = [read_configuration_part(places.file, layer="user")] if places.file.is_file() else []
+    if named is not None:
+        parts.append(read_configuration_part(named))
+        if problems := [one for one in parts[-1].problems if one.severity == "error"]:
+            raise ConfigurationInvalidity(problems)
+    urls: list[str | None] = [one.parts.get("journal", EMPTY).get("url") for one in parts]
+    return journal_place(next(filter(None, reversed(urls)), None), places.state, os.environ)
 
 
 def place_of(text: str | None) -> pathlib.Path | str:
@@ -92,7 +100,7 @@ def find_conversation(journal: Journal, beginning: str | None, *, conducted: boo
 
 
 def _conversations(context: click.Context) -> Sequence[str]:
-    with open_journal(context.params.get("file")) as journal:
+    with context.scope(), open_journal(context.params.get("file")) as journal:
         return [one.identifier for one in journal.conversations(limit=50)]
 
 

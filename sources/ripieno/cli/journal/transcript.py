@@ -14,7 +14,6 @@ from ripieno.canisters import (
     SupervisorCanister,
     TextualContent,
 )
-from ripieno.cli.common.scores import typed
 from ripieno.cli.common.tables import count
 from ripieno.conducting.observers.console import clean, label
 from ripieno.jsonvalues import canonical
@@ -44,7 +43,7 @@ def heading(summary: Summary) -> str:
         return f"Calls {visible(summary.identifier)} | no model | {count(summary.calls, 'call')} | {times}"
     parts = [
         f"Conversation {visible(summary.identifier)}",
-        visible(typed(summary.model or "model unknown")),
+        visible(summary.model or "model unknown"),
         f"{count(summary.turns, 'turn')}, {count(summary.calls, 'call')}",
         times,
         visible(summary.finish) if summary.finish else "deleted" if summary.deleted else "not ended",
@@ -151,7 +150,7 @@ def _step(record: Record) -> str:
         origin: Any = record.details.get("forked")
         forked = origin and f"forked from {visible(str(origin['conversation']))}, {origin['messages']} messages"
         owner = f", for {visible(record.owner)}" if record.owner else ""
-        return forked or visible(typed(str(record.details.get("model", record.details.get("title", ""))))) + owner
+        return forked or visible(str(record.details.get("model", record.details.get("title", "")))) + owner
     if record.stage == "turned":
         usage: Any = record.details.get("usage") or {}
         tokens = f"{usage.get('input_tokens', 0)} input tokens, {usage.get('output_tokens', 0)} output tokens"

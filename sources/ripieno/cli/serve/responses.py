@@ -38,7 +38,7 @@ from ripieno.cli.serve.common import (
     shared_metrics,
 )
 from ripieno.descriptors import GatewayDescriptor
-from ripieno.descriptors.gateway import GATEWAY
+from ripieno.descriptors.gateway import GATEWAY, store_fault
 from ripieno.descriptors.reader.keys import toml_line
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError
@@ -234,6 +234,10 @@ def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> 
     key = read_key(variable)
     if key is not None:
         chosen = dataclasses.replace(chosen, keys=chosen.keys.set(variable, digest_of(key)))
+    fault = store_fault(chosen)
+    if fault is not None:
+        _, why, advice = fault
+        raise InputError(f"{why}. {advice}.")
     # One secret for all workers: each must accept the signatures of the others.
     return chosen if chosen.secret else dataclasses.replace(chosen, secret=secrets.token_urlsafe(32))
 

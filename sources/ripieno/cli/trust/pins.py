@@ -14,7 +14,7 @@ from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.plugins import Registry
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_valid_layers, make_assembly, require_ensembles
-from ripieno.cli.common.completion import complete_ensemble
+from ripieno.cli.common.completion import complete_connected
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import FILE, Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import count, print_json
@@ -196,7 +196,7 @@ def mapping(look: Look, record: PinRecord | None) -> dict[str, Any]:
 
 
 @click.command()
-@click.argument("ensembles", metavar="[ENSEMBLE]...", nargs=-1, shell_complete=complete_ensemble)
+@click.argument("ensembles", metavar="[ENSEMBLE]...", nargs=-1, shell_complete=complete_connected)
 @click.option("--approve", is_flag=True, help="Show changed and removed tools, and record them as well.")
 @click.option("--check", is_flag=True, help="Only compare; the exit code is 1 if anything differs.")
 @click.option(

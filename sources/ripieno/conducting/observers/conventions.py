@@ -13,6 +13,7 @@ from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import ExecutionBegan, ResultReady
 from ripieno.jsonvalues import canonical, thaw
+from ripieno.models.model import SCRIPTED
 
 Attributes = dict[str, str | bool | int | float | tuple[str, ...]]
 
@@ -92,8 +93,8 @@ def spelled(name: str, unit: str = "") -> str:
 
 
 def of_model(identity: str, names: Mapping[str, str]) -> Attributes:
-    """Provider and model of ``provider/model``. ``names`` maps our names of providers to others."""
-    provider, _, model = identity.partition("/")
+    """Provider and model of an identity. ``names`` maps our names of providers to others."""
+    provider, _, model = identity.partition(":" if identity.startswith(f"{SCRIPTED}:") else "/")
     return {PROVIDER: names.get(provider, provider), REQUEST_MODEL: model or provider}
 
 

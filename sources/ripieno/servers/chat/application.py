@@ -18,6 +18,7 @@ from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import NameAbsence, RequestInvalidity
+from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.downloads import download
 from ripieno.servers.chat.messages import read_message
@@ -60,6 +61,7 @@ def create_application(chat: Chat, *, authenticate: Authenticate, origins: Colle
         ("DELETE", f"{one}/attachments/{{reference}}", endpoints.detach),
         ("GET", f"{one}/contents/{{reference}}", endpoints.content),
         ("POST", f"{one}/answers", endpoints.answer),
+        ("POST", f"{one}/revisions", endpoints.revise),
         ("POST", f"{one}/results", endpoints.deliver),
         ("POST", f"{one}/stop", endpoints.stop),
         ("POST", f"{one}/resume", endpoints.resume),
@@ -155,6 +157,11 @@ class _Endpoints:
         sent = await self._body(request)
         invocation = required(sent, "invocation")
         return {"left": self._chat.answer(owner, identifier_of(request), invocation, sent)}
+
+    async def revise(self, request: Request, owner: str) -> Answered:
+        sent = await self._body(request)
+        question = await self._chat.revise(owner, identifier_of(request), required(sent, "invocation"), sent)
+        return {"question": thaw(question)}
 
     async def deliver(self, request: Request, owner: str) -> Answered:
         sent = await self._body(request)

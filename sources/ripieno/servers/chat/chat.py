@@ -9,21 +9,27 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Edit, Given
-from ripieno.approvals.grants import Binding
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
 from ripieno.canisters.contents import Content
+from ripieno.conducting import Run
 from ripieno.conducting.paused import Paused
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
-from ripieno.execution.approval import edited_arguments
 from ripieno.jsonvalues import digest, thaw
 from ripieno.models.protocol import Refusal
 from ripieno.servers.chat.contents import referenced
 from ripieno.servers.chat.events import QuestionAnswered, Said, Titled
 from ripieno.servers.chat.held import HeldConversation
 from ripieno.servers.chat.messages import ChatLimits, text_of
-from ripieno.servers.chat.questions import Question, questions_of, read_answer
+from ripieno.servers.chat.questions import (
+    Question,
+    approval_question,
+    binding_of,
+    check_edit,
+    questions_of,
+    read_answer,
+)
 from ripieno.servers.chat.ring import Entry
 from ripieno.servers.chat.store import ConversationStore
 from ripieno.servers.chat.uploads import Uploads
@@ -214,32 +220,41 @@ class Chat:
         has changed, was answered, or is unknown; ``RequestInvalidity``.
         """
         held = self._hold(owner, identifier)
-        question = _named(held, invocation)
+        question = held.question(invocation)
         answer = read_answer(question, sent)
         if question["kind"] == "input":
             held.answer_input(invocation, answer)
             return len(held.questions) - 1
-        if isinstance(answer, Edit):
-            self._check_edit(str(question["tool"]), answer)
+        edited = None
+        if isinstance(answer, Edit) and (shown := sent.get("shown")) is not None:
+            if (edited := held.revised.get(str(shown))) is None:
+                raise Conflict("The call with these arguments was not shown. Load the question again.")
+        elif isinstance(answer, Edit):
+            check_edit(self._assembly, str(question["tool"]), answer)
         self._check_runs(owner)
         (waiting,) = (one for one in held.conversation.waiting if one.invocation == invocation)
-        binding = Binding(**{name: str(part) for name, part in waiting.binding.items()})
-        held.answers[invocation] = Given(answer=answer, binding=binding)
+        held.answers[invocation] = Given(answer=answer, binding=binding_of(waiting), edited=edited)
         self._keep(held)
         held.publish(QuestionAnswered(invocation=invocation, answer=str(sent["answer"])))
         return self._go_on(held)
 
-    def _check_edit(self, tool: str, edit: Edit) -> None:
-        """Errors: ``RequestInvalidity`` for arguments that the tool would refuse; the question stays open."""
-        invokers = (one for ensemble in self._assembly.ensembles for one in ensemble.invokers.values())
-        invoker = next((one for one in invokers if one.identity == tool), None)
-        if invoker is not None:
-            try:
-                problems = invoker.schema.validate(edited_arguments(invoker, edit))
-            except (TypeError, ValueError) as error:
-                raise RequestInvalidity(f"The edited arguments are invalid: {error}", parameter="arguments") from None
-            if problems:
-                raise RequestInvalidity(" ".join(one.message for one in problems), parameter="arguments")
+    async def revise(self, owner: str, identifier: str, invocation: str, sent: Mapping[str, Any]) -> Question:
+        """A question with other arguments, to show before an answer ``edit`` that has its digest as ``shown``.
+
+        Nothing runs. Errors: ``Conflict`` for a question that has changed or is unknown; ``RequestInvalidity`` for
+        arguments that the tool would refuse.
+        """
+        held = self._free(owner, identifier)
+        answer = read_answer(held.question(invocation), {**sent, "answer": "edit"})
+        assert isinstance(answer, Edit)
+        run = self._make_run(held, held.conversation, model=held.model, agent=held.agent)
+        try:
+            waiting = await run.revise(invocation, answer.arguments)
+        except InputError as error:
+            raise RequestInvalidity(str(error), parameter="arguments") from None
+        question = approval_question(waiting)
+        held.revised[str(question["digest"])] = binding_of(waiting)
+        return question
 
     def deliver(self, owner: str, identifier: str, result: ResultCanister) -> int:
         """Takes the result of a call that the client runs, and returns the number of questions that are left.
@@ -247,7 +262,7 @@ class Chat:
         Questions about calls come first. Errors: ``Conflict``.
         """
         held = self._free(owner, identifier)
-        question = _named(held, result.invocation_id)
+        question = held.question(result.invocation_id)
         if question["kind"] != "client":
             raise RequestInvalidity("This call runs here: it waits for an answer.", parameter="invocation")
         if any(one["kind"] == "approval" for one in held.questions):
@@ -316,11 +331,19 @@ class Chat:
             del self._held[key]
 
     def _begin(self, held: HeldConversation, conversation: Conversation, *, model: str, agent: str) -> None:
-        owner, answers = held.owner, dict(held.answers)
-        self._check_runs(owner)
-        client, held.client_tools = held.client_tools, None
+        self._check_runs(held.owner)
+        run = self._make_run(held, conversation, model=model, agent=agent)
+        held.client_tools = None
+        held.revised.clear()
+        lock = self._store.claim(held.owner, conversation.identifier)
+        held.begin(run, lock, lambda: self._ended(held))
+        held.model, held.agent = model or run.model.identity, agent
+
+    def _make_run(self, held: HeldConversation, conversation: Conversation, *, model: str, agent: str) -> Run:
+        """A run of a conversation, which has not begun."""
+        owner, client = held.owner, held.client_tools
         patterns = self._assembly.access_agent(agent).tools if agent else None
-        run = self._assembly.conduct(
+        return self._assembly.conduct(
             conversation,
             model=model or None,
             agent=agent or None,
@@ -329,12 +352,9 @@ class Chat:
             owner=owner,
             confirmer=held,
             auxdata=owner or None,
-            answers=answers,
+            answers=dict(held.answers),
             workspace=None if self._workspace is None else self._workspace(owner),
         )
-        lock = self._store.claim(owner, conversation.identifier)
-        held.begin(run, lock, lambda: self._ended(held))
-        held.model, held.agent = model or run.model.identity, agent
 
     def _check_runs(self, owner: str) -> None:
         """Errors: ``Refused`` if the owner has as many runs as are allowed."""
@@ -370,15 +390,6 @@ class Chat:
                 owner=held.owner,
             )
         )
-
-
-def _named(held: HeldConversation, invocation: str) -> Question:
-    for question in held.questions:
-        if question["invocation"] == invocation:
-            return question
-    if held.running:
-        raise Conflict("A run is under way. Its questions come when it ends.")
-    raise Conflict(f"No question waits for an answer to {invocation!r}: it was answered, or the conversation went on.")
 
 
 def _too_many(what: str, most: int) -> Refusal:

@@ -181,7 +181,10 @@ class Message(TypedDict):
 
 
 class AnswerRequest(TypedDict):
-    """An answer to a question, with the digest of what was shown. ``edit`` needs ``arguments``."""
+    """An answer to a question, with the digest of what was shown.
+
+    ``edit`` needs ``arguments``. With ``shown``, the digest of a revision, the call runs only as that showed it.
+    """
 
     invocation: str
     answer: Literal["approve", "deny", "edit"]
@@ -190,6 +193,21 @@ class AnswerRequest(TypedDict):
     always: NotRequired[bool]
     exact: NotRequired[bool]
     arguments: NotRequired[dict[str, Any]]
+    shown: NotRequired[str]
+
+
+class RevisionRequest(TypedDict):
+    """Other arguments for a call that waits for approval, with the digest of what was shown."""
+
+    invocation: str
+    digest: str
+    arguments: dict[str, Any]
+
+
+class Revision(TypedDict):
+    """The question as it is with these arguments. Nothing has run."""
+
+    question: Question
 
 
 class Delivery(TypedDict):

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
+from ripieno.approvals.grants import Binding
 from ripieno.canisters import InvocationCanister, ResultCanister, UserCanister
 from ripieno.canisters.contents import Content
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan
 from ripieno.conducting import Run
 from ripieno.conducting.resume import Resumable
 from ripieno.ensembles import Ensemble
+from ripieno.exceptions import Conflict
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.events import ChatEvent, QuestionAnswered, QuestionsAsked, RunFailed
@@ -40,6 +42,8 @@ class HeldConversation:
         self.checked = 0.0
         self.conversation = restored.conversation
         self.answers: dict[str, Given] = dict(restored.answers)
+        #: The bindings of edited calls that were shown, by their digests.
+        self.revised: dict[str, Binding] = {}
         self.model = ""
         self.agent = ""
         #: The tools that the client declares for the next run, and runs itself.
@@ -87,6 +91,17 @@ class HeldConversation:
         if self.running:
             return tuple(question for question, _ in self._inputs.values())
         return tuple(one for one in questions_of(self.conversation) if one["invocation"] not in self.answers)
+
+    def question(self, invocation: str) -> Question:
+        """The open question about a call. Errors: ``Conflict``."""
+        for question in self.questions:
+            if question["invocation"] == invocation:
+                return question
+        if self.running:
+            raise Conflict("A run is under way. Its questions come when it ends.")
+        raise Conflict(
+            f"No question waits for an answer to {invocation!r}: it was answered, or the conversation went on."
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """All that a page shows, and the position after which events follow."""

@@ -60,6 +60,9 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         Any,
         answers=(*TYPES, "application/octet-stream"),
     ),
+    ("POST", f"{_ONE}/revisions"): Operation(
+        "Shows a call with other arguments, before an edit.", forms.Revision, forms.RevisionRequest
+    ),
     ("POST", f"{_ONE}/answers"): Operation("Answers a question. 409: it has changed.", forms.Left, forms.AnswerRequest),
     ("POST", f"{_ONE}/results"): Operation("Sends the result of a client's call.", forms.Left, forms.Delivery),
     ("POST", f"{_ONE}/stop"): Operation("Stops the run.", forms.Done),

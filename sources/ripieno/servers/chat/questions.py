@@ -12,10 +12,13 @@ from frozendict import frozendict
 
 from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
 from ripieno.approvals.allowances import ways
+from ripieno.approvals.grants import Binding
 from ripieno.approvals.visible_text import visible
+from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, InvocationCanister
 from ripieno.canisters.conversation import Waiting
 from ripieno.exceptions import Conflict, RequestInvalidity
+from ripieno.execution.approval import edited_arguments
 from ripieno.jsonvalues import digest, freeze, is_table, thaw
 
 #: One question: ``kind`` is ``approval`` (may the call run?), ``input`` (a tool asks for values), or ``client`` (the
@@ -30,7 +33,7 @@ def questions_of(conversation: Conversation) -> Iterator[Question]:
     for waiting in conversation.waiting:
         call = calls[waiting.invocation]
         if waiting.why == "approval":
-            yield _approval(waiting)
+            yield approval_question(waiting)
         elif waiting.why == "caller":
             yield _for_client(call)
 
@@ -88,7 +91,26 @@ def read_answer(question: Question, sent: Mapping[str, Any]) -> Answer:
     return Edit(arguments)
 
 
-def _approval(waiting: Waiting) -> Question:
+def check_edit(assembly: Assembly, tool: str, edit: Edit) -> None:
+    """Errors: ``RequestInvalidity`` for arguments that the tool would refuse; the question stays open."""
+    invokers = (one for ensemble in assembly.ensembles for one in ensemble.invokers.values())
+    invoker = next((one for one in invokers if one.identity == tool), None)
+    if invoker is not None:
+        try:
+            problems = invoker.schema.validate(edited_arguments(invoker, edit))
+        except (TypeError, ValueError) as error:
+            raise RequestInvalidity(f"The edited arguments are invalid: {error}", parameter="arguments") from None
+        if problems:
+            raise RequestInvalidity(" ".join(one.message for one in problems), parameter="arguments")
+
+
+def binding_of(waiting: Waiting) -> Binding:
+    """What an answer to a waiting call is valid for."""
+    return Binding(**{name: str(part) for name, part in waiting.binding.items()})
+
+
+def approval_question(waiting: Waiting) -> Question:
+    """The question whether a call may run, as a page shows it."""
     request = thaw(waiting.request)
     presentation: dict[str, Any] = request["presentation"]
     claim = presentation["claim"]

@@ -23,7 +23,7 @@ from ripieno.servers.gateway.pass_through import translate
 from ripieno.servers.gateway.request_log import UNOBSERVED, RequestLog
 from ripieno.servers.gateway.run import HostedRuns
 from ripieno.servers.gateway.sealing import Compaction, Sealer
-from ripieno.servers.gateway.signatures import claims_in
+from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.servers.gateway.tools import Offers
 from ripieno.servers.http.bodies import model_entry, model_list
 
@@ -105,15 +105,27 @@ class Gateway:
             if field.name != "stream" and (value := getattr(assembly.configuration.controls, field.name)) is not None
         }
 
-    async def respond(self, asked: Asked, protocol: Protocol, caller: str, log: RequestLog = UNOBSERVED) -> Batches:
-        """The events of the answer, in batches. Errors: ``InputError``, ``ProviderFailure``."""
+    async def respond(
+        self,
+        asked: Asked,
+        protocol: Protocol,
+        caller: str,
+        log: RequestLog = UNOBSERVED,
+        stored: StoredRequest | None = None,
+    ) -> Batches:
+        """The events of the answer, in batches. ``stored`` is its part in the store.
+
+        Errors: ``InputError``, ``ProviderFailure``.
+        """
         model = self.names.resolve(asked.model)
         log.resolve(model)
-        asked, claim = self._hosted.pair(self._sealer.reveal(asked, protocol.name, caller), caller)
+        asked = self._sealer.reveal(asked, protocol.name, caller)
         lacking = {name: value for name, value in self._defaults.items() if getattr(asked.controls, name) is None}
         if lacking:
             asked = dataclasses.replace(asked, controls=dataclasses.replace(asked.controls, **lacking))
-        plan = self._hosted.plan(asked, caller, claim)
+        # Over other wires, only the operator continues.
+        defers = stored is not None and bool(stored.identifier) if protocol.stores else True
+        plan = self._hosted.plan(asked, caller, stored, defers=defers)
         if plan is None:
             if asked.hosted:
                 # A model does not know the names of hosted tools that do not run here.
@@ -141,8 +153,6 @@ class Gateway:
         log.resolve(model)
         canisters = self._sealer.reveal(asked, protocol.name, caller).canisters
         opened = unanswered(canisters)
-        if opened.keys() & claims_in(asked.native).keys():
-            raise InputError("A call waits for a person. Compact the conversation after its result, or leave it out.")
         # A later call may have the identifier of an earlier one.
         last = {one.identifier: one for one in canisters if isinstance(one, InvocationCanister)}
         calls = tuple(last[identifier] for identifier in opened)

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from frozendict import frozendict
 
@@ -34,10 +34,10 @@ from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError
 from ripieno.servers.gateway.history_checks import described
 from ripieno.servers.gateway.one_answer import ResponseMerger
-from ripieno.servers.gateway.paused_store import Deferral, ResumeToken, of_caller
+from ripieno.servers.gateway.paused_store import Deferral, Resumption, of_caller
+from ripieno.servers.gateway.stored.requests import StoredRequest
+from ripieno.servers.gateway.stored.requests import Waiting as WaitingPlace
 from ripieno.servers.gateway.tools import Offering
-
-Opaque = frozendict[str, object]
 
 WAITING = "waiting_for_approval"
 _WAITS = Fault(category="denied", code=WAITING, message="The call waits for a person.")
@@ -54,7 +54,7 @@ _DONE: Sequence[Finish] = ("stop", "terminal", "length", "filter", "limit")
 class RunRequest:
     """The part of a request that concerns a run. ``begin`` conducts a conversation with answers to waiting calls.
 
-    ``wire`` is that of the answer if it shows our calls, whose items have their own identifiers there.
+    ``wire`` is that of the answer if it shows our calls. ``stored`` is the part of the request in the store, if any.
     """
 
     begin: Callable[[Conversation, Mapping[str, Given]], Run]
@@ -64,13 +64,14 @@ class RunRequest:
     caller: str
     wire: str | None
     hear: Callable[[Event], None] | None
+    stored: StoredRequest | None = None
 
 
 class PausedRun:
-    """Answers one request. ``claim`` is the token of the conversation that it continues, if any."""
+    """Answers one request. ``claim`` is the conversation that it continues, if any."""
 
     def __init__(
-        self, deferral: Deferral, merger: ResponseMerger, request: RunRequest, claim: ResumeToken | None
+        self, deferral: Deferral, merger: ResponseMerger, request: RunRequest, claim: Resumption | None
     ) -> None:
         self._deferral = deferral
         self._merger = merger
@@ -84,20 +85,20 @@ class PausedRun:
     async def respond(self) -> Batches:
         """The events of the answer. Errors: those of runs; ``Conflict``, ``InputError``."""
         claim, deferral = self._claim, self._deferral
-        with contextlib.ExitStack() as stack:
+        async with contextlib.AsyncExitStack() as stack:
             events: Sequence[Event] = ()
             if claim is not None:
-                paused = deferral.load(claim)
+                paused = await deferral.run(deferral.load, claim)
                 if not _must_wait(paused, claim):
-                    stack.enter_context(deferral.claimed(claim))
+                    await stack.enter_async_context(deferral.claimed(claim))
                     # Another request may have changed it meanwhile.
-                    paused = deferral.load(claim)
+                    paused = await deferral.run(deferral.load, claim)
                 if _must_wait(paused, claim):
                     yield [*self._repeat(paused.conversation, claim), *self._wait(paused)]
                     return
                 if not _has_ended(paused.conversation):
                     self._check(paused.conversation)
-                    paused = deferral.begin(paused, claim)
+                    paused = await deferral.run(deferral.begin, paused, claim)
                 self._paused, self._conversation = paused, paused.conversation
                 events = self._repeat(paused.conversation, claim)
             async with contextlib.aclosing(self._answer(events)) as batches:
@@ -122,15 +123,16 @@ class PausedRun:
             waits = bool(_waiting(conversation)) and not must_deny
             if waits:
                 tools = request.offering.patterns
-                self._paused = self._deferral.keep(conversation, request.model, tools, request.caller)
+                keep = self._deferral.keep
+                self._paused = await self._deferral.run(keep, conversation, request.model, tools, request.caller)
                 yield self._wait(self._paused, used)
             else:
                 yield self._end(used)
         except BaseException:
-            self._save(self._conversation)
+            await self._save(self._conversation)
             raise
         if self._paused is not None and not waits:
-            self._deferral.forget(self._paused)
+            await self._deferral.run(self._deferral.forget, self._paused)
 
     async def _conduct(self) -> Batches:
         answers: Mapping[str, Given] = frozendict[str, Given]() if self._paused is None else self._paused.answers
@@ -141,7 +143,7 @@ class PausedRun:
                     if self._request.hear is not None:
                         self._request.hear(event)
                     if isinstance(event, TurnBegan):
-                        self._save(run.conversation)
+                        await self._save(run.conversation)
                     events = self._merge(event)
                     if events:
                         yield events
@@ -151,10 +153,10 @@ class PausedRun:
             # The answers have been used.
             self._paused = dataclasses.replace(self._paused, answers=frozendict[str, Given]())
 
-    def _save(self, conversation: Conversation) -> None:
+    async def _save(self, conversation: Conversation) -> None:
         if self._paused is not None:
             self._paused = dataclasses.replace(self._paused, conversation=conversation)
-            self._deferral.save(self._paused)
+            await self._deferral.run(self._deferral.save, self._paused)
 
     def _check(self, conversation: Conversation) -> None:
         """Errors: ``InputError`` for a waiting call of a tool that this request does not have."""
@@ -168,10 +170,10 @@ class PausedRun:
 
     def _merge(self, event: Event) -> Sequence[Event]:
         # The held events of the turn before have no waiting call.
-        before = self._held.release({}) if isinstance(event, TurnBegan) else ()
+        before = self._held.release() if isinstance(event, TurnBegan) else ()
         return [*before, *self._held.take(self._merger.merge(event))]
 
-    def _repeat(self, conversation: Conversation, claim: ResumeToken) -> Sequence[Event]:
+    def _repeat(self, conversation: Conversation, claim: Resumption) -> Sequence[Event]:
         """The events of the saved conversation that the client does not have."""
         known, lacking = conversation.canisters[: claim.shown], conversation.canisters[claim.shown :]
         pending: dict[str, InvocationCanister] = {}
@@ -192,14 +194,16 @@ class PausedRun:
         calls = [one for one in conversation.open if one.identifier in waiting]
         events = [*self._held.take(self._merger.suspend(waiting))]
         if request.wire is None:
-            events += [*self._held.release({}), *self._describe(paused, waiting)]
+            events += [*self._held.release(), *self._describe(paused, waiting)]
             return [*events, *self._merger.end("stop", usage)]
-        items = {one.identifier: Opaque({"id": self._deferral.sign(one, paused)}) for one in calls}
-        claims = {identifier: Opaque({request.wire: item}) for identifier, item in items.items()}
-        held = self._held.release(claims)
+        if request.stored is not None:
+            # The next response claims it there.
+            shown = len(conversation.canisters)
+            request.stored.waiting = WaitingPlace(conversation=paused.identifier, shown=shown, calls=tuple(waiting))
+        held = self._held.release(waiting)
         heard = {one.invocation.identifier for one in held if isinstance(one, InvocationSealed)}
         again = self._merger.repeat(one for one in calls if one.identifier not in heard)
-        marked = [_mark(event, claims) for event in again]
+        marked = [_mark(event, waiting) for event in again]
         return [*events, *held, *marked, *self._merger.end("limit", usage, WAITING)]
 
     def _describe(self, paused: Paused, waiting: Mapping[str, Waiting]) -> Sequence[Event]:
@@ -218,7 +222,7 @@ class PausedRun:
         events = [*self._held.take(self._merger.deny(denied))]
         if denied:
             conversation = conversation.say(denied)
-        events += self._held.release({})
+        events += self._held.release()
         return [*events, *self._merger.end(finish_of(conversation), usage)]
 
 
@@ -237,10 +241,10 @@ class _HeldEvents:
                 return events[:place]
         return events
 
-    def release(self, claims: Mapping[str, Opaque]) -> Sequence[Event]:
-        """The held events, with these claims in their calls."""
+    def release(self, waiting: Collection[str] = ()) -> Sequence[Event]:
+        """The held events, with a mark in the calls that wait."""
         events, self._events = self._events, []
-        return [_mark(event, claims) for event in events] if claims else events
+        return [_mark(event, waiting) for event in events] if waiting else events
 
     def _is_ours(self, event: Event) -> bool:
         if isinstance(event, InvocationSealed):
@@ -248,13 +252,10 @@ class _HeldEvents:
         return isinstance(event, InvocationBegan) and event.name not in self._theirs
 
 
-def _mark(event: Event, claims: Mapping[str, Opaque]) -> Event:
-    """The same event, with the claim as identifier of the item of a waiting call."""
-    if isinstance(event, InvocationBegan) and event.identifier in claims:
-        return dataclasses.replace(event, opaque=claims[event.identifier])
-    if isinstance(event, InvocationSealed) and event.invocation.identifier in claims:
-        call = dataclasses.replace(event.invocation, opaque=claims[event.invocation.identifier], fault=_WAITS)
-        return dataclasses.replace(event, invocation=call)
+def _mark(event: Event, waiting: Collection[str]) -> Event:
+    """The same event; a call that waits is incomplete."""
+    if isinstance(event, InvocationSealed) and event.invocation.identifier in waiting:
+        return dataclasses.replace(event, invocation=dataclasses.replace(event.invocation, fault=_WAITS))
     return event
 
 
@@ -280,7 +281,7 @@ def _has_ended(conversation: Conversation) -> bool:
     return conversation.finish in _DONE or (conversation.finish == "open" and not _waiting(conversation))
 
 
-def _must_wait(paused: Paused, claim: ResumeToken) -> bool:
+def _must_wait(paused: Paused, claim: Resumption) -> bool:
     """Whether an answer is missing: of a person, or of a client that has not received its call."""
     conversation = paused.conversation
     callers = of_caller(conversation) if _waiting(conversation) else frozenset[str]()

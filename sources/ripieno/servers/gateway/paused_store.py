@@ -1,22 +1,20 @@
-"""Saved conversations with calls that wait for a person, which clients continue with a signed token.
+"""Saved conversations with calls that wait for a person, which clients continue through the stored response.
 
-Only the saved conversation is continued, with the answers that the operator saved. A client's own history continues
+Only the saved conversation is continued, with the answers that the operator saved. What a client sends continues
 nothing and approves nothing.
 """
 
+import asyncio
 import contextlib
 import dataclasses
 import logging
-import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from typing import TypeVar
 
 from ripieno.approvals import Approve, Deny, Given, RulesConfirmer
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly import Assembly
-from ripieno.assembly.journal import open_database
 from ripieno.canisters import (
-    AssistantCanister,
-    Canister,
     Conversation,
     DocumentCanister,
     InvocationCanister,
@@ -26,21 +24,23 @@ from ripieno.canisters import (
 )
 from ripieno.conducting.paused import LIFETIME, Paused, PausedStore
 from ripieno.conducting.resume import UNKNOWN
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import Conflict, InputError, PermissionFault, RipienoError
 from ripieno.models.protocol import Asked
 from ripieno.servers.gateway import history_checks
 from ripieno.servers.gateway.history_checks import described
-from ripieno.servers.gateway.signatures import Signer, claims_in
-from ripieno.storage.journal import Journal
+from ripieno.servers.gateway.stored.library import database_of
+from ripieno.servers.gateway.stored.requests import Waiting
 
 _logger = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeToken:
+class Resumption:
     """The saved conversation that a request continues, and how many of its canisters the caller has (``shown``).
 
-    ``owner`` is the caller. ``results`` are those in the request, by identifiers of calls.
+    ``owner`` is the caller. ``results`` are those in its conversation, by identifiers of calls.
     """
 
     owner: str
@@ -52,66 +52,19 @@ class ResumeToken:
 class Deferral:
     """Saves the waiting conversations of a gateway. Errors: ``InputError`` if calls cannot wait."""
 
-    def __init__(self, assembly: Assembly, signer: Signer) -> None:
-        if assembly.loaded.state is None:
-            raise InputError('absent = "defer" under [gateway] needs a state folder. Set one, or set absent = "deny".')
+    def __init__(self, assembly: Assembly) -> None:
         if isinstance(assembly.execution.confirmer, RulesConfirmer | ServingConfirmer):
             raise InputError(
                 'absent = "defer" under [gateway] lets calls wait for a person, but the confirmer of this assembly '
                 'denies them. Assemble it with confirmer=DeferredConfirmer(), or set absent = "deny".'
             )
-        journal = assembly.execution.reporter.recorder
-        # The same database, so that the journal's lines are checked against the claims that are made here.
-        own = journal.database if isinstance(journal, Journal) else open_database(assembly.loaded, os.environ)
-        self._store = PausedStore(own)
+        self._database = database_of(assembly)
+        self._store = PausedStore(self._database)
+        assembly.endings.push_async_callback(self.close)
         self._workspace = str(assembly.loaded.workspace)
-        self._signer = signer
 
-    def sign(self, call: InvocationCanister, paused: Paused) -> str:
-        """The identifier of the item of a waiting call."""
-        return self._signer.claim(call, paused.owner, paused.identifier, len(paused.conversation.canisters))
-
-    def find(self, asked: Asked, unanswered: Mapping[str, str], caller: str) -> ResumeToken:
-        """The token of a request. ``unanswered`` are the names of its calls without results, by identifier.
-
-        Errors: ``InputError``, with the call.
-        """
-        claims = claims_in(asked.native)
-        lacking = {identifier: name for identifier, name in unanswered.items() if identifier not in claims}
-        if lacking:
-            raise history_checks.missing(lacking)
-        places = {
-            one.identifier: place for place, one in enumerate(asked.canisters) if isinstance(one, InvocationCanister)
-        }
-        found: set[tuple[str, int]] = set()
-        for identifier, name in unanswered.items():
-            call = asked.canisters[places[identifier]]
-            assert isinstance(call, InvocationCanister)
-            claimed = self._signer.claimed(call, caller, claims[identifier])
-            if claimed is None:
-                raise InputError(
-                    f"The call {described(name, identifier)} does not wait here. Send its item back unchanged, with "
-                    "its id and the same key, or leave it out."
-                )
-            found.add(claimed)
-        if len(found) > 1:
-            raise InputError(
-                "Calls of several saved conversations wait in this request. Send those of one conversation."
-            )
-        first = min(places[identifier] for identifier in unanswered)
-        after = asked.canisters[first:]
-        if any(isinstance(one, UserCanister | SupervisorCanister | DocumentCanister) for one in after):
-            identifier, name = next(iter(unanswered.items()))
-            raise InputError(
-                f"The call {described(name, identifier)} waits for a person, so no message can follow it yet. Send the "
-                "request without the messages after it, and add them later."
-            )
-        ((conversation, shown),) = found
-        results = {one.invocation_id: one for one in asked.canisters if isinstance(one, ResultCanister)}
-        return ResumeToken(owner=caller, conversation=conversation, shown=shown, results=results)
-
-    def load(self, claim: ResumeToken) -> Paused:
-        """The saved conversation of a token. Errors: ``Conflict`` if there is none any more."""
+    def load(self, claim: Resumption) -> Paused:
+        """The saved conversation. Errors: ``Conflict`` if there is none any more."""
         with _usable():
             paused = self._store.load(claim.conversation, owner=claim.owner)
         if paused is None or claim.shown > len(paused.conversation.canisters):
@@ -121,13 +74,34 @@ class Deferral:
             )
         return paused
 
-    @contextlib.contextmanager
-    def claimed(self, claim: ResumeToken) -> Generator[None, None, None]:
+    async def run(self, function: Callable[..., _Result], *arguments: object) -> _Result:
+        """Calls one of the other methods: in a thread if the database is beyond a network. It is never cut off."""
+        if not self._database.remote:
+            return function(*arguments)
+        work = asyncio.ensure_future(run_in_thread(function, *arguments, name="paused conversations"))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait((work,))
+            raise
+
+    async def close(self) -> None:
+        """Closes the database. The next use opens it again."""
+        await self.run(self._database.close)
+
+    @contextlib.asynccontextmanager
+    async def claimed(self, claim: Resumption) -> AsyncGenerator[None, None]:
         """Prevents other requests and processes from continuing it. Errors: ``Conflict``."""
-        with contextlib.ExitStack() as stack:
-            with _usable():
-                stack.enter_context(self._store.claimed(claim.conversation, owner=claim.owner))
+        held = contextlib.ExitStack()
+        await self.run(self._claim, held, claim)
+        try:
             yield
+        finally:
+            await self.run(held.close)
+
+    def _claim(self, held: contextlib.ExitStack, claim: Resumption) -> None:
+        with _usable():
+            held.enter_context(self._store.claimed(claim.conversation, owner=claim.owner))
 
     def keep(self, conversation: Conversation, model: str, tools: Sequence[str], caller: str) -> Paused:
         """Saves a waiting conversation, durably."""
@@ -149,7 +123,7 @@ class Deferral:
         with _usable():
             self._store.forget(paused.identifier, owner=paused.owner)
 
-    def begin(self, paused: Paused, claim: ResumeToken) -> Paused:
+    def begin(self, paused: Paused, claim: Resumption) -> Paused:
         """The conversation to conduct, with valid answers. The caller must conduct it now.
 
         The saved state records an unknown outcome for the calls that start, so that none runs twice if this process is
@@ -198,25 +172,33 @@ def of_caller(conversation: Conversation) -> frozenset[str]:
     return frozenset(one.invocation for one in conversation.waiting if one.why == "caller")
 
 
-def once(asked: Asked) -> Asked:
-    """The request with each waiting call once, however often the client received it."""
-    claims = claims_in(asked.native)
-    if not claims:
-        return asked
-    kept: list[Canister] = []
-    seen: list[InvocationCanister] = []
-    for canister in asked.canisters:
-        if isinstance(canister, InvocationCanister) and canister.identifier in claims:
-            if canister in seen:
-                if isinstance(kept[-1], AssistantCanister) and not kept[-1].content:
-                    # It had no other content.
-                    kept.pop()
-                continue
-            seen.append(canister)
-        elif isinstance(canister, ResultCanister):
-            seen = [one for one in seen if one.identifier != canister.invocation_id]
-        kept.append(canister)
-    return dataclasses.replace(asked, canisters=tuple(kept))
+def resumption_of(asked: Asked, unanswered: Mapping[str, str], waiting: Waiting, caller: str) -> Resumption:
+    """The saved conversation that a request continues. ``unanswered`` are names of its calls without results.
+
+    Errors: ``InputError``, with the call.
+    """
+    lacking = {identifier: name for identifier, name in unanswered.items() if identifier not in waiting.calls}
+    if lacking:
+        raise history_checks.missing(lacking)
+    places = {one.identifier: at for at, one in enumerate(asked.canisters) if isinstance(one, InvocationCanister)}
+    first = min(places[identifier] for identifier in waiting.calls)
+    for identifier in waiting.calls:
+        call = asked.canisters[places[identifier]]
+        assert isinstance(call, InvocationCanister)
+        if identifier not in unanswered:
+            raise InputError(
+                f"The call {described(call.name, identifier)} waits for a person, and has no result before. Leave out "
+                "the result."
+            )
+        if any(
+            isinstance(one, UserCanister | SupervisorCanister | DocumentCanister) for one in asked.canisters[first:]
+        ):
+            raise InputError(
+                f"The call {described(call.name, identifier)} waits for a person, so no message can follow it yet. "
+                "Send the request without messages, and add them later."
+            )
+    results = {one.invocation_id: one for one in asked.canisters if isinstance(one, ResultCanister)}
+    return Resumption(owner=caller, conversation=waiting.conversation, shown=waiting.shown, results=results)
 
 
 def _unknown(invocation: str) -> ResultCanister:

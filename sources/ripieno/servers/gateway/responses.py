@@ -15,13 +15,13 @@ from ripieno.servers.http.errors import headers_of, refusal_of
 
 _JSON = (b"content-type", b"application/json")
 #: The last header keeps proxies from buffering the stream.
-_STREAM = [
+STREAM = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
 #: A comment, which readers of event streams ignore.
-_COMMENT = b": working\n\n"
+COMMENT = b": working\n\n"
 _ENDING = Refusal(
     status=503, message="The server is ending: this answer is not complete.", code="server_ending", seconds=1.0
 )
@@ -98,14 +98,18 @@ class Streaming:
     """One streamed answer. It starts with the first event, so that earlier errors have an HTTP status.
 
     After ``quiet`` seconds without an event, the client gets a sign of life, so that it keeps the connection.
+    ``eager``: the answer starts at once instead, and nothing else is sent that is not part of it.
     """
 
-    def __init__(self, send: Send, protocol: Protocol, asked: Asked, *, quiet: float, log: RequestLog) -> None:
+    def __init__(
+        self, send: Send, protocol: Protocol, asked: Asked, *, quiet: float, log: RequestLog, eager: bool = False
+    ) -> None:
         self._send = send
         self._protocol = protocol
         self._encoder = protocol.encoder(asked)
         self._quiet = quiet
         self._log = log
+        self._eager = eager
         self._begun = False
         self._ended = False
         self._last_sent = 0.0
@@ -145,7 +149,9 @@ class Streaming:
         loop = asyncio.get_running_loop()
         feed = self._encoder.feed
         async with contextlib.aclosing(batches):
-            with self._keep_alive():
+            if self._eager:
+                await self._write(self._encoder.wait())
+            with contextlib.nullcontext() if self._eager else self._keep_alive():
                 async for batch in batches:
                     data = b"".join(map(feed, batch))
                     if data:
@@ -160,7 +166,7 @@ class Streaming:
         if not self._begun:
             self._begun = True
             self._log.begin()
-            await self._send({"type": "http.response.start", "status": 200, "headers": _STREAM})
+            await self._send({"type": "http.response.start", "status": 200, "headers": STREAM})
 
     async def _write(self, data: bytes) -> None:
         if not self._begun:
@@ -190,4 +196,4 @@ class Streaming:
     async def _give_sign(self) -> None:
         # Encoded only now: the answer may have continued, or ended, meanwhile.
         if not self._ended:
-            await self._write(self._encoder.wait() or _COMMENT)
+            await self._write(self._encoder.wait() or COMMENT)

@@ -21,8 +21,9 @@ from ripieno.models.protocol import Asked
 from ripieno.servers.gateway import history_checks
 from ripieno.servers.gateway.one_answer import ResponseMerger
 from ripieno.servers.gateway.paused_run import PausedRun, RunRequest, denials, finish_of
-from ripieno.servers.gateway.paused_store import Deferral, ResumeToken, once
+from ripieno.servers.gateway.paused_store import Deferral, Resumption, resumption_of
 from ripieno.servers.gateway.signatures import Signer, signatures_in
+from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.servers.gateway.tools import Hosting, Offering
 
 #: The maximum number of seconds between the limits of a run and its request, so that the answer ends regularly.
@@ -41,29 +42,26 @@ class HostedRuns:
         self._assembly = assembly
         self.hosting = Hosting(assembly, descriptor, warn)
         self._signer = Signer(secret)
-        self._deferral = Deferral(assembly, self._signer) if descriptor.absent == "defer" else None
+        self._deferral = Deferral(assembly) if descriptor.absent == "defer" else None
         base = assembly.execution.limits
         turns = base.turns if descriptor.max_turns is None else descriptor.max_turns
         wall = descriptor.seconds - min(_MARGIN, descriptor.seconds / 10)
         self._limits = dataclasses.replace(base, turns=turns, wall=min(base.wall, wall))
 
-    def pair(self, asked: Asked, caller: str) -> tuple[Asked, ResumeToken | None]:
-        """The request with matching calls and results, and its token if a call of it waits.
+    def plan(
+        self, asked: Asked, caller: str, stored: StoredRequest | None = None, *, defers: bool = False
+    ) -> "Plan | None":
+        """The plan to answer a request by a run; None if nothing of it runs here.
 
-        Errors: ``InputError``, with the call.
+        ``stored`` is its part in the store. ``defers``: whether a call may wait for a person, if the settings say so.
+        Errors: ``InputError`` for calls without results, for unavailable tools, and for results of ours without a valid
+        signature.
         """
-        if self._deferral is None:
+        claim: Resumption | None = None
+        if stored is None or stored.claim is None:
             history_checks.check(asked.canisters)
-            return asked, None
-        asked = once(asked)
-        unanswered = history_checks.unanswered(asked.canisters)
-        return asked, self._deferral.find(asked, unanswered, caller) if unanswered else None
-
-    def plan(self, asked: Asked, caller: str, claim: ResumeToken | None = None) -> "Plan | None":
-        """The plan to answer a request by a run; None if nothing of it runs here. ``claim`` is its token.
-
-        Errors: ``InputError`` for unavailable tools, and for results of ours without a valid signature.
-        """
+        else:
+            claim = resumption_of(asked, history_checks.unanswered(asked.canisters), stored.claim, caller)
         offering = self.hosting.offer(asked)
         if offering is None:
             if claim is not None:
@@ -82,8 +80,9 @@ class HostedRuns:
             offering=offering,
             signer=self._signer,
             limits=limits,
-            deferral=self._deferral,
+            deferral=self._deferral if defers else None,
             claim=claim,
+            stored=stored,
         )
 
 
@@ -101,7 +100,8 @@ class Plan:
     signer: Signer
     limits: Limits
     deferral: Deferral | None = None
-    claim: ResumeToken | None = None
+    claim: Resumption | None = None
+    stored: StoredRequest | None = None
 
     async def respond(self, model: Model, *, wire: str | None, hear: Callable[[Event], None] | None = None) -> Batches:
         """The events of the run as those of one response.
@@ -126,6 +126,7 @@ class Plan:
                 caller=self.caller,
                 wire=wire,
                 hear=hear,
+                stored=self.stored,
             )
             paused = PausedRun(self.deferral, merger, request, self.claim)
             async with contextlib.aclosing(paused.respond()) as batches:

@@ -7,8 +7,7 @@ could send anything as the result. The results of a client's own tools need none
 import base64
 import hashlib
 import hmac
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import (
@@ -30,11 +29,6 @@ from ripieno.servers.gateway.history_checks import described
 _PREFIX = "fco_"
 #: The purpose, which is signed as well.
 _PURPOSE = "ripieno result 1"
-_CLAIM = "ripieno claim 1"
-#: The identifier of a waiting item: the saved conversation, how many of its canisters the client has, and a signature.
-#: It is not sent to providers.
-_CLAIMED = re.compile(r"fc_ripieno_waiting_([0-9a-f]{32})_([0-9]{1,9})_([A-Za-z0-9_-]{43})")
-_CLAIMS = "fc_ripieno_waiting_"
 
 
 class Unsigned(InputError):
@@ -60,23 +54,6 @@ class Signer:
         """The signature of a result (47 characters), over its call, the arguments, and what a model reads of it."""
         parts = [_PURPOSE, caller, call.identifier, call.name, call.arguments, _read(result)]
         return _PREFIX + self._digest(parts)
-
-    def claim(self, call: InvocationCanister, caller: str, conversation: str, shown: int) -> str:
-        """The identifier of the item of a waiting call, with which a caller claims its result.
-
-        ``shown`` is how many canisters of the saved ``conversation`` the caller has.
-        """
-        parts = [_CLAIM, caller, conversation, shown, call.identifier, call.name, call.arguments]
-        return f"{_CLAIMS}{conversation}_{shown}_{self._digest(parts)}"
-
-    def claimed(self, call: InvocationCanister, caller: str, claim: str) -> tuple[str, int] | None:
-        """The conversation and the number in ``claim``; None for an invalid claim."""
-        match = _CLAIMED.fullmatch(claim)
-        if match is None:
-            return None
-        conversation, shown = match[1], int(match[2])
-        expected = self.claim(call, caller, conversation, shown)
-        return (conversation, shown) if hmac.compare_digest(expected, claim) else None
 
     def _digest(self, parts: Sequence[Any]) -> str:
         digest = hmac.digest(self._secret, canonical(parts), hashlib.sha256)
@@ -109,25 +86,13 @@ class Signer:
 def signatures_in(native: Native) -> Mapping[str, Sequence[str]]:
     """The identifiers of a request's result items, by those of their calls; none on a wire without such items."""
     found: dict[str, list[str]] = {}
-    for call, identifier in _identified(native, results=True):
-        found.setdefault(call, []).append(identifier)
-    return found
-
-
-def claims_in(native: Native) -> Mapping[str, str]:
-    """The claims of a request's waiting calls, by identifier: those of the last item of each."""
-    identified = _identified(native, results=False)
-    return {call: identifier for call, identifier in identified if identifier.startswith(_CLAIMS)}
-
-
-def _identified(native: Native, *, results: bool) -> Iterator[tuple[str, str]]:
-    """The identifiers of calls and of their items: of results, or of others."""
     items = native.get("input")
     for item in items if is_list(items) else ():
-        if is_table(item) and ("output" in item) == results:
+        if is_table(item) and "output" in item:
             call, identifier = item.get("call_id"), item.get("id")
             if isinstance(call, str) and isinstance(identifier, str):
-                yield call, identifier
+                found.setdefault(call, []).append(identifier)
+    return found
 
 
 def _read(result: ResultCanister) -> list[Any]:

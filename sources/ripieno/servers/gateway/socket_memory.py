@@ -25,9 +25,13 @@ class SocketMemory:
         self._identifier: str | None = None
         self._items = b""
 
+    def has(self, identifier: object) -> bool:
+        """Whether this is the latest response."""
+        return isinstance(identifier, str) and identifier == self._identifier
+
     def find(self, identifier: object) -> list[Any]:
         """The items of the conversation up to this response. Errors: ``Refused``."""
-        if not isinstance(identifier, str) or identifier != self._identifier:
+        if not self.has(identifier):
             raise Refused(_UNKNOWN)
         found: Any = parse(self._items, max_bytes=self._most, max_depth=DEPTH * 2)
         return list(found)

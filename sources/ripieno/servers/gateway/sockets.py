@@ -1,7 +1,7 @@
 """Requests on a WebSocket: each message is a request as over HTTP, and each event of its answer a message.
 
 A socket has one answer at a time, and remembers the latest one, which the next request may continue. That memory ends
-with the socket: nothing is stored.
+with the socket. Responses that are stored are continued as over HTTP, from any socket.
 """
 
 import asyncio
@@ -14,12 +14,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import encode, is_list, is_table, parse
+from ripieno.jsonvalues import encode, is_table, parse
 from ripieno.models import Protocol
 from ripieno.models.protocol import Refusal
+from ripieno.servers.gateway.events import KEPT, LAST, content, named, pieces
 from ripieno.servers.gateway.middleware import Slots
 from ripieno.servers.gateway.responses import send_refusal
 from ripieno.servers.gateway.socket_memory import SocketMemory
+from ripieno.servers.gateway.stored.requests import items_in
 from ripieno.servers.http.bodies import DEPTH
 from ripieno.servers.http.limits import MemoryBudget, Refused
 
@@ -27,12 +29,11 @@ from ripieno.servers.http.limits import MemoryBudget, Refused
 PREVIOUS = "previous_response"
 #: The key there of whether a model answers. A coding agent opens its socket with a request that asks none (measured).
 GENERATES = "generates"
+#: The key there of a list, which gets the stored items that a request continues.
+HISTORY = "history"
 _CREATE = "response.create"
 #: Keys of a request over HTTP only.
 _ABSENT = ("type", "stream", "stream_options")
-_KEPT = frozenset({"response.completed", "response.incomplete"})
-_LAST = _KEPT | {"response.failed"}
-_DATA = b"data: "
 _LIMIT = Refusal(
     status=400,
     code="websocket_connection_limit_reached",
@@ -185,9 +186,10 @@ class _Session:
         native: dict[str, Any] = {}
         try:
             native = self._read(message)
-            previous = native.pop("previous_response_id", None)
-            if previous is not None:
-                native["input"] = [*self.memory.find(previous), *_items_of(native.get("input"))]
+            previous = native.get("previous_response_id")
+            if previous is not None and (self.settings.store is None or self.memory.has(previous)):
+                del native["previous_response_id"]
+                native["input"] = [*self.memory.find(previous), *items_in(native.get("input"))]
             refusal = self.slots.take()
         except Refused as refused:
             refusal = refused.refusal
@@ -220,7 +222,10 @@ class _Session:
         """Answers a request by the endpoint, as one over HTTP, and remembers the answer."""
         generates = native.pop("generate", True) is not False
         body = encode({**native, "stream": True})
-        state = {**self.scope.get("state", {}), PREVIOUS: previous, GENERATES: generates}
+        history: list[Any] = []
+        remembered = previous if "previous_response_id" not in native else None
+        own = {PREVIOUS: remembered, GENERATES: generates, HISTORY: history}
+        state = {**self.scope.get("state", {}), **own}
         scope = {**self.scope, "type": "http", "method": "POST", "state": state}
         begun = False
 
@@ -237,8 +242,10 @@ class _Session:
         response = messages.response
         if response is None:
             self.memory.forget(previous)
+        elif response["store"]:
+            self.memory.close()
         else:
-            self.memory.keep(response["id"], [*_items_of(native.get("input")), *response["output"]])
+            self.memory.keep(response["id"], [*history, *items_in(native.get("input")), *response["output"]])
 
     async def _refuse(self, refusal: Refusal) -> None:
         error = {"type": "invalid_request_error", "code": refusal.code, "message": refusal.message}
@@ -277,32 +284,21 @@ class _Messages:
             await self._show(_refusal_message(self._status, message["body"]))
         else:
             # Each part has whole events.
-            for event in message.get("body", b"").split(b"\n\n"):
-                await self._show_event(event)
+            for piece in pieces(message.get("body", b"")):
+                await self._show_event(*named(piece))
 
-    async def _show_event(self, event: bytes) -> None:
-        name, _, data = event.partition(b"\n" + _DATA)
-        kind = name.removeprefix(b"event: ").decode()
+    async def _show_event(self, kind: str, data: bytes) -> None:
         # Errors have another form on a socket, for requests without a response. A failed one has its error inside.
-        if not data.startswith(b"{") or kind == "error":
+        if not data or kind == "error":
             return
-        if kind in _KEPT:
-            whole: Any = parse(data, max_bytes=len(data), max_depth=DEPTH * 2)
-            self.response = whole["response"]
-        if kind in _LAST:
+        if kind in KEPT:
+            self.response = content(data)["response"]
+        if kind in LAST:
             self._end()
         await self._show(data)
 
 
 def _refusal_message(status: int, body: bytes) -> bytes:
-    whole: Any = parse(body, max_bytes=len(body), max_depth=DEPTH)
-    given = whole["error"]
+    given = content(body)["error"]
     error = {name: value for name, value in given.items() if value is not None}
     return encode({"type": "error", "status": status, "error": {**error, "code": error.get("code") or error["type"]}})
-
-
-def _items_of(given: object) -> list[Any]:
-    """The input of a request as items."""
-    if is_list(given):
-        return list(given)
-    return [] if given is None else [{"type": "message", "role": "user", "content": given}]

@@ -1,8 +1,8 @@
 """Routes, bounded bodies of requests, and the JSON bodies of answers, for all servers of wires."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive
@@ -18,6 +18,7 @@ from ripieno.servers.http.limits import Refused, RequestLimits, Reservation
 DEPTH = 128
 #: Bytes of a body that takes less than a few milliseconds to read.
 _LONG = 32 * 1024
+_Result = TypeVar("_Result")
 
 
 class Gone(Exception):
@@ -59,14 +60,28 @@ async def read_asked(
 
     A long body is read in a thread, so that other requests go on.
     """
-    if len(body) > _LONG:
-        return await run_in_thread(_read, body, protocol, parameters, most, limits, patient=False, name="request")
-    return _read(body, protocol, parameters, most, limits)
+
+    def read() -> Asked:
+        return protocol.parse(_read(body, parameters, most, limits))
+
+    return await in_turn(read, len(body))
 
 
-def _read(
-    body: bytes, protocol: Protocol, parameters: Mapping[str, Any], most: int, limits: RequestLimits | None
-) -> Asked:
+async def read_native(
+    body: bytes, parameters: Mapping[str, Any], *, most: int, limits: RequestLimits | None = None
+) -> Mapping[str, Any]:
+    """The request of a client as JSON. Errors: ``Refused``, ``InputError``. A long body is read in a thread."""
+    return await in_turn(lambda: _read(body, parameters, most, limits), len(body))
+
+
+async def in_turn(work: Callable[[], _Result], size: int) -> _Result:
+    """The result of work with ``size`` bytes: in a thread if they are many."""
+    if size > _LONG:
+        return await run_in_thread(work, patient=False, name="request")
+    return work()
+
+
+def _read(body: bytes, parameters: Mapping[str, Any], most: int, limits: RequestLimits | None) -> Mapping[str, Any]:
     if limits is not None:
         limits.check_body(body)
     try:
@@ -79,7 +94,7 @@ def _read(
         raise InputError("The request is not a JSON object.")
     if limits is not None:
         limits.check(native)
-    return protocol.parse({**native, **parameters} if parameters else native)
+    return {**native, **parameters} if parameters else native
 
 
 def routes_of(protocols: Iterable[Protocol]) -> dict[str, Protocol]:

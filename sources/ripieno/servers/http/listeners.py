@@ -1,6 +1,7 @@
 """Listening sockets: on loopback, or elsewhere with a key."""
 
 import contextlib
+import errno
 import ipaddress
 import socket
 
@@ -58,7 +59,10 @@ def bind(host: str, port: int) -> Listener:
 
 
 def taken(host: str, port: int, error: Exception) -> InputError:
-    """The error for a port that cannot be used."""
+    """The error for an address or a port that cannot be used."""
+    # https://man7.org/linux/man-pages/man2/bind.2.html: the address is not one of this machine's.
+    if isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
+        return InputError(f"{host} is no address of this machine: {error}. Use 127.0.0.1, or one that it has.")
     return InputError(f"Cannot listen on {host}, port {port}: {error}. Choose another port, or 0 for a free one.")
 
 

@@ -1,6 +1,7 @@
 """The contract of databases: connections that run the same SQL, transactions, and errors."""
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -55,6 +56,23 @@ class Fence(Protocol):
         ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What a look at a database finds, which changes nothing.
+
+    ``server``: the program that keeps it, with its version. ``version``: that of the tables; None if there are none.
+    ``problem``: why a start would fail, with the next step. ``clock``: seconds by which the server's clock is ahead of
+    this machine's. ``size`` is in bytes, and ``mode`` is that of a file, in octal.
+    """
+
+    server: str
+    version: int | None = None
+    problem: str = ""
+    clock: float | None = None
+    size: int | None = None
+    mode: str = ""
+
+
 class Database(Protocol):
     """One database with the tables of ``tables.py``. Threads may share it, and a process may fork at any time.
 
@@ -77,6 +95,10 @@ class Database(Protocol):
     @property
     def gapless(self) -> bool:
         """Whether the numbers of lines have no gaps."""
+        ...
+
+    def inspect(self) -> Inspection:
+        """Looks at it, and neither creates nor changes anything. Errors: ``InputError`` if it cannot be reached."""
         ...
 
     def using(self, action: str) -> contextlib.AbstractContextManager[Connection]:

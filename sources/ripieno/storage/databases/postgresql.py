@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -19,9 +20,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.claims import Claims
-from ripieno.storage.databases.contract import Connection, Disconnected, Fence, RowConflict, Rows
+from ripieno.storage.databases.contract import Connection, Disconnected, Fence, Inspection, RowConflict, Rows
 from ripieno.storage.databases.subscribers import Subscribers, Wake
-from ripieno.storage.databases.tables import CREATE, MIGRATIONS, VERSION
+from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, VERSION
 
 #: Seconds to wait for the server, and for other programs that hold a lock.
 _PATIENCE = 10
@@ -36,6 +37,7 @@ _TYPES = {
     # Compares bytes, as SQLite does.
     "text": 'text COLLATE "C"',
     "real": "double precision",
+    "bytes": "bytea",
     "strict": "",
 }
 #: The functions that make the SQL the same. JSON in PostgreSQL has neither U+0000 nor half a surrogate pair.
@@ -96,6 +98,28 @@ class PostgresqlDatabase:
     def name(self) -> str:
         return self._name
 
+    def inspect(self) -> Inspection:
+        with self._translated("reached"), psycopg.connect(self._conninfo, autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = on")
+            before = time.time()
+            seconds = float(_value(connection, "SELECT extract(epoch FROM clock_timestamp())"))
+            clock = round(seconds - (before + time.time()) / 2, 3)
+            server = f"PostgreSQL {_value(connection, 'SHOW server_version')}"
+            schema, problem = _schema(connection), ""
+            version = _version(connection) if _has_tables(connection, schema) else None
+            if version is None:
+                allowed = "has_database_privilege(current_database(), 'CREATE')"
+                if _value(connection, "SELECT to_regnamespace(%s)", _quoted(schema)) is not None:
+                    allowed = "has_schema_privilege(current_schema(), 'CREATE')"
+                if not _value(connection, f"SELECT {allowed}"):
+                    problem = (
+                        f"The role {_value(connection, 'SELECT current_user')} may not create the tables in the schema "
+                        f"{schema} of {self._name}. Let its operator grant CREATE once."
+                    )
+            elif version != VERSION and version not in MIGRATIONS:
+                problem = _other_version(self._name, version)
+        return Inspection(server=server, version=version, problem=problem, clock=clock)
+
     @contextlib.contextmanager
     def using(self, action: str) -> Generator["_Connection", None, None]:
         with self._opened(action) as connection:
@@ -155,7 +179,8 @@ class PostgresqlDatabase:
     def clean(self) -> None:
         """Removes deleted rows from the table. The server's log and its backups have them until they expire."""
         with self._opened("cleaned") as connection, contextlib.suppress(errors.InsufficientPrivilege):
-            connection.execute("VACUUM lines")
+            for table in CLEANED:
+                connection.execute(f"VACUUM {table}".encode())
 
     def close(self) -> None:
         self._subscribers.close()
@@ -251,15 +276,12 @@ def _translate(query: str) -> bytes:
 
 def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
     """Creates the tables in an empty schema, or brings them to the present version."""
-    schema = str(connection.execute("SELECT current_setting('search_path')").fetchone()[0])  # type: ignore[index]
-    schema = schema.split(",", maxsplit=1)[0].strip().strip('"')
-    quoted = '"' + schema.replace('"', '""') + '"'
-    found = connection.execute("SELECT to_regclass(%s)", (f"{quoted}.versions",)).fetchone()
-    if found is not None and found[0] is not None and _version(connection) == VERSION:
+    schema = _schema(connection)
+    if _has_tables(connection, schema) and _version(connection) == VERSION:
         return
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_CREATING,))
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted}".encode())
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}".encode())
         connection.execute("CREATE TABLE IF NOT EXISTS versions (version integer NOT NULL)")
         version = _version(connection)
         statements: list[str] = []
@@ -270,13 +292,34 @@ def _prepare(connection: psycopg.Connection[Any], name: str) -> None:
             statements += (one.format_map(_TYPES) for one in MIGRATIONS[version])
             version += 1
         if version != VERSION:
-            raise InputError(
-                f"The tables of {name} have version {version}; this program has {VERSION}. Use a newer program."
-            )
+            raise InputError(_other_version(name, version))
         for statement in (*_FUNCTIONS, *statements):
             connection.execute(statement.encode())
         connection.execute("DELETE FROM versions")
         connection.execute("INSERT INTO versions VALUES (%s)", (version,))
+
+
+def _schema(connection: psycopg.Connection[Any]) -> str:
+    """The schema of the tables: the first of the search path."""
+    return str(_value(connection, "SELECT current_setting('search_path')")).split(",", maxsplit=1)[0].strip().strip('"')
+
+
+def _quoted(schema: str) -> str:
+    return '"' + schema.replace('"', '""') + '"'
+
+
+def _has_tables(connection: psycopg.Connection[Any], schema: str) -> bool:
+    return _value(connection, "SELECT to_regclass(%s)", f"{_quoted(schema)}.versions") is not None
+
+
+def _value(connection: psycopg.Connection[Any], query: str, *parameters: str) -> Any:
+    """The only value of a query."""
+    found = connection.execute(query.encode(), parameters).fetchone()
+    return None if found is None else found[0]
+
+
+def _other_version(name: str, version: int | None) -> str:
+    return f"The tables of {name} have version {version}; this program has {VERSION}. Use a newer program."
 
 
 def _version(connection: psycopg.Connection[Any]) -> int | None:

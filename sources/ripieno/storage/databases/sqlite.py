@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Generator
 
 from ripieno.exceptions import InputError
-from ripieno.storage.databases.contract import Connection, RowConflict
+from ripieno.storage.databases.contract import Connection, Inspection, RowConflict
 from ripieno.storage.databases.subscribers import Subscribers, Wake
 from ripieno.storage.databases.tables import CREATE, MIGRATIONS, VERSION
 from ripieno.storage.files import created, lock
@@ -27,7 +27,18 @@ _APPLICATION = 0x7269706A
 _PATIENCE = 10.0
 #: Seconds between looks for the commits of other programs.
 _LOOKS = 0.05
-_TYPES = {"numbered": "INTEGER PRIMARY KEY", "integer": "INTEGER", "text": "TEXT", "real": "REAL", "strict": " STRICT"}
+_OTHER = "{path} is not a journal of version {version}. Move it away; a new one is then created."
+_UNTRUSTED = "{path} is a link, or other users own or may write it, so it is not used. Move it away."
+#: Bytes of the header of a file.
+_HEADER = 100
+_TYPES = {
+    "numbered": "INTEGER PRIMARY KEY",
+    "integer": "INTEGER",
+    "text": "TEXT",
+    "real": "REAL",
+    "bytes": "BLOB",
+    "strict": " STRICT",
+}
 #: Closing any descriptor of the file drops the locks that SQLite has on it in this process.
 _opening = threading.Lock()
 #: Connections of parent processes from before a fork. SQLite forbids any use of them here, even closing.
@@ -50,6 +61,24 @@ class SqliteDatabase:
     @property
     def name(self) -> str:
         return str(self.path)
+
+    def inspect(self) -> Inspection:
+        server = f"SQLite {sqlite3.sqlite_version}"
+        with translated_errors(self.path, "read"):
+            try:
+                status = self.path.lstat()
+            except FileNotFoundError:
+                return Inspection(server=server)
+            with _opening, self.path.open("rb") as file:
+                header = file.read(_HEADER)
+            size = sum(one.stat().st_size for one in self.path.parent.glob(f"{self.path.name}*") if one.is_file())
+        # https://www.sqlite.org/fileformat2.html#the_database_header. A connection would create files beside it.
+        version, mark = (int.from_bytes(header[at : at + 4], "big") for at in (60, 68))
+        problem = "" if _is_trusted(status) else _UNTRUSTED.format(path=self.path)
+        if mark != _APPLICATION or not (version == VERSION or version in MIGRATIONS):
+            problem = _OTHER.format(path=self.path, version=VERSION)
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        return Inspection(server=server, version=version, problem=problem, size=size, mode=mode)
 
     @contextlib.contextmanager
     def using(self, action: str) -> Generator[sqlite3.Connection, None, None]:
@@ -183,8 +212,7 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
             if mark == _APPLICATION and version in MIGRATIONS:
                 version = _migrate(connection)
             if (mark, version) != (_APPLICATION, VERSION):
-                what = f"{path} is not a journal of version {VERSION}."
-                raise InputError(f"{what} Move it away; a new one is then created.")
+                raise InputError(_OTHER.format(path=path, version=VERSION))
             stack.pop_all()
     return connection
 
@@ -195,10 +223,15 @@ def _check_owner(path: pathlib.Path) -> None:
     It has approvals, which must be the user's own.
     """
     status = path.lstat()
-    if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise InputError(f"{path} is a link, or other users own or may write it, so it is not used. Move it away.")
+    if not _is_trusted(status):
+        raise InputError(_UNTRUSTED.format(path=path))
     if status.st_mode & 0o077:
         path.chmod(0o600)
+
+
+def _is_trusted(status: os.stat_result) -> bool:
+    """Whether only this user may have written a file."""
+    return not stat.S_ISLNK(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -39,6 +39,73 @@ _DISPATCH = (
     """,
 )
 
+# Responses that clients of the gateway may fetch and continue. Contents are encrypted; the rest is for finding, expiry,
+# limits, and the lease of the process that runs a response. The keys are apart, so that backups can leave them out.
+_RESPONSES = (
+    "CREATE TABLE caller_keys (caller {text} PRIMARY KEY, wrapped {bytes} NOT NULL){strict}",
+    """
+    CREATE TABLE responses (
+        caller {text} NOT NULL,
+        identifier {text} NOT NULL,
+        parent {text},
+        conversation {text},
+        status {text} NOT NULL,
+        background {integer} NOT NULL,
+        cancelling {integer} NOT NULL,
+        holder {text} NOT NULL,
+        until {real} NOT NULL,
+        expires {real} NOT NULL,
+        links {integer} NOT NULL,
+        chain {integer} NOT NULL,
+        size {integer} NOT NULL,
+        body {bytes} NOT NULL,
+        PRIMARY KEY (caller, identifier)
+    ){strict}
+    """,
+    "CREATE INDEX responses_by_size ON responses (caller, size)",
+    "CREATE INDEX responses_by_expiry ON responses (expires)",
+    "CREATE INDEX responses_by_holder ON responses (holder) WHERE holder != ''",
+    """
+    CREATE TABLE response_events (
+        caller {text} NOT NULL,
+        response {text} NOT NULL,
+        first {integer} NOT NULL,
+        last {integer} NOT NULL,
+        expires {real} NOT NULL,
+        body {bytes} NOT NULL,
+        PRIMARY KEY (caller, response, first)
+    ){strict}
+    """,
+    "CREATE INDEX response_events_by_expiry ON response_events (expires)",
+    """
+    CREATE TABLE response_conversations (
+        caller {text} NOT NULL,
+        identifier {text} NOT NULL,
+        holder {text} NOT NULL,
+        until {real} NOT NULL,
+        expires {real} NOT NULL,
+        size {integer} NOT NULL,
+        body {bytes} NOT NULL,
+        PRIMARY KEY (caller, identifier)
+    ){strict}
+    """,
+    "CREATE INDEX response_conversations_by_expiry ON response_conversations (expires)",
+    "CREATE INDEX response_conversations_by_holder ON response_conversations (holder) WHERE holder != ''",
+    """
+    CREATE TABLE conversation_items (
+        caller {text} NOT NULL,
+        conversation {text} NOT NULL,
+        number {integer} NOT NULL,
+        identifier {text} NOT NULL,
+        size {integer} NOT NULL,
+        body {bytes} NOT NULL,
+        PRIMARY KEY (caller, conversation, number)
+    ){strict}
+    """,
+    "CREATE UNIQUE INDEX conversation_items_by_identifier ON conversation_items (caller, conversation, identifier)",
+    "CREATE INDEX conversation_items_by_size ON conversation_items (caller, size)",
+)
+
 #: The SQL that creates them, with the names of types in braces.
 CREATE: Sequence[str] = (
     """
@@ -90,7 +157,18 @@ CREATE: Sequence[str] = (
     """,
     _CLAIMS,
     *_DISPATCH,
+    *_RESPONSES,
+)
+
+#: The tables with contents that are deleted.
+CLEANED: Sequence[str] = (
+    "lines",
+    "caller_keys",
+    "responses",
+    "response_events",
+    "response_conversations",
+    "conversation_items",
 )
 
 #: The steps from each earlier version. Those before 3 have another chain and are refused.
-MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,), 4: _DISPATCH}
+MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,), 4: (*_DISPATCH, *_RESPONSES)}

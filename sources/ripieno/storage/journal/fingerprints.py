@@ -38,6 +38,8 @@ def fingerprints(secrets: Iterable[str], key: pathlib.Path | None) -> Redactor:
 def _load_key(path: pathlib.Path) -> bytes:
     try:
         if not path.exists():
+            # With a journal in PostgreSQL, nothing else may have made the folder yet.
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with created(path) as temporary, temporary.open("wb") as file:
                 file.write(randomness.token_bytes(_KEY_BYTES))
                 file.flush()

@@ -140,6 +140,10 @@ class Statistics:
         }
 
 
+#: The name of a model that no line has, as for calls that no model requested.
+UNKNOWN = "(no model)"
+
+
 def compute(
     connection: Connection, *, since: str = "", conversation: str | None = None, owner: str | None = None
 ) -> Statistics:
@@ -157,14 +161,14 @@ def compute(
     unknown, categories, model_of = Counter[str](), Counter[str](), dict[tuple[str, int], str]()
     for row in select(_TURNED):
         day, name, turn, model = row[:4]
-        model_of[name, turn] = model or "?"
-        for tally in (total, days[day], models[model or "?"], conversations[name]):
+        model_of[name, turn] = model or UNKNOWN
+        for tally in (total, days[day], models[model or UNKNOWN], conversations[name]):
             tally.turn(row)
     ran = 0
     for row in select(_CLOSED):
         ran += row[4] == "finished" and not _is_true(row[8])
         day, name, turn, tool, stage, category = row[:6]
-        for tally in (total, days[day], models[model_of.get((name, turn), "?")], conversations[name]):
+        for tally in (total, days[day], models[model_of.get((name, turn), UNKNOWN)], conversations[name]):
             tally.call(row)
         if category is not None:
             categories[category] += 1

@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.exceptions import InputError, NameAbsence
+from ripieno.exceptions import InputError, NameAbsence, nearest
 from ripieno.storage.databases.contract import Connection, Rows
 from ripieno.storage.journal.lines import DELETED
 
@@ -15,6 +16,8 @@ Key = tuple[str, str]
 End = tuple[str, str, int, int]
 #: Characters of the user's first message that a summary keeps.
 _WORDS = 200
+#: The first characters of an identifier that this program made.
+_ABBREVIATED = re.compile(r"([0-9a-f]{12})[0-9a-f]{20}")
 #: The conversations of a query: names and owners.
 PAGE = "WITH page (name, whose) AS (VALUES {rows})"
 #: ``CROSS JOIN``: SQLite then looks up each conversation, and does not read all lines.
@@ -170,8 +173,9 @@ def require(connection: Connection, name: str, owner: str | None) -> None:
 def _absence(connection: Connection, name: str, owner: str | None) -> NameAbsence:
     condition, parameters = of_owner(owner)
     found = connection.execute(f"SELECT DISTINCT conversation FROM lines WHERE {condition}", parameters)
-    names = (known for (known,) in found)
-    return NameAbsence("conversation", name, names, hint="List them: ripieno journal list")
+    known = [_ABBREVIATED.sub(r"\1", one) for (one,) in found]
+    # Only similar names: all of them would be many, and say nothing.
+    return NameAbsence("conversation", name, nearest(name, known), hint="List them: ripieno journal list")
 
 
 def _words(body: str | None) -> str:

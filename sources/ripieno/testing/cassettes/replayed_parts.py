@@ -29,7 +29,7 @@ from ripieno.models.protocols.text_calls.interpreter import interpret
 from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.file import CassetteLine
 from ripieno.testing.cassettes.player import Player
-from ripieno.testing.cassettes.requests import differ, digest, lengthen, read_body
+from ripieno.testing.cassettes.requests import differ, digest, lengthen, read_body, same
 from ripieno.testing.cassettes.values import RecordedEvent, RecordedFailure, RecordedModel
 
 
@@ -84,7 +84,12 @@ class ReplayedTransport(Transport):
             raise SerializationInvalidity(f"Line {line.number} of the cassette: {error}.") from None
         now = self._redactor.value(read_body(body))
         if digest(now) != line.fields["digest"] and not self._lenient:
-            raise self._player.diverged(differ(recorded, now))
+            if not same(recorded, now):
+                raise self._player.diverged(differ(recorded, now))
+            raise self._player.diverged(
+                f"line {line.number} was changed after it was recorded: its request does not have its digest. "
+                "Record it again, or replay it with --lenient"
+            )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

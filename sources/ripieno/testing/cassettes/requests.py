@@ -13,6 +13,8 @@ from ripieno.jsonvalues import canonical, is_list, is_table
 
 #: Maximum characters of a value in a message.
 _SHOWN = 120
+#: Characters of it before the first difference.
+_BEFORE = 20
 _ABSENT = object()
 
 
@@ -88,11 +90,17 @@ def differ(recorded: object, now: object, place: str = "") -> str:
             after = now[at] if at < len(now) else _ABSENT
             if not same(before, after):
                 return differ(before, after, f"{place}[{at}]")
-    return f"{place or 'the body'}: recorded as {_show(recorded)}, now {_show(now)}"
+    before, after = map(_written, (recorded, now))
+    # Of long values, the part that differs.
+    alike = next((at for at, pair in enumerate(zip(before, after, strict=False)) if len({*pair}) > 1), 0)
+    start = max(0, alike - _BEFORE) if max(len(before), len(after)) > _SHOWN else 0
+    return f"{place or 'the body'}: recorded as {_excerpt(before, start)}, now {_excerpt(after, start)}"
 
 
-def _show(value: object) -> str:
-    if value is _ABSENT:
-        return "nothing"
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def _written(value: object) -> str:
+    return "nothing" if value is _ABSENT else json.dumps(value, ensure_ascii=False, default=repr)
+
+
+def _excerpt(text: str, start: int) -> str:
+    end = start + _SHOWN
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

@@ -79,5 +79,6 @@ PROTOCOL = Protocol(
     refuse=refuse,
     shows_results=True,
     sockets=True,
+    stores=True,
     compacted=compacted,
 )

@@ -20,24 +20,27 @@ _VERBOSITIES = ("low", "medium", "high")
 _CHOICES = ("none", "auto", "required")
 #: Keys of a tool that are secret.
 _SECRETS = frozenset({"authorization", "headers"})
-#: Half as many bytes would distinguish responses. Each identifier contains them in hexadecimal.
-_TOKEN_BYTES = 10
+#: As many bytes as no client can guess, since a stored response is fetched by its identifier. In hexadecimal.
+_TOKEN_BYTES = 16
+#: The digits of it in the identifiers of items.
+ITEM_DIGITS = 20
+_RESPONSE = "resp_"
 
 
-def new_token() -> str:
-    """The common part of the identifiers of a response and its items."""
-    return secrets.token_hex(_TOKEN_BYTES)
+def new_token(stored: str = "") -> str:
+    """The common part of the identifiers of a response and its items. ``stored`` is that of the response, if known."""
+    return stored.removeprefix(_RESPONSE) or secrets.token_hex(_TOKEN_BYTES)
 
 
 def head_of(asked: Asked, token: str) -> dict[str, Any]:
     """The members of a response that stay the same while it is streamed, except for its tools."""
     native = asked.native
     head = {
-        "id": f"resp_{token}",
+        "id": _RESPONSE + token,
         "object": "response",
         "created_at": int(time.time()),
         "model": asked.model,
-        "background": False,
+        "background": bool(asked.stored) and native.get("background") is True,
         **{key: _value(native, key, str) for key in _TEXTS},
         **{key: _value(native, key, int) for key in ("max_output_tokens", "max_tool_calls")},
         **{key: _value(native, key, int, float, default=0.0) for key in ("frequency_penalty", "presence_penalty")},
@@ -46,14 +49,18 @@ def head_of(asked: Asked, token: str) -> dict[str, Any]:
         "parallel_tool_calls": _value(native, "parallel_tool_calls", bool, default=True),
         "reasoning": _reasoning(_table(native, "reasoning")),
         "service_tier": _value(native, "service_tier", str) or "default",
-        "store": False,
+        "store": bool(asked.stored),
         "text": _format(_table(native, "text")),
         "tool_choice": _choice(native.get("tool_choice")),
         "top_logprobs": _value(native, "top_logprobs", int) or 0,
         "truncation": "auto" if native.get("truncation") == "auto" else "disabled",
     }
-    user = _value(native, "user", str)
-    return head if user is None else {**head, "user": user}
+    user, conversation = _value(native, "user", str), native.get("conversation")
+    if user is not None:
+        head["user"] = user
+    if conversation is not None:
+        head["conversation"] = {"id": conversation["id"] if is_table(conversation) else conversation}
+    return head
 
 
 def _value(native: Native, key: str, *kinds: type, default: Any = None) -> Any:

@@ -9,6 +9,7 @@ from ripieno.canisters.contents import text_of
 from ripieno.canisters.events import InvocationBegan
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY, freeze
+from ripieno.models.protocol import MADE
 from ripieno.models.protocols.common.calls import extras_of, read_invocation
 from ripieno.models.protocols.common.openai import text_of_call
 from ripieno.models.protocols.openai_responses.contents import NAME, contents_of, is_plain_text, part_of
@@ -27,17 +28,15 @@ UNFINISHED = ("in_progress", "incomplete")
 MESSAGE = "message"
 _CALL_KEYS = frozenset({"type", "call_id", "name", "arguments", "input", "status"})
 _MESSAGE_KEYS = frozenset({"type", "role", "status", "content"})
-#: A mark in identifiers of items that we made. They mean nothing elsewhere and are not kept.
-_MADE = "_ripieno_"
 
 
 def made_identifier(prefix: str, token: str, place: int) -> str:
     """An identifier for an item without one, from the response's token and the position in its output."""
-    return f"{prefix}{_MADE}{token}_{place}"
+    return f"{prefix}{MADE}{token}_{place}"
 
 
 def is_made(identifier: object) -> bool:
-    return isinstance(identifier, str) and _MADE in identifier
+    return isinstance(identifier, str) and MADE in identifier
 
 
 def items_of(contents: Sequence[Content], *, replay: bool = True) -> list[Mapping[str, Any]]:

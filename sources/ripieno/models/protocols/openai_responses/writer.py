@@ -9,7 +9,7 @@ from ripieno.jsonvalues import encode_parsed as encode_json
 from ripieno.models.protocol import Asked
 from ripieno.models.protocols.common.calls import read_arguments
 from ripieno.models.protocols.common.openai import text_of_call
-from ripieno.models.protocols.openai_responses.echo import head_of, new_token, tools_of
+from ripieno.models.protocols.openai_responses.echo import ITEM_DIGITS, head_of, new_token, tools_of
 from ripieno.models.protocols.openai_responses.items import begun_item, made_identifier
 
 #: The prefix of an item's identifier, by the kind of a call.
@@ -99,7 +99,7 @@ class Open:
 
 class Writer:
     def __init__(self, asked: Asked) -> None:
-        self._token = new_token()
+        self._token = new_token(asked.stored)
         #: The constant members of the response, encoded, without the last brace.
         self._head = encode_json({**head_of(asked, self._token), "tools": tools_of(asked.native)})[:-1]
         self._number = 0
@@ -133,7 +133,8 @@ class Writer:
 
     def _made(self, prefix: str) -> str:
         """An identifier for the next item, which has none."""
-        return made_identifier(prefix, self._token, len(self._output))
+        # Items reach others than the caller, such as providers: they do not tell how the response is fetched.
+        return made_identifier(prefix, self._token[:ITEM_DIGITS], len(self._output))
 
     def _open(self, item: Mapping[str, Any], beginning: bytes = b"") -> tuple[Open, bytes]:
         opened = Open(len(self._output), item["id"], beginning)

@@ -1,0 +1,82 @@
+"""``ripieno responses``: what a gateway has stored for its callers, and how to erase all of one caller."""
+
+import os
+
+import click
+
+from ripieno.assembly.journal import open_database
+from ripieno.cli.common.assembly import load_layers
+from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.tables import print_json, print_table
+from ripieno.conducting.observers.console import clean
+from ripieno.conducting.paused import PausedStore
+from ripieno.exceptions import NameAbsence
+from ripieno.storage.responses.store import callers_in
+from ripieno.storage.responses.store import forget as erase
+
+
+@click.group()
+@common
+def responses() -> None:
+    """List and erase what a gateway has stored for its callers.
+
+    \b
+    Example:
+      ripieno responses list
+      ripieno responses forget laptop
+    """
+
+
+@responses.command("list")
+@formats
+@common
+@pass_settings
+def list_(settings: Settings, output: Format) -> None:
+    """List the callers with stored responses.
+
+    \b
+    Example:
+      ripieno responses list
+      ripieno responses list --config gateway.toml --format json
+    """
+    database = open_database(load_layers(settings, quiet=True), os.environ)
+    callers = callers_in(database)
+    database.close()
+    if output == "json":
+        print_json([{"caller": caller, "responses": rows, "bytes": size} for caller, rows, size in callers])
+    elif not callers:
+        click.echo(f"No response is stored in {database.name}.")
+    else:
+        rows = [[clean(caller) or "(without a key)", str(rows), f"{size:,}"] for caller, rows, size in callers]
+        print_table(["CALLER", "RESPONSES", "BYTES"], rows)
+
+
+@responses.command()
+@click.argument("caller")
+@common
+@pass_settings
+def forget(settings: Settings, caller: str) -> None:
+    """Erase all responses and conversations of a caller, and the key that decrypts them.
+
+    Copies of the database that do not have the key cannot be read any more: keep no copy of caller-keys.sqlite3, or of
+    the table caller_keys. Conversations of the caller that wait for a person are erased, too. '' names those without a
+    key.
+
+    \b
+    Example:
+      ripieno responses forget laptop
+      ripieno responses forget laptop --config gateway.toml
+    """
+    database = open_database(load_layers(settings, quiet=True), os.environ)
+    known = [name for name, _, _ in callers_in(database)]
+    found = erase(database, caller)
+    if caller:
+        # Those without an owner are the user's own.
+        store = PausedStore(database)
+        for one in store.all(caller):
+            store.forget(one.identifier, owner=caller)
+            found = True
+    database.close()
+    if not found:
+        raise NameAbsence("caller with stored responses", caller, known)
+    click.echo(f"Erased all that was stored for {clean(caller) or 'callers without a key'}.")

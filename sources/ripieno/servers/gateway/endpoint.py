@@ -1,0 +1,249 @@
+"""Endpoints: one request of a wire each, from its body to the end of its answer."""
+
+import asyncio
+import contextlib
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.types import Message, Receive, Scope, Send
+
+from ripieno.canisters.events import Batches
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.jsonvalues import encode
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.servers.gateway.events import KEPT, content, named, pieces
+from ripieno.servers.gateway.gateway import Gateway
+from ripieno.servers.gateway.middleware import Slots
+from ripieno.servers.gateway.request_log import RequestLog, RequestObserver
+from ripieno.servers.gateway.responses import Streaming, send_body, send_refusal, while_present
+from ripieno.servers.gateway.sockets import GENERATES, HISTORY, PREVIOUS
+from ripieno.servers.gateway.stored.background import BackgroundRuns
+from ripieno.servers.gateway.stored.library import Library
+from ripieno.servers.gateway.stored.requests import StoredRequest
+from ripieno.servers.gateway.stored.streams import stream_events
+from ripieno.servers.http.bodies import Gone, in_turn, read_native, receive_body
+from ripieno.servers.http.errors import refusal_of
+from ripieno.servers.http.limits import MemoryBudget, Refused, RequestLimits, Reservation
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What all endpoints of a gateway share. ``runs`` is None if nothing is stored."""
+
+    gateway: Gateway
+    settings: GatewayDescriptor
+    observer: RequestObserver
+    budget: MemoryBudget
+    slots: Slots
+    runs: BackgroundRuns | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Exchange:
+    """One request over HTTP: its scope, the channels of its client, its log, and its part in the store."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    log: RequestLog
+    stored: StoredRequest | None = None
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What was found out about the request before."""
+        found: Mapping[str, Any] = self.scope.get("state", {})
+        return found
+
+    @property
+    def caller(self) -> str:
+        """The name of the caller."""
+        return str(self.state.get("caller", ""))
+
+
+class Endpoint:
+    """An ASGI application for the requests of one wire."""
+
+    _streams = True
+
+    def __init__(self, protocol: Protocol, serving: Serving) -> None:
+        settings = serving.settings
+        self._protocol = protocol.variant(settings.events)
+        self._gateway = serving.gateway
+        self._settings = settings
+        self._serving = serving
+        self._runs = serving.runs if protocol.stores and self._streams else None
+        self._limits = RequestLimits(
+            messages=settings.messages, parts=settings.parts, tools=settings.tools, containers=settings.containers
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._serving.observer.observe(self._protocol.name, scope) as log:
+            reservation = self._serving.budget.reserve()
+            try:
+                exchange = _Exchange(scope=scope, receive=receive, send=send, log=log)
+                await self._handle(exchange, reservation)
+            finally:
+                reservation.release()
+
+    async def _handle(self, exchange: _Exchange, reservation: Reservation) -> None:
+        scope, log = exchange.scope, exchange.log
+        if scope["method"] != "POST":
+            message = f"{scope['path']} accepts POST, not {scope['method']}."
+            await self._refuse(exchange.send, Refusal(status=405, message=message), log)
+            return
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                asked, stored = await self._read(exchange, reservation, stack)
+            except Refused as refused:
+                await self._refuse(exchange.send, refused.refusal, log)
+                return
+            except Gone:
+                return
+            except Exception as error:
+                await self._refuse(exchange.send, refusal_of(error), log)
+                return
+            log.read(asked)
+            exchange = dataclasses.replace(exchange, stored=stored)
+            if self._runs is not None and stored is not None and stored.references.background:
+                # The run belongs to the server.
+                stack.pop_all()
+                await self._start(asked, exchange, self._runs, stored)
+            else:
+                await self._answer(asked, exchange)
+
+    async def _read(
+        self, exchange: _Exchange, reservation: Reservation, stack: contextlib.AsyncExitStack
+    ) -> tuple[Asked, StoredRequest | None]:
+        """The request, with what it continues. ``stack`` releases that. Errors: ``Refused``, ``Gone``, others."""
+        settings, state = self._settings, exchange.state
+        most = settings.body_bytes
+        parameters: dict[str, Any] = exchange.scope.get("path_params") or {}
+        body = await receive_body(exchange.receive, most=most, seconds=settings.body_seconds, reservation=reservation)
+        native = await read_native(body, parameters, most=most, limits=self._limits)
+        size = len(body)
+        stored: StoredRequest | None = None
+        if self._runs is not None:
+            self._runs.keep()
+            native, stored = await self._runs.library.read(native, exchange.caller)
+        if self._runs is not None and stored is not None:
+            stack.push_async_callback(self._runs.library.release, stored)
+            state.get(HISTORY, []).extend(stored.history)
+            size += stored.chain
+            reservation.add(stored.chain)
+            self._limits.check(native)
+        asked = await in_turn(lambda: self._protocol.parse(native), size)
+        if stored is not None:
+            asked = stored.restored(asked)
+        previous = state.get(PREVIOUS)
+        if previous is not None:
+            # The answer names it, as the client did.
+            asked = dataclasses.replace(asked, native={**asked.native, "previous_response_id": previous})
+        return asked, stored
+
+    async def _refuse(self, send: Send, refusal: Refusal, log: RequestLog) -> None:
+        log.refuse(refusal)
+        await send_refusal(send, self._protocol, refusal)
+
+    async def _answer(self, asked: Asked, exchange: _Exchange) -> None:
+        settings, stored, send, log = self._settings, exchange.stored, exchange.send, exchange.log
+        library = None if self._runs is None else self._runs.library
+        with while_present(exchange.receive) as presence:
+            if asked.controls.stream and self._streams:
+                batches = self._respond(asked, exchange)
+                if not exchange.state.get(GENERATES, True):
+                    batches = self._gateway.prepare(asked, log)
+                if stored is not None and library is not None:
+                    send = _Keeping(send, library, stored).send
+                streaming = Streaming(send, self._protocol, asked, quiet=settings.keep_alive, log=log)
+                await streaming.send(batches, presence, seconds=settings.seconds)
+                return
+            try:
+                async with asyncio.timeout(settings.seconds):
+                    answer = await self._whole(asked, exchange)
+                    if stored is not None and library is not None:
+                        await library.keep(stored, content(answer))
+            except BaseException as error:
+                refusal = presence.refusal_for(error)
+                presence.stop()
+                await self._refuse(send, refusal, log)
+                return
+            presence.stop()
+            log.answer()
+            await send_body(send, answer)
+
+    async def _start(self, asked: Asked, exchange: _Exchange, runs: BackgroundRuns, stored: StoredRequest) -> None:
+        """Starts the run of a background response, and answers with it as it begins, or with its events."""
+        streamed = asked.controls.stream
+        asked = dataclasses.replace(asked, controls=dataclasses.replace(asked.controls, stream=True))
+
+        async def answer(receive: Receive, send: Send) -> None:
+            observed = self._serving.observer.observe(self._protocol.name, exchange.scope)
+            try:
+                with observed as log, while_present(receive) as presence:
+                    streaming = Streaming(send, self._protocol, asked, quiet=math.inf, log=log, eager=True)
+                    batches = self._respond(asked, dataclasses.replace(exchange, log=log))
+                    await streaming.send(batches, presence, seconds=self._settings.seconds)
+            finally:
+                self._serving.slots.give()
+
+        send, log = exchange.send, exchange.log
+        try:
+            # Such an error has a status of its own.
+            self._gateway.names.resolve(asked.model)
+            refusal = self._serving.slots.take()
+            if refusal is not None:
+                raise Refused(refusal)
+            response = await runs.start(stored, answer, streamed=streamed)
+        except Exception as error:
+            await runs.library.release(stored)
+            await self._refuse(send, error.refusal if isinstance(error, Refused) else refusal_of(error), log)
+            return
+        if not streamed:
+            log.answer()
+            await send_body(send, encode(response))
+            return
+        with while_present(exchange.receive) as presence:
+            await stream_events(runs, stored, send, quiet=self._settings.keep_alive)
+            presence.stop()
+            log.answer()
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _respond(self, asked: Asked, exchange: _Exchange) -> Batches:
+        return self._gateway.respond(asked, self._protocol, exchange.caller, exchange.log, exchange.stored)
+
+    async def _whole(self, asked: Asked, exchange: _Exchange) -> bytes:
+        """The body of an answer that is not streamed."""
+        async with contextlib.aclosing(self._respond(asked, exchange)) as batches:
+            events = [event async for batch in batches for event in batch]
+        return self._protocol.encode(events, asked)
+
+
+class Compactions(Endpoint):
+    """An ASGI application for requests for a compaction."""
+
+    _streams = False
+
+    async def _whole(self, asked: Asked, exchange: _Exchange) -> bytes:
+        return await self._gateway.compact(asked, self._protocol, exchange.caller, exchange.log)
+
+
+class _Keeping:
+    """Stores a streamed response before its client sees the end: it may continue the response at once."""
+
+    def __init__(self, send: Send, library: Library, stored: StoredRequest) -> None:
+        self._send = send
+        self._library = library
+        self._stored = stored
+
+    async def send(self, message: Message) -> None:
+        """Sends a part of the answer, which has whole events."""
+        # The mark of an end that is not an error is in its last part.
+        if message.get("body", b"").endswith(b"data: [DONE]\n\n"):
+            for piece in pieces(message["body"]):
+                kind, data = named(piece)
+                if kind in KEPT:
+                    await self._library.keep(self._stored, content(data)["response"])
+        await self._send(message)

@@ -1,0 +1,276 @@
+"""Background runs: each belongs to the server, not to a request, and its events are stored as they come.
+
+All who read them, here or in another process, read the same rows. ``BackgroundRuns`` starts a run in this process; what
+it needs, besides the function that answers, is in its row, so that another dispatcher can replace it.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.types import Message, Receive, Send
+
+from ripieno.exceptions import RipienoError
+from ripieno.models.protocol import Refusal
+from ripieno.servers.gateway.events import LAST, content, last_events, named, pieces
+from ripieno.servers.gateway.stored.library import Library
+from ripieno.servers.gateway.stored.requests import StoredRequest
+from ripieno.storage.responses.rows import OPEN_STATUSES
+
+_logger = logging.getLogger(__name__)
+#: Seconds for which events are collected before they are written.
+_COLLECTED = 0.05
+#: Seconds between two looks at the rows of a run of another process.
+_POLLED = 0.25
+#: Seconds between two renewals of what this process holds, and between two deletions of what has expired.
+_BEAT, _SWEPT = 1.0, 60.0
+#: Seconds to wait for the end of a cancelled run, before it is reported as it is, or cancelled again.
+_ENDING = 5.0
+#: The error of a stream that was cancelled: streams have no event of their own for that.
+_CANCELLED = {"code": "cancelled", "message": "The response was cancelled."}
+Answer = Callable[[Receive, Send], Awaitable[None]]
+Key = tuple[str, str]
+
+
+class BackgroundRun:
+    """One run, as the client of its own answer: it takes the answer's messages, and leaves if it is cancelled."""
+
+    def __init__(self, library: Library, request: StoredRequest, *, streamed: bool) -> None:
+        self._library = library
+        self.request = request
+        self._streamed = streamed
+        #: The response as it began, whose row exists then.
+        self.begun: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        #: Set, and replaced, whenever rows were written.
+        self.changed = asyncio.Event()
+        self._cancelled = asyncio.Event()
+        self._items: list[Mapping[str, Any]] = []
+        self._last: Mapping[str, Any] | None = None
+        #: The events that are not written yet, and the number of the first of them.
+        self._events: list[bytes] = []
+        self._first = 0
+        self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def key(self) -> Key:
+        """Its caller and identifier."""
+        return self.request.caller, self.request.identifier
+
+    def cancel(self) -> None:
+        """Ends the run as if its client had left: each call that was started still gets its result."""
+        self._cancelled.set()
+
+    async def receive(self) -> Message:
+        """The departure, when it is cancelled."""
+        await self._cancelled.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Takes a part of the answer, which has whole events."""
+        for piece in pieces(message.get("body", b"")):
+            kind, data = named(piece)
+            if self._streamed:
+                self._events.append(piece)
+            if kind == "response.created":
+                await self._begin(content(data)["response"])
+            elif kind == "response.output_item.done":
+                self._items.append(content(data)["item"])
+            elif kind in LAST:
+                self._last = content(data)["response"]
+        if self._last is None and self._streamed and self._writing is None:
+            self._writing = asyncio.create_task(self._write_soon(), name="ripieno events")
+
+    async def _begin(self, response: Mapping[str, Any]) -> None:
+        library, request = self._library, self.request
+        row = dataclasses.replace(library.row_of(request, {**response, "output": []}), holder=library.holder)
+        try:
+            await library.run(library.responses.save, row)
+        except Exception as error:
+            self.begun.set_exception(error)
+            self._cancelled.set()
+        else:
+            self.begun.set_result(response)
+
+    async def conduct(self, answer: Answer) -> None:
+        """Answers, and writes the end. Errors: none; the database's are logged, and the lease ends then."""
+        try:
+            await answer(self.receive, self.send)
+        except Exception as error:
+            _logger.error("A background run failed unexpectedly.", exc_info=error)
+        finally:
+            if self._writing is not None:
+                await asyncio.wait((self._writing,))
+            if not self.begun.done():
+                self.begun.set_exception(RipienoError("The background run did not begin."))
+            elif self.begun.exception() is None:
+                try:
+                    await self._library.run(self._end, self._ending(self.begun.result()))
+                except Exception as error:
+                    _logger.error("The end of a background response cannot be stored.", exc_info=error)
+            self._notify()
+
+    def _ending(self, begun: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The response at its end. One that was cancelled has the items that are complete."""
+        if self._last is not None:
+            return self._last
+        response = {**begun, "output": self._items}
+        number = self._first + len(self._events)
+        self._events += last_events(response, "failed", number, error=_CANCELLED)
+        return {**response, "status": "cancelled"}
+
+    def _end(self, response: Mapping[str, Any]) -> None:
+        library = self._library
+        with library.responses.database.writing("written") as connection:
+            row = library.row_of(self.request, response)
+            if self._streamed:
+                self._append(connection)
+            library.responses.end(row, library.holder, connection)
+            library.finish(self.request, row, connection)
+
+    async def _write_soon(self) -> None:
+        while self._events and self._last is None:
+            await asyncio.sleep(_COLLECTED)
+            try:
+                await self._library.run(self._write)
+            except Exception as error:
+                _logger.error("Events of a background response cannot be stored.", exc_info=error)
+                break
+            self._notify()
+        self._writing = None
+
+    def _write(self) -> None:
+        with self._library.responses.database.using("written") as connection:
+            self._append(connection)
+
+    def _append(self, connection: Any) -> None:
+        events = tuple(self._events)
+        if events:
+            self._library.responses.append(connection, *self.key, self._first, events)
+            self._first += len(events)
+            # The loop may have added others meanwhile.
+            del self._events[: len(events)]
+
+    def _notify(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+class BackgroundRuns:
+    """The background runs of this process, and the renewal of all that it holds. ``close`` ends them."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = self._library = library
+        self._runs: dict[Key, BackgroundRun] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._keeping: asyncio.Task[None] | None = None
+        self._ended = False
+
+    async def start(self, request: StoredRequest, answer: Answer, *, streamed: bool) -> Mapping[str, Any]:
+        """Starts the run of a request; returns its response as it begins, when it is stored. Errors: ``InputError``."""
+        run = BackgroundRun(self._library, request, streamed=streamed)
+        self._runs[run.key] = run
+        task = asyncio.create_task(run.conduct(answer), name="ripieno background run")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: self._runs.pop(run.key, None))
+        self.keep()
+        return await asyncio.shield(run.begun)
+
+    async def cancel(self, caller: str, identifier: str) -> None:
+        """Ends a run of any process, and waits a while for its end."""
+        library = self._library
+        run = self._runs.get((caller, identifier))
+        if run is None:
+            await library.run(library.responses.cancel, caller, identifier)
+        else:
+            run.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ENDING):
+                changed = self._change(caller, identifier)
+                while await self._runs_on(caller, identifier):
+                    await self._wait(changed)
+                    changed = self._change(caller, identifier)
+
+    async def _runs_on(self, caller: str, identifier: str) -> bool:
+        """Whether a response is in progress. One whose process has ended fails now."""
+        library = self._library
+        found = await library.run(library.responses.state, caller, identifier, patient=False)
+        if found is not None and found[1]:
+            await library.load(caller, identifier)
+            return False
+        return found is not None and found[0] in OPEN_STATUSES
+
+    def _change(self, caller: str, identifier: str) -> asyncio.Event | None:
+        """What is set when rows of a run are written here after this call; None for a run of another process."""
+        run = self._runs.get((caller, identifier))
+        return None if run is None else run.changed
+
+    async def _wait(self, changed: asyncio.Event | None) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_POLLED if changed is None else _BEAT):
+                await (changed or asyncio.Event()).wait()
+
+    async def follow(self, caller: str, identifier: str, after: int) -> AsyncGenerator[bytes, None]:
+        """The events with numbers over ``after``, as they were sent; empty after some silence."""
+        library = self._library
+        while True:
+            changed = self._change(caller, identifier)
+            # First: when it has ended, all events are there.
+            running = await self._runs_on(caller, identifier)
+            batches = await library.run(library.responses.events, caller, identifier, after, patient=False)
+            for first, data in batches:
+                for number, piece in enumerate(pieces(data), first):
+                    if number > after:
+                        after = number
+                        yield piece
+            if not batches:
+                if not running:
+                    return
+                yield b""
+                await self._wait(changed)
+
+    def keep(self) -> None:
+        """Renews what this process holds, and deletes what has expired, from now on."""
+        if self._keeping is None and not self._ended:
+            self._keeping = asyncio.create_task(self._keep(), name="ripieno store")
+
+    async def _keep(self) -> None:
+        library, since = self._library, _SWEPT
+        while True:
+            try:
+                if since >= _SWEPT:
+                    since = 0.0
+                    await library.run(library.responses.sweep, patient=False)
+                if self._runs or library.holding:
+                    for key in await library.run(library.responses.renew, library.holder, patient=False):
+                        if key in self._runs:
+                            self._runs[key].cancel()
+            except Exception as error:
+                # A run whose lease ends meanwhile is lost; the next beat may come in time.
+                _logger.error("The store of responses cannot be used.", exc_info=error)
+            await asyncio.sleep(_BEAT)
+            since += _BEAT
+
+    async def close(self) -> None:
+        """Ends all runs, whose responses say so, and waits for that."""
+        self._ended = True
+        while self._tasks:
+            # A run that writes at this moment notices only the next time.
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(tuple(self._tasks), timeout=_ENDING)
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.wait((self._keeping,))
+        await self._library.run(self._library.close)
+
+
+#: The refusal of what only background responses can do.
+NOT_BACKGROUND = Refusal(
+    status=400,
+    code="not_a_background_response",
+    message="Only a response that was created with background = true can be cancelled, or streamed again.",
+)

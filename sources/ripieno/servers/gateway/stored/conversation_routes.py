@@ -1,0 +1,169 @@
+"""The routes of stored conversations and their items."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.exceptions import RequestInvalidity
+from ripieno.jsonvalues import encode, is_list, is_table
+from ripieno.servers.gateway.stored.background import BackgroundRuns
+from ripieno.servers.gateway.stored.pages import page_of
+from ripieno.servers.gateway.stored.requests import (
+    CONVERSATION,
+    NO_CONVERSATION,
+    NO_ITEM,
+    identified,
+    is_identifier,
+    new_identifier,
+    not_found,
+)
+from ripieno.servers.http.bodies import json_response, read_native, receive_body
+from ripieno.servers.http.limits import RequestLimits
+from ripieno.storage.responses.conversations import changed
+from ripieno.storage.responses.rows import StoredConversation
+
+_PATH = "/v1/conversations"
+#: The most items of one request, and pairs of metadata.
+_ITEMS, _PAIRS = 20, 16
+Handler = Callable[[Request], Awaitable[Any]]
+
+
+def conversation_routes(
+    answered: Callable[[Handler], Handler], settings: GatewayDescriptor, runs: BackgroundRuns
+) -> list[Route]:
+    """The routes; ``answered`` gives errors the form of a wire."""
+    one = _Conversations(runs, settings)
+    rows: tuple[tuple[str, str, Handler], ...] = (
+        ("", "POST", one.create),
+        ("/{identifier}", "GET", one.fetch),
+        ("/{identifier}", "POST", one.update),
+        ("/{identifier}", "DELETE", one.delete),
+        ("/{identifier}/items", "GET", one.items),
+        ("/{identifier}/items", "POST", one.add),
+        ("/{identifier}/items/{item}", "GET", one.item),
+        ("/{identifier}/items/{item}", "DELETE", one.remove),
+    )
+    return [Route(_PATH + rest, answered(handler), methods=[method]) for rest, method, handler in rows]
+
+
+class _Conversations:
+    """The handlers. Each look-up is by the caller and the identifier."""
+
+    def __init__(self, runs: BackgroundRuns, settings: GatewayDescriptor) -> None:
+        self._runs = runs
+        self._library = runs.library
+        self._store = runs.library.conversations
+        self._settings = settings
+        self._limits = RequestLimits(
+            messages=settings.messages, parts=settings.parts, tools=settings.tools, containers=settings.containers
+        )
+
+    async def create(self, request: Request) -> Response:
+        """A new conversation, with items."""
+        native = await self._read(request)
+        identifier = new_identifier(CONVERSATION)
+        body = {"created_at": int(time.time()), "metadata": _metadata_in(native)}
+        one = StoredConversation(caller=_caller(request), identifier=identifier, body=body)
+        self._runs.keep()
+        await self._library.run(self._store.create, one, identified(_items_in(native), identifier))
+        return _described(one)
+
+    async def fetch(self, request: Request) -> Response:
+        """The conversation, without its items."""
+        return _described(await self._find(request))
+
+    async def update(self, request: Request) -> Response:
+        """Replaces the metadata."""
+        one = await self._find(request)
+        native = await self._read(request)
+        if "metadata" not in native:
+            raise RequestInvalidity("The request has no metadata.", parameter="metadata")
+        one = changed(one, metadata=_metadata_in(native))
+        await self._library.run(self._store.replace, one)
+        return _described(one)
+
+    async def delete(self, request: Request) -> Response:
+        """Deletes the conversation and its items. Responses of it stay."""
+        one = await self._find(request)
+        await self._library.run(self._store.delete, one.caller, one.identifier)
+        return json_response(encode({"id": one.identifier, "object": "conversation.deleted", "deleted": True}))
+
+    async def items(self, request: Request) -> Response:
+        """A page of the items."""
+        one = await self._find(request)
+        found = await self._library.run(self._store.items, one.caller, one.identifier)
+        return json_response(encode(page_of(found, request.query_params)))
+
+    async def add(self, request: Request) -> Response:
+        """Adds items at the end."""
+        one = await self._find(request)
+        native = await self._read(request)
+        items = identified(_items_in(native), new_identifier(CONVERSATION))
+        await self._library.run(self._store.append, one.caller, one.identifier, items)
+        return json_response(encode(page_of(items, {"order": "asc", "limit": "100"})))
+
+    async def item(self, request: Request) -> Response:
+        """One item."""
+        one = await self._find(request)
+        found = await self._library.run(self._store.items, one.caller, one.identifier)
+        fitting = [item for item in found if item["id"] == request.path_params["item"]]
+        if not fitting:
+            raise not_found(NO_ITEM)
+        return json_response(encode(fitting[0]))
+
+    async def remove(self, request: Request) -> Response:
+        """Deletes an item; returns the conversation."""
+        one = await self._find(request)
+        if not await self._library.run(self._store.remove, one.caller, one.identifier, request.path_params["item"]):
+            raise not_found(NO_ITEM)
+        return _described(one)
+
+    async def _find(self, request: Request) -> StoredConversation:
+        self._runs.keep()
+        identifier = request.path_params["identifier"]
+        one = None
+        if is_identifier(identifier, CONVERSATION):
+            one = await self._library.run(self._store.load, _caller(request), identifier)
+        if one is None:
+            raise not_found(NO_CONVERSATION)
+        return one
+
+    async def _read(self, request: Request) -> dict[str, Any]:
+        settings = self._settings
+        most = settings.body_bytes
+        body = await receive_body(request.receive, most=most, seconds=settings.body_seconds)
+        return dict(await read_native(body or b"{}", {}, most=most, limits=self._limits))
+
+
+def _caller(request: Request) -> str:
+    return str(request.scope.get("state", {}).get("caller", ""))
+
+
+def _described(one: StoredConversation) -> Response:
+    return json_response(encode({"id": one.identifier, "object": "conversation", **one.body}))
+
+
+def _items_in(native: dict[str, Any]) -> Sequence[Any]:
+    items = native.get("items")
+    if items is None:
+        return ()
+    if not is_list(items) or not all(map(is_table, items)):
+        raise RequestInvalidity("items is a list of items.", parameter="items")
+    if len(items) > _ITEMS:
+        raise RequestInvalidity(f"A request adds at most {_ITEMS} items.", parameter="items")
+    return items
+
+
+def _metadata_in(native: dict[str, Any]) -> dict[str, str]:
+    metadata = native.get("metadata")
+    if metadata is None:
+        return {}
+    pairs = metadata.items() if is_table(metadata) else ()
+    if not is_table(metadata) or len(metadata) > _PAIRS or not all(isinstance(value, str) for _, value in pairs):
+        raise RequestInvalidity(f"metadata has at most {_PAIRS} texts.", parameter="metadata")
+    return dict(metadata)

@@ -1,0 +1,230 @@
+"""The store of a gateway: reads what requests continue, and keeps answers. Its database is used in threads only."""
+
+import dataclasses
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ripieno.assembly import Assembly
+from ripieno.assembly.journal import open_database
+from ripieno.descriptors.gateway import StoreDescriptor
+from ripieno.ensembles.threads import run_in_thread
+from ripieno.exceptions import InputError, RequestInvalidity, RipienoError
+from ripieno.models.protocol import Native, Refusal
+from ripieno.servers.gateway.events import last_events
+from ripieno.servers.gateway.stored.requests import (
+    CONVERSATION,
+    NO_CONVERSATION,
+    RESPONSE,
+    References,
+    StoredRequest,
+    Waiting,
+    is_identifier,
+    items_in,
+    new_identifier,
+    not_found,
+)
+from ripieno.servers.http.limits import Refused
+from ripieno.storage.databases.contract import Database
+from ripieno.storage.journal import Journal
+from ripieno.storage.responses.caller_keys import CallerKeys
+from ripieno.storage.responses.conversations import ConversationStore
+from ripieno.storage.responses.rows import ChainBroken, StoredResponse, StoreLimits
+from ripieno.storage.responses.store import ResponseStore
+
+_logger = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+#: The statuses of responses that can be continued; some clients get the last one.
+_ENDED = ("completed", "incomplete", "requires_action")
+_UNFINISHED = Refusal(
+    status=400,
+    code="previous_response_not_completed",
+    message="The previous response has not ended, or has failed, so it cannot be continued. Wait for its end, or "
+    "continue the one before.",
+    parameter="previous_response_id",
+)
+_LOST = "The server that ran this response ended before it was complete. Send the request again."
+_BROKEN = "The previous response is not stored here, or one that it continues is not. Send the whole conversation."
+
+
+class Library:
+    """The stored responses and conversations of all callers of a gateway.
+
+    ``holder`` names this process among those that use the database.
+    """
+
+    def __init__(
+        self, database: Database, settings: StoreDescriptor, secret: bytes, clock: Callable[[], float] | None = None
+    ) -> None:
+        self.settings = settings
+        self.holder = secrets.token_hex(8)
+        limits = StoreLimits(
+            seconds=settings.days * 86_400,
+            event_seconds=settings.event_seconds,
+            rows=settings.responses,
+            size=settings.bytes,
+            links=settings.chain,
+            chain=settings.chain_bytes,
+        )
+        keys = CallerKeys.beside(database, secret)
+        self.responses = ResponseStore(database, keys, limits, clock)
+        self.conversations = ConversationStore(database, keys, limits, clock)
+        #: The requests of this process that hold a conversation.
+        self.holding: set[StoredRequest] = set()
+
+    @classmethod
+    def of(
+        cls, assembly: Assembly, settings: StoreDescriptor, secret: bytes, clock: Callable[[], float] | None = None
+    ) -> "Library":
+        """The store in the database of the assembly's state. Errors: ``InputError`` without a state folder."""
+        return cls(database_of(assembly), settings, secret, clock)
+
+    async def read(self, native: Native, caller: str) -> tuple[Native, StoredRequest | None]:
+        """A request with the conversation that it continues, and what is to be stored; None if it has no part in that.
+
+        A conversation is held until ``keep`` or ``release``. Errors: ``InputError``, ``Refused``.
+        """
+        references = References.read(native, default=self.settings.default)
+        if not references.stores and references.parent is None:
+            return native, None
+        request = StoredRequest(caller=caller, references=references, own=items_in(native.get("input")))
+        await self.run(self._begin, request)
+        return request.expanded(native), request
+
+    def _begin(self, request: StoredRequest) -> None:
+        references, caller = request.references, request.caller
+        if references.stores:
+            with self.responses.database.using("read") as connection:
+                self.responses.check_room(connection, caller)
+            request.identifier = new_identifier(RESPONSE)
+        parent = references.parent
+        if parent is not None:
+            if not is_identifier(parent, RESPONSE):
+                raise not_found(_NOT_CONTINUED)
+            try:
+                chain, request.links, request.chain = self.responses.begin(caller, parent)
+            except ChainBroken:
+                raise not_found(_NOT_CONTINUED) from None
+            last = chain[-1]
+            if last.status not in _ENDED:
+                raise Refused(_UNFINISHED)
+            request.claim = Waiting.of(last.body)
+            if request.claim is not None and not references.stores:
+                raise RequestInvalidity(
+                    "A call of the previous response waits for a person: continue it with store = true.",
+                    parameter="store",
+                )
+            request.history = [item for one in chain for item in (*one.body["input"], *one.body["output"])]
+        elif references.conversation is not None:
+            name = references.conversation
+            if not is_identifier(name, CONVERSATION) or self.conversations.load(caller, name) is None:
+                raise not_found(NO_CONVERSATION, "conversation")
+            self.conversations.lock(caller, name, self.holder)
+            self.holding.add(request)
+            try:
+                request.history = list(self.conversations.items(caller, name))
+            except BaseException:
+                self._release(request)
+                raise
+
+    async def keep(self, request: StoredRequest, response: Mapping[str, Any]) -> None:
+        """Stores the answer to a request, durably, and adds it to its conversation."""
+        if request.identifier:
+            await self.run(self._keep, request, response)
+
+    def _keep(self, request: StoredRequest, response: Mapping[str, Any]) -> None:
+        row = self.row_of(request, response)
+        with self.responses.database.writing("written") as connection:
+            self.responses.save(row, connection)
+            self.finish(request, row, connection)
+
+    def finish(self, request: StoredRequest, row: StoredResponse, connection: Any) -> None:
+        """Adds a response to the conversation that it holds, if it can be continued."""
+        name = request.references.conversation
+        if name is not None and request in self.holding:
+            items = [*row.body["input"], *row.body["output"]] if row.status in _ENDED else []
+            self.conversations.finish(connection, request.caller, name, self.holder, items)
+            self.holding.discard(request)
+
+    def row_of(self, request: StoredRequest, response: Mapping[str, Any]) -> StoredResponse:
+        """The row of a response."""
+        return StoredResponse(
+            caller=request.caller,
+            identifier=request.identifier,
+            body=request.body(response),
+            status=response["status"],
+            parent=request.references.parent,
+            conversation=request.references.conversation,
+            background=request.references.background,
+            links=request.links + 1,
+            chain=request.chain,
+        )
+
+    async def release(self, request: StoredRequest) -> None:
+        """Ends the hold of a conversation, if the answer was not kept."""
+        if request in self.holding:
+            await self.run(self._release, request)
+
+    def _release(self, request: StoredRequest) -> None:
+        if request.references.conversation is not None:
+            self.holding.discard(request)
+            self.conversations.unlock(request.caller, request.references.conversation, self.holder)
+
+    async def load(self, caller: str, identifier: str) -> StoredResponse | None:
+        """The caller's response. One whose process has ended has failed."""
+        if not is_identifier(identifier, RESPONSE):
+            return None
+        return await self.run(self._load, caller, identifier)
+
+    def _load(self, caller: str, identifier: str) -> StoredResponse | None:
+        row = self.responses.load(caller, identifier)
+        if row is None or not row.lost:
+            return row
+        error = {"code": "server_error", "message": _LOST}
+        response = {**row.body["response"], "status": "failed", "error": error}
+        failed = dataclasses.replace(row, status="failed", lost=False, body={**row.body, "response": response})
+        with self.responses.database.writing("written") as connection:
+            number = self.responses.next_event(connection, caller, identifier)
+            if number is not None:
+                events = last_events(response, "failed", number)
+                self.responses.append(connection, caller, identifier, number, events)
+            if self.responses.end(failed, row.holder, connection):
+                return failed
+        return self.responses.load(caller, identifier)
+
+    async def run(self, function: Callable[..., _Result], *arguments: object, patient: bool = True) -> _Result:
+        """Runs a function that uses the database in a thread: it may wait for the disk, or the network.
+
+        ``patient``: a cancelled wait goes on until the function has returned, since its work counts.
+        """
+        try:
+            return await run_in_thread(function, *arguments, name="store", patient=patient)
+        except InputError as error:
+            if isinstance(error, RequestInvalidity) or getattr(error, "code", None) is not None:
+                raise
+            # It concerns the operator only.
+            _logger.error("The store of responses cannot be used.", exc_info=error)
+            raise RipienoError(
+                "The store of responses cannot be used. The log of the server has the reason."
+            ) from error
+
+    def close(self) -> None:
+        """Closes the databases. The next use opens them again."""
+        self.responses.keys.database.close()
+        self.responses.database.close()
+
+
+_NOT_CONTINUED = Refusal(
+    status=400, code="previous_response_not_found", message=_BROKEN, parameter="previous_response_id"
+)
+
+
+def database_of(assembly: Assembly) -> Database:
+    """The database of an assembly's state, in which the journal is, too. Errors: ``InputError`` without a folder."""
+    if assembly.loaded.state is None:
+        raise InputError("[gateway.store] needs a state folder. Set one, or leave the table out.")
+    journal = assembly.execution.reporter.recorder
+    # The same object, so that the journal's lines are checked against the claims that are made here.
+    return journal.database if isinstance(journal, Journal) else open_database(assembly.loaded, os.environ)

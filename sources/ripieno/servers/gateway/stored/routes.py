@@ -1,0 +1,147 @@
+"""The routes of stored responses: fetch, stream again, delete, cancel, and the items of their input."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.exceptions import RequestInvalidity
+from ripieno.jsonvalues import encode
+from ripieno.models import Protocol
+from ripieno.models.protocol import Refusal
+from ripieno.servers.gateway.responses import while_present
+from ripieno.servers.gateway.stored.background import NOT_BACKGROUND, BackgroundRuns
+from ripieno.servers.gateway.stored.conversation_routes import conversation_routes
+from ripieno.servers.gateway.stored.pages import number_in, page_of
+from ripieno.servers.gateway.stored.requests import NO_RESPONSE, not_found
+from ripieno.servers.gateway.stored.streams import stream_events
+from ripieno.servers.http.bodies import Gone, json_response
+from ripieno.servers.http.errors import headers_of, refusal_of
+from ripieno.servers.http.limits import Refused
+from ripieno.storage.responses.rows import StoredResponse
+
+Handler = Callable[[Request], Awaitable[Any]]
+_EXPIRED = Refusal(
+    status=404,
+    code="events_not_stored",
+    message="The events of this response are not stored: it was not streamed from the start, or ended some time ago. "
+    "Fetch it without stream.",
+)
+
+
+def stored_routes(routes: Mapping[str, Protocol], settings: GatewayDescriptor, runs: BackgroundRuns) -> list[Route]:
+    """The routes below those of each protocol that stores, and those of conversations."""
+    found: list[Route] = []
+    for route, protocol in routes.items():
+        if protocol.stores and not route.endswith("/compact"):
+            one = _Responses(runs, settings)
+
+            def form(handler: Handler, wire: Protocol = protocol) -> Handler:
+                return answered(handler, wire)
+
+            rows: tuple[tuple[str, str, Handler], ...] = (
+                ("", "GET", one.fetch),
+                ("", "DELETE", one.delete),
+                ("/cancel", "POST", one.cancel),
+                ("/input_items", "GET", one.items),
+            )
+            found += [
+                Route(f"{route}/{{identifier}}{rest}", form(handler), methods=[method])
+                for rest, method, handler in rows
+            ]
+            found += conversation_routes(form, settings, runs)
+    return found
+
+
+def answered(handler: Handler, protocol: Protocol) -> Callable[[Request], Awaitable[Any]]:
+    """A handler whose errors are answered in the form of a wire."""
+
+    async def answer(request: Request) -> Any:
+        try:
+            return await handler(request)
+        except Gone:
+            return Response(status_code=400)
+        except Refused as refused:
+            refusal = refused.refusal
+        except Exception as error:
+            refusal = refusal_of(error)
+        headers = {name.decode(): value.decode() for name, value in headers_of(refusal)}
+        return Response(protocol.refuse(refusal), status_code=refusal.status, headers=headers)
+
+    return answer
+
+
+def caller_of(request: Request) -> str:
+    """The name of the caller, as the guard has found it."""
+    return str(request.scope.get("state", {}).get("caller", ""))
+
+
+class _Responses:
+    """The handlers. Each look-up is by the caller and the identifier."""
+
+    def __init__(self, runs: BackgroundRuns, settings: GatewayDescriptor) -> None:
+        self._runs = runs
+        self._settings = settings
+
+    async def fetch(self, request: Request) -> Any:
+        """The response, or its events again."""
+        row = await self._find(request)
+        stream = request.query_params.get("stream", "false")
+        if stream not in ("true", "false"):
+            raise RequestInvalidity("stream is true or false.", parameter="stream")
+        if stream == "false":
+            return json_response(encode(row.body["response"]))
+        after = number_in(request.query_params, "starting_after", -1)
+        if not row.background:
+            raise Refused(NOT_BACKGROUND)
+        return await self._stream(row, after)
+
+    async def _stream(self, row: StoredResponse, after: int) -> Any:
+        library = self._runs.library
+        if not await library.run(library.responses.has_events, row.caller, row.identifier):
+            raise Refused(_EXPIRED)
+
+        async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+            del scope
+            with while_present(receive) as presence:
+                quiet = self._settings.keep_alive
+                await stream_events(self._runs, row, send, quiet=quiet, after=after)
+                presence.stop()
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        return stream
+
+    async def delete(self, request: Request) -> Response:
+        """Deletes the response; a run of it ends first."""
+        row = await self._find(request)
+        if row.open:
+            await self._runs.cancel(row.caller, row.identifier)
+        library = self._runs.library
+        await library.run(library.responses.delete, row.caller, row.identifier)
+        return json_response(encode({"id": row.identifier, "object": "response", "deleted": True}))
+
+    async def cancel(self, request: Request) -> Response:
+        """Ends a background response; one that has ended stays as it is."""
+        row = await self._find(request)
+        if not row.background:
+            raise Refused(NOT_BACKGROUND)
+        if row.open:
+            await self._runs.cancel(row.caller, row.identifier)
+            row = await self._find(request)
+        return json_response(encode(row.body["response"]))
+
+    async def items(self, request: Request) -> Response:
+        """The items of its own input."""
+        row = await self._find(request)
+        return json_response(encode(page_of(row.body["input"], request.query_params)))
+
+    async def _find(self, request: Request) -> StoredResponse:
+        self._runs.keep()
+        row = await self._runs.library.load(caller_of(request), request.path_params["identifier"])
+        if row is None:
+            raise not_found(NO_RESPONSE)
+        return row

@@ -1,0 +1,147 @@
+"""The rows of conversations: their items, in order, and the lock of the response that is in progress."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.jsonvalues import encode, parse
+from ripieno.storage.databases.contract import Connection
+from ripieno.storage.responses.caller_keys import RowCipher
+from ripieno.storage.responses.rows import ChainTooLong, ConversationLocked, StoredConversation
+from ripieno.storage.responses.store import LEASE, Rows, named
+
+_DEPTH = 512
+_MINE = "caller = ? AND identifier = ?"
+_ITEMS = "caller = ? AND conversation = ?"
+_LOCK = f"UPDATE response_conversations SET holder = ?, until = ? WHERE {_MINE} AND (holder = '' OR until <= ?)"
+Item = Mapping[str, Any]
+
+
+class ConversationStore(Rows):
+    """The conversations of all callers. Threads may share it. Errors: ``InputError``, as of ``ResponseStore``."""
+
+    def create(self, one: StoredConversation, items: Sequence[Item]) -> None:
+        """Writes a new conversation with items, which have identifiers. Errors: ``StoreFull``, ``ChainTooLong``."""
+        data = encode(one.body)
+        sealed = self.keys.access(one.caller).seal(data, "conversation", one.identifier)
+        with self.database.writing("written") as connection:
+            self.check_room(connection, one.caller, len(data))
+            expires = self.now(connection) + self.limits.seconds
+            connection.execute(
+                "INSERT INTO response_conversations (caller, identifier, holder, until, expires, size, body) "
+                "VALUES (?, ?, '', 0, ?, ?, ?)",
+                (named(one.caller), one.identifier, expires, len(data), sealed),
+            )
+            self._append(connection, one.caller, one.identifier, items)
+
+    def load(self, caller: str, identifier: str) -> StoredConversation | None:
+        """The caller's conversation; None if there is none, or it has expired."""
+        with self.database.using("read") as connection:
+            query = f"SELECT body FROM response_conversations WHERE {_MINE} AND expires > ?"
+            found = connection.execute(query, (named(caller), identifier, self.now(connection))).fetchone()
+        if found is None:
+            return None
+        cipher = self.keys.find(caller)
+        if cipher is None:
+            return None
+        body = _read(cipher, found[0], "conversation", identifier)
+        return StoredConversation(caller=caller, identifier=identifier, body=body)
+
+    def replace(self, one: StoredConversation) -> None:
+        """Replaces the body of a conversation."""
+        data = encode(one.body)
+        sealed = self.keys.access(one.caller).seal(data, "conversation", one.identifier)
+        with self.database.using("written") as connection:
+            connection.execute(
+                f"UPDATE response_conversations SET size = ?, body = ? WHERE {_MINE}",
+                (len(data), sealed, named(one.caller), one.identifier),
+            )
+
+    def delete(self, caller: str, identifier: str) -> bool:
+        """Deletes a conversation and its items. Returns whether it was there."""
+        with self.database.writing("written") as connection:
+            key = named(caller), identifier
+            connection.execute(f"DELETE FROM conversation_items WHERE {_ITEMS}", key)
+            return connection.execute(f"DELETE FROM response_conversations WHERE {_MINE}", key).rowcount > 0
+
+    def items(self, caller: str, identifier: str) -> Sequence[Item]:
+        """The items of a conversation, the oldest first. Errors: ``ChainTooLong``."""
+        with self.database.using("read") as connection:
+            query = f"SELECT sum(size) FROM conversation_items WHERE {_ITEMS}"
+            size = int(connection.execute(query, (named(caller), identifier)).fetchone()[0] or 0)
+            self._bound(size)
+            query = f"SELECT identifier, body FROM conversation_items WHERE {_ITEMS} ORDER BY number"
+            rows = connection.execute(query, (named(caller), identifier)).fetchall()
+        cipher = self.keys.find(caller) if rows else None
+        if cipher is None:
+            return ()
+        return [_read(cipher, body, "item", identifier, name) for name, body in rows]
+
+    def append(self, caller: str, identifier: str, items: Sequence[Item]) -> None:
+        """Adds items, which have identifiers. Errors: ``StoreFull``, ``ChainTooLong``."""
+        with self.database.writing("written") as connection:
+            self.check_room(connection, caller)
+            self._append(connection, caller, identifier, items)
+
+    def remove(self, caller: str, identifier: str, item: str) -> bool:
+        """Deletes an item. Returns whether it was there."""
+        with self.database.using("written") as connection:
+            query = f"DELETE FROM conversation_items WHERE {_ITEMS} AND identifier = ?"
+            return connection.execute(query, (named(caller), identifier, item)).rowcount > 0
+
+    def lock(self, caller: str, identifier: str, holder: str) -> None:
+        """Holds a conversation for one response, as long as ``renew`` is called. Errors: ``ConversationLocked``."""
+        with self.database.using("written") as connection:
+            now = self.now(connection)
+            values = (holder, now + LEASE, named(caller), identifier, now)
+            if not connection.execute(_LOCK, values).rowcount:
+                raise ConversationLocked("Another response of this conversation is in progress. Wait for its end.")
+
+    def unlock(self, caller: str, identifier: str, holder: str) -> None:
+        """Ends the hold of a response."""
+        with self.database.using("written") as connection:
+            self._unlock(connection, caller, identifier, holder)
+
+    def finish(self, connection: Connection, caller: str, identifier: str, holder: str, items: Sequence[Item]) -> None:
+        """Adds the items of a response to the conversation that it holds, and ends the hold."""
+        if self._unlock(connection, caller, identifier, holder):
+            self._append(connection, caller, identifier, items, bounded=False)
+
+    def _unlock(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:
+        query = f"UPDATE response_conversations SET holder = '', until = 0, expires = ? WHERE {_MINE} AND holder = ?"
+        expires = self.now(connection) + self.limits.seconds
+        return connection.execute(query, (expires, named(caller), identifier, holder)).rowcount > 0
+
+    def _append(
+        self, connection: Connection, caller: str, identifier: str, items: Sequence[Item], *, bounded: bool = True
+    ) -> None:
+        query = f"SELECT max(number), sum(size) FROM conversation_items WHERE {_ITEMS}"
+        number, size = connection.execute(query, (named(caller), identifier)).fetchone()
+        cipher = self.keys.access(caller)
+        rows = [(one["id"], encode(one)) for one in items]
+        if bounded:
+            self._bound(int(size or 0) + sum(len(data) for _, data in rows))
+        for place, (name, data) in enumerate(rows, int(number or 0) + 1):
+            sealed = cipher.seal(data, "item", identifier, name)
+            connection.execute(
+                "INSERT INTO conversation_items (caller, conversation, number, identifier, size, body) "
+                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (caller, conversation, identifier) DO NOTHING",
+                (named(caller), identifier, place, name, len(data), sealed),
+            )
+
+    def _bound(self, size: int) -> None:
+        if size > self.limits.chain:
+            raise ChainTooLong(
+                f"The conversation has {size} bytes; at most {self.limits.chain} are read. Begin another one."
+            )
+
+
+def changed(one: StoredConversation, **members: Any) -> StoredConversation:
+    """A conversation with other members of its body."""
+    return dataclasses.replace(one, body={**one.body, **members})
+
+
+def _read(cipher: RowCipher, body: Any, *place: str | int) -> dict[str, Any]:
+    data = cipher.open(bytes(body), *place)
+    found: Any = parse(data, max_bytes=max(len(data), 1), max_depth=_DEPTH)
+    return dict(found)

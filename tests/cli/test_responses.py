@@ -1,0 +1,48 @@
+"""``ripieno responses``: the callers of a gateway, and the erasure of one."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ripieno.storage.databases.opening import database_at
+from ripieno.storage.journal import NAME
+from ripieno.storage.responses.caller_keys import CallerKeys
+from ripieno.storage.responses.rows import StoredResponse, StoreLimits
+from ripieno.storage.responses.store import ResponseStore
+from tests.support.users import User
+
+
+@pytest.fixture
+def stored(user: User) -> User:
+    """A user whose gateway has stored responses of two callers."""
+    database = database_at(user.state / NAME)
+    store = ResponseStore(database, CallerKeys.beside(database, b"a secret of the tests"), StoreLimits())
+    for caller, identifier in (("ada", "a"), ("ada", "b"), ("", "c")):
+        body: dict[str, Any] = {"input": [], "output": [], "response": {}}
+        store.save(StoredResponse(caller=caller, identifier=identifier, body=body, status="completed"))
+    store.keys.database.close()
+    database.close()
+    return user
+
+
+def listed(user: User) -> list[tuple[str, int]]:
+    done = user.call("responses", "list", "--format", "json")
+    return [(one["caller"], one["responses"]) for one in json.loads(done.stdout)]
+
+
+def test_callers_are_listed_and_erased(stored: User) -> None:
+    assert listed(stored) == [("", 1), ("ada", 2)]
+    assert "(without a key)" in stored.call("responses", "list").stdout
+    assert stored.call("responses", "forget", "ada").stdout == "Erased all that was stored for ada.\n"
+    assert listed(stored) == [("", 1)]
+    assert stored.call("responses", "forget", "").stdout == "Erased all that was stored for callers without a key.\n"
+    assert listed(stored) == []
+
+
+def test_an_unknown_caller_is_named_with_those_that_are_known(stored: User) -> None:
+    done = stored.run("responses", "forget", "ad")
+    assert done.returncode == 2
+    assert "'ad'" in done.stderr
+    assert "ada" in done.stderr
+    assert listed(stored) == [("", 1), ("ada", 2)]

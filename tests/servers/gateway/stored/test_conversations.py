@@ -1,0 +1,79 @@
+"""Stored conversations, with the official client: their items, their lock, and what a failed response leaves."""
+
+import pathlib
+from typing import Any
+
+import openai
+import pytest
+
+from tests.servers.gateway.stored.test_background import gated
+from tests.support.postgresql import NewPlace
+from tests.support.stores import storing
+
+
+async def test_a_conversation_gains_its_items_at_the_end(tmp_path: pathlib.Path, new_place: NewPlace) -> None:
+    async with storing(tmp_path, place=new_place()) as gateway, gateway.client() as client:
+        first: Any = {"type": "message", "role": "user", "content": "Before."}
+        conversation = await client.conversations.create(items=[first], metadata={"topic": "tests"})
+        assert (conversation.object, conversation.metadata) == ("conversation", {"topic": "tests"})
+        one = await client.responses.create(model="any", input="One.", conversation=conversation.id)
+        assert one.conversation is not None
+        assert one.conversation.id == conversation.id
+        two = await client.responses.create(model="any", input="Two.", conversation={"id": conversation.id})
+        assert two.output_text == "I read Before. One. Two."
+        items = [item async for item in client.conversations.items.list(conversation.id, order="asc", limit=2)]
+        said = [item.to_dict()["content"][0]["text"] for item in items]  # type: ignore[index]
+        assert said == ["Before.", "One.", "I read Before. One.", "Two.", "I read Before. One. Two."]
+        await client.conversations.items.delete(items[0].id or "", conversation_id=conversation.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.conversations.items.retrieve(items[0].id or "", conversation_id=conversation.id)
+        kept = await client.conversations.items.retrieve(items[1].id or "", conversation_id=conversation.id)
+        assert kept == items[1]
+        added = await client.conversations.items.create(conversation.id, items=[first])
+        assert len(added.data) == 1
+        changed = await client.conversations.update(conversation.id, metadata={"topic": "more"})
+        assert changed == await client.conversations.retrieve(conversation.id)
+        assert changed.metadata == {"topic": "more"}
+        assert (await client.conversations.delete(conversation.id)).deleted
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.create(model="any", input="Three.", conversation=conversation.id)
+        assert gateway.rows()["conversation_items"] == 0
+
+
+async def test_one_response_at_a_time_holds_a_conversation(tmp_path: pathlib.Path) -> None:
+    async with gated(tmp_path) as (gateway, gate), gateway.client() as client:
+        conversation = await client.conversations.create()
+        running = await client.responses.create(
+            model="any", input="One.", conversation=conversation.id, background=True
+        )
+        with pytest.raises(openai.BadRequestError) as caught:
+            await client.responses.create(model="any", input="Two.", conversation=conversation.id)
+        assert caught.value.code == "conversation_locked"
+        assert (await client.responses.cancel(running.id)).status == "cancelled"
+        # It gained nothing, and another one may begin.
+        assert (await client.conversations.items.list(conversation.id)).data == []
+        gate.go.set()
+        stream = await client.responses.create(model="any", input="Two.", conversation=conversation.id, stream=True)
+        assert [one.type async for one in stream][-1] == "response.completed"
+        assert len((await client.conversations.items.list(conversation.id)).data) == 2
+
+
+async def test_a_request_that_fails_leaves_its_conversation(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path, map_only="small") as gateway, gateway.client() as client:
+        conversation = await client.conversations.create()
+        for _ in range(2):
+            with pytest.raises(openai.NotFoundError, match="model"):
+                await client.responses.create(model="other", input="One.", conversation=conversation.id)
+            with pytest.raises(openai.BadRequestError, match="truncation"):
+                await client.responses.create(
+                    model="small", input="One.", conversation=conversation.id, truncation="auto"
+                )
+        await client.responses.create(model="small", input="One.", conversation=conversation.id)
+        assert [len(one.canisters) for one in gateway.backend.asked] == [1]
+        for body, words in (
+            ({"items": 7}, "items is a list"),
+            ({"items": [{}] * 21}, "at most 20"),
+            ({"metadata": {"a": 1}}, "metadata has at most 16 texts"),
+        ):
+            with pytest.raises(openai.BadRequestError, match=words):
+                await client.conversations.create(extra_body=body)

@@ -1,0 +1,280 @@
+"""Stored responses over HTTP, with the official client: fetched, listed, continued, limited, deleted, and guessed."""
+
+import json
+import pathlib
+import secrets
+from typing import Any
+
+import openai
+import pytest
+
+from ripieno.canisters import AssistantCanister, UserCanister
+from ripieno.canisters.contents import text_of
+from ripieno.descriptors.gateway import StoreDescriptor
+from ripieno.testing import call, turn
+from tests.counts import count
+from tests.servers.gateway.test_errors import CLIENTS
+from tests.support.openresponses_checker import check_body
+from tests.support.postgresql import NewPlace
+from tests.support.stores import KEYS, SECRET, Storing, files_of, storing
+
+
+def texts(gateway: Storing) -> list[str]:
+    """The texts of the last request to the backend."""
+    said = gateway.backend.asked[-1].canisters
+    return [text_of(one.content) for one in said if isinstance(one, UserCanister | AssistantCanister)]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_response_is_fetched_and_continued(
+    tmp_path: pathlib.Path, new_place: NewPlace, *, streamed: bool
+) -> None:
+    async with storing(tmp_path, place=new_place()) as gateway, gateway.client() as client:
+
+        async def create(said: Any, **more: Any) -> Any:
+            if not streamed:
+                return await client.responses.create(model="any", input=said, **more)
+            events = [one async for one in await client.responses.create(model="any", input=said, stream=True, **more)]
+            # The client may continue as soon as it has seen this event.
+            assert events[-1].type == "response.completed"
+            return events[-1].response
+
+        first = await create("One.", instructions="Be brief.")
+        second = await create("Two.", previous_response_id=first.id)
+        third = await create([{"role": "user", "content": "Three."}], previous_response_id=second.id)
+        assert texts(gateway) == ["One.", "I read One.", "Two.", "I read One. Two.", "Three."]
+        # Old instructions are not carried over, and another branch has its own history.
+        assert [type(one).__name__ for one in gateway.backend.asked[-1].canisters].count("SupervisorCanister") == 0
+        await create("Other.", previous_response_id=first.id)
+        assert texts(gateway) == ["One.", "I read One.", "Other."]
+        raw = await client.responses.with_raw_response.retrieve(third.id)
+        check_body(raw.content)
+        found = raw.parse()
+        assert found == third
+        assert (found.previous_response_id, found.to_dict()["store"], found.background) == (second.id, True, False)
+        items = [one async for one in client.responses.input_items.list(third.id)]
+        assert [one.to_dict()["content"][0]["text"] for one in items] == ["Three."]
+
+
+async def test_items_are_listed_in_pages(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path) as gateway, gateway.client() as client:
+        said: Any = [{"role": "user", "content": str(number)} for number in range(7)]
+        first = await client.responses.create(model="any", input=said)
+        for order, expected in (("asc", "0123456"), ("desc", "6543210")):
+            page = await client.responses.input_items.list(first.id, limit=3, order=order)  # type: ignore[arg-type]
+            assert (len(page.data), page.has_more) == (3, True)
+            found = "".join([one.to_dict()["content"][0]["text"] async for one in page])  # type: ignore[index]
+            assert found == expected
+        for query in ({"limit": 0}, {"limit": 101}, {"after": "msg_unknown"}, {"order": "random"}):
+            with pytest.raises(openai.BadRequestError) as caught:
+                await client.responses.input_items.list(first.id, **query)  # type: ignore[arg-type]
+            assert caught.value.param == next(iter(query))
+
+
+async def test_what_is_deleted_is_gone_and_so_is_what_continues_it(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="One.")
+        second = await client.responses.create(model="any", input="Two.", previous_response_id=first.id)
+        await client.responses.delete(first.id)
+        for asking in (client.responses.retrieve, client.responses.delete, client.responses.cancel):
+            with pytest.raises(openai.NotFoundError):
+                await asking(first.id)
+        assert (await client.responses.retrieve(second.id)).id == second.id
+        with pytest.raises(openai.BadRequestError) as caught:
+            await client.responses.create(model="any", input="Three.", previous_response_id=second.id)
+        assert (caught.value.code, caught.value.param) == ("previous_response_not_found", "previous_response_id")
+        assert gateway.rows()["responses"] == 1
+
+
+async def test_foreign_and_unknown_are_answered_alike(tmp_path: pathlib.Path, new_place: NewPlace) -> None:
+    """The same status and bytes, after the same statements: no row is read in either case."""
+    async with storing(tmp_path, place=new_place()) as gateway:
+        async with gateway.client() as client:
+            response = await client.responses.create(model="any", input="One.")
+            conversation = await client.conversations.create(items=[{"role": "user", "content": "Hi."}])
+            (item,) = (await client.conversations.items.list(conversation.id)).data
+        headers = {"authorization": f"Bearer {KEYS['eve']}", "content-type": "application/json"}
+        async with gateway.front.plain(headers=headers) as plain:
+
+            async def ask(identifier: str, method: str, path: str, body: Any = None) -> tuple[int, bytes, list[str]]:
+                path, given = path.format(identifier), json.dumps(body).replace("{}", identifier)
+                with gateway.watched() as statements:
+                    answer = await plain.request(method, path, content=given if body is not None else None)
+                return answer.status_code, answer.content, statements
+
+            routes: list[tuple[str, str, str, Any]] = [
+                ("resp", "GET", "/v1/responses/{}", None),
+                ("resp", "GET", "/v1/responses/{}?stream=true", None),
+                ("resp", "DELETE", "/v1/responses/{}", None),
+                ("resp", "POST", "/v1/responses/{}/cancel", {}),
+                ("resp", "GET", "/v1/responses/{}/input_items", None),
+                ("resp", "POST", "/v1/responses", {"model": "any", "input": "Hi.", "previous_response_id": "{}"}),
+                ("conv", "GET", "/v1/conversations/{}", None),
+                ("conv", "POST", "/v1/conversations/{}", {"metadata": {}}),
+                ("conv", "DELETE", "/v1/conversations/{}", None),
+                ("conv", "GET", "/v1/conversations/{}/items", None),
+                ("conv", "POST", "/v1/conversations/{}/items", {"items": []}),
+                ("conv", "GET", "/v1/conversations/{}/items/" + str(item.id), None),
+                ("conv", "DELETE", "/v1/conversations/{}/items/" + str(item.id), None),
+                ("conv", "POST", "/v1/responses", {"model": "any", "input": "Hi.", "conversation": "{}"}),
+            ]
+            foreign = {"resp": response.id, "conv": conversation.id}
+            for kind, *route in routes:
+                expected = await ask(foreign[kind], *route)
+                assert expected[0] == (400 if "previous_response_id" in str(route) else 404), expected
+                for _ in range(count(10_000) // len(routes)):
+                    assert await ask(f"{kind}_{secrets.token_hex(16)}", *route) == expected
+                for odd in (kind, f"{kind}_", f"{kind}_{'0' * 31}", f"{kind}_{'G' * 32}", f"{kind}_{'0' * 33}"):
+                    assert (await ask(odd, *route))[:2] == expected[:2]
+        async with gateway.client() as client:
+            assert (await client.responses.retrieve(response.id)).id == response.id
+            assert (await client.conversations.items.list(conversation.id)).data == [item]
+        assert len(gateway.backend.asked) == 1
+
+
+async def test_a_key_may_be_replaced(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="One.")
+    async with storing(tmp_path, renamed={"ada": KEYS["eve"]}) as gateway, gateway.client("eve") as client:
+        assert (await client.responses.retrieve(first.id)).output_text == "I read One."
+
+
+async def test_store_false_touches_no_disk(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path) as gateway, gateway.client() as client:
+        await client.responses.create(model="any", input="The canary of what is stored.")
+        before, rows = gateway.settled_files(), gateway.rows()
+        for streamed in (False, True):
+            answer = await client.responses.create(model="any", input="One.", store=False, stream=streamed)
+            if streamed:
+                assert [one.type async for one in answer][-1] == "response.completed"  # type: ignore[union-attr]
+            else:
+                assert answer.to_dict()["store"] is False  # type: ignore[union-attr]
+        for kind in ("chat", "messages"):
+            await CLIENTS[kind][0](gateway.front, False, api_key=KEYS["ada"])
+        for refused in ({"background": True}, {"conversation": "conv_1"}):
+            with pytest.raises(openai.BadRequestError, match="needs store = true"):
+                await client.responses.create(model="any", input="One.", store=False, **refused)  # type: ignore[call-overload]
+        assert (gateway.files(), gateway.rows()) == (before, rows)
+
+
+async def test_an_answer_that_is_not_stored_may_continue_one_that_is(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="One.")
+        second = await client.responses.create(model="any", input="Two.", previous_response_id=first.id, store=False)
+        assert (second.previous_response_id, second.output_text) == (first.id, "I read One. Two.")
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(second.id)
+        assert gateway.rows()["responses"] == 1
+
+
+async def test_the_operator_decides_what_is_stored_unasked(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path, store=StoreDescriptor(default=False)) as gateway, gateway.client() as client:
+        assert (await client.responses.create(model="any", input="One.")).to_dict()["store"] is False
+        assert gateway.rows()["responses"] == 0
+        assert (await client.responses.create(model="any", input="One.", store=True)).to_dict()["store"] is True
+        assert gateway.rows()["responses"] == 1
+
+
+async def test_files_have_no_plaintext(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path) as gateway, gateway.client() as client:
+        words = "The canary of what is stored"
+        first = await client.responses.create(model="any", input=words, metadata={"note": "canary of metadata"})
+        stream = await client.responses.create(model="any", input=words, background=True, stream=True)
+        assert [one.type async for one in stream][-1] == "response.completed"
+        await client.conversations.create(items=[{"role": "user", "content": words}], metadata={"a": "canary"})
+        assert first.output_text == f"I read {words}"
+        everything = files_of(gateway.state)
+        assert b"resp_" in everything
+        assert b"anary" not in everything
+
+
+async def test_limits_have_errors_of_their_own(tmp_path: pathlib.Path) -> None:
+    limits = StoreDescriptor(responses=3, chain=2)
+    async with storing(tmp_path, store=limits) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="One.")
+        second = await client.responses.create(model="any", input="Two.", previous_response_id=first.id)
+        with pytest.raises(openai.BadRequestError) as caught:
+            await client.responses.create(model="any", input="Three.", previous_response_id=second.id)
+        assert caught.value.code == "chain_too_long"
+        await client.responses.create(model="any", input="Three.")
+        with pytest.raises(openai.BadRequestError) as caught:
+            await client.responses.create(model="any", input="Four.")
+        assert caught.value.code == "store_full"
+        assert len(gateway.backend.asked) == 3
+        async with gateway.client("eve") as other:
+            await other.responses.create(model="any", input="One.")
+        await client.responses.create(model="any", input="Four.", store=False)
+        await client.responses.delete(first.id)
+        await client.responses.create(model="any", input="Four.")
+
+
+async def test_what_has_expired_is_unknown(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path, store=StoreDescriptor(days=2)) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="One.")
+        gateway.clock.now += 2 * 86_400 - 1
+        await client.responses.retrieve(first.id)
+        gateway.clock.now += 1
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(first.id)
+        with pytest.raises(openai.BadRequestError, match="is not stored here"):
+            await client.responses.create(model="any", input="Two.", previous_response_id=first.id)
+
+
+async def test_results_of_tools_here_are_history(tmp_path: pathlib.Path) -> None:
+    play = [
+        turn("I look.", calls=[call("read_file", "r", path="a.txt")]),
+        turn("It says: {r}", expect=["r"]),
+        turn("You said: {r}"),
+    ]
+    async with storing(tmp_path, play, ensembles=("io",)) as gateway, gateway.client() as client:
+        (tmp_path / "workspace" / "a.txt").write_text("forty-two")
+        first = await client.responses.create(model="any", input="Read a.txt.")
+        assert "forty-two" in first.output_text
+        await client.responses.create(model="any", input="Again?", previous_response_id=first.id)
+        # The first request after those of the first response.
+        kinds = [type(one).__name__ for one in gateway.backend.asked[2].canisters]
+        assert kinds.count("ResultCanister") == kinds.count("InvocationCanister") == 1
+
+
+async def test_calls_of_the_client_need_their_results(tmp_path: pathlib.Path) -> None:
+    play = [turn("", calls=[call("look", "l")]), turn("Fine.", expect=["l"])]
+    tools: Any = [{"type": "function", "name": "look", "parameters": {"type": "object"}}]
+    async with storing(tmp_path, play) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="Look.", tools=tools)
+        (made,) = first.output
+        assert made.type == "function_call"
+        with pytest.raises(openai.BadRequestError, match="no result for 'look'"):
+            await client.responses.create(model="any", input="Well?", previous_response_id=first.id, tools=tools)
+        said: Any = [{"type": "function_call_output", "call_id": made.call_id, "output": "nothing"}]
+        second = await client.responses.create(model="any", input=said, previous_response_id=first.id, tools=tools)
+        assert second.output_text == "Fine."
+
+
+async def test_references_exclude_each_other_and_have_types(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path) as gateway, gateway.client() as client:
+        for body, words in (
+            ({"previous_response_id": "resp_1", "conversation": "conv_1"}, "exclude each other"),
+            ({"previous_response_id": 7}, "previous_response_id is an identifier"),
+            ({"conversation": {"id": 7}}, "conversation is an identifier"),
+            ({"conversation": {}}, "conversation has no id"),
+            ({"store": "yes"}, "store is true or false"),
+            ({"background": 1}, "background is true or false"),
+        ):
+            with pytest.raises(openai.BadRequestError, match=words):
+                await client.responses.create(model="any", input="Hi.", extra_body=body)
+        assert gateway.backend.asked == []
+
+
+async def test_without_a_store_all_is_refused_by_name(tmp_path: pathlib.Path) -> None:
+    async with storing(tmp_path, without=True) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="One.", store=True)
+        assert first.to_dict()["store"] is False
+        for name, value in (("previous_response_id", first.id), ("conversation", "conv_1"), ("background", True)):
+            with pytest.raises(openai.BadRequestError, match=f"so {name}"):
+                await client.responses.create(model="any", input="Hi.", extra_body={name: value})
+        with pytest.raises(openai.NotFoundError, match="Unknown route"):
+            await client.responses.retrieve(first.id)
+        with pytest.raises(openai.NotFoundError, match="Unknown route"):
+            await client.conversations.create()
+        assert not (gateway.state / "caller-keys.sqlite3").exists()
+    assert SECRET
