@@ -165,6 +165,8 @@ def test_a_server_that_is_restarted_under_its_workers(
                     process.kill()
                     process.wait()
                 server.ensure_postgres_running()
+            # The connection of this process is from before.
+            journal.close()
             found = storm.end()
         finally:
             storm.kill_all()
