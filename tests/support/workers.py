@@ -42,25 +42,22 @@ _deadly = False
 
 
 def append(context: Context, arguments: dict[str, Any]) -> str:
-    """Appends a word to the file of the tool, in one write."""
+    """Appends a word to the file of the tool, with the name of its conversation, in one write."""
     path = pathlib.Path(context.configuration["folder"]) / context.invoker.name
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.write(descriptor, (arguments["word"] + "\n").encode())
+    os.write(descriptor, f"{context.conversation}:{arguments['word']}\n".encode())
     os.close(descriptor)
     if _deadly and context.invoker.name == "append":
         os.kill(os.getpid(), signal.SIGKILL)
     return "Written."
 
 
-def model(name: str = "", *, conversation: str = "") -> Model:
+def model(name: str = "") -> Model:
     """A model that appends and looks, and says at the end that all is written."""
     del name
     turns = []
     for step in range(STEPS):
-        calls = [
-            call(("append", "look")[(step + number) % 3 == 2], word=f"{conversation}{step}.{number}")
-            for number in range(3)
-        ]
+        calls = [call(("append", "look")[(step + number) % 3 == 2], word=f"{step}.{number}") for number in range(3)]
         turns.append(turn(f"Step {step}.", calls=calls))
     return model_of([*turns, turn("All is written.")])
 

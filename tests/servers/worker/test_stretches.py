@@ -126,10 +126,10 @@ async def test_a_call_that_needs_approval_ends_the_stretch_and_an_answer_begins_
     assert again.next_submission == following
     assert (following.owner, following.host, following.canisters) == ("ada", "h", ())
     assert await bench.conduct(following) == Ending(finish="stop")
-    assert site.words() == ["w"]
+    assert site.words() == ["c:w"]
     assert bench.paused.load("c", owner="ada") is None
     assert await bench.conduct(following) == Ending(finish="stop")
-    assert site.words() == ["w"]
+    assert site.words() == ["c:w"]
 
 
 @unapproved
