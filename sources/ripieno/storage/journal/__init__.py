@@ -6,6 +6,7 @@
 
 from ripieno.storage.journal.journal import NAME, Journal
 from ripieno.storage.journal.lines import DELETED, GENESIS, Anchor, Break, Line
+from ripieno.storage.journal.pages import Page
 from ripieno.storage.journal.restoration import InvocationState, Restored, Status
 from ripieno.storage.journal.statistics import Statistics, Tally
 from ripieno.storage.journal.summaries import Summary
@@ -20,6 +21,7 @@ __all__ = [
     "InvocationState",
     "Journal",
     "Line",
+    "Page",
     "Restored",
     "Statistics",
     "Status",
