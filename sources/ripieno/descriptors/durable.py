@@ -3,14 +3,13 @@
 import dataclasses
 
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import COUNT, Flag, Number, Text
+from ripieno.descriptors.reader.kinds import COUNT, Number, Text
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DurableDescriptor:
-    """How servers and workers share runs. ``host`` is None for the name of the machine; ``grace`` is in seconds."""
+    """How workers conduct runs. ``host`` is None for the name of the machine; ``grace`` is in seconds."""
 
-    enabled: bool = False
     host: str | None = None
     slots: int = 4
     grace: float = 30.0
@@ -22,7 +21,6 @@ DURABLE = Table(
     "ripieno[durable].",
     Key.rows(
         DurableDescriptor(),
-        ("enabled", Flag(), "Whether the servers of conversations give their runs to workers.", True),
         (
             "host",
             Text(pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*", shape="a name"),
