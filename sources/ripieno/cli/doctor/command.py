@@ -15,6 +15,7 @@ from ripieno.cli.common.tables import count, print_json, print_table
 from ripieno.cli.common.trials import try_ensembles
 from ripieno.cli.doctor.facts import collect_facts, policy_facts
 from ripieno.cli.doctor.journal import journal_line
+from ripieno.cli.doctor.queue import queue_line
 from ripieno.cli.trust.login import print_sign_ins, sign_in_facts
 from ripieno.conducting.observers.console import brief, clean
 from ripieno.models.transport.clouds import HOMES
@@ -124,6 +125,7 @@ def _summary(facts: Mapping[str, Any], *, connected: bool) -> list[tuple[str, st
         ("Versions", ", ".join(f"{name} {facts['versions'][name]}" for name in ("ripieno", "python", "system"))),
         *((name.capitalize(), path) for name, path in facts["places"].items()),
         ("Journal", journal_line(facts["journal"])),
+        ("Queue", queue_line(facts["queue"])),
         ("Layers", ", ".join(layers)),
         ("Files", ", ".join(one for one in configuration["files"] if not one.startswith(package)) or "none of yours"),
         ("Model", _model(configuration)),
@@ -159,6 +161,8 @@ def _print_foundations(facts: Mapping[str, Any]) -> None:
     click.echo(clean(f"Configuration: {', '.join(configuration['files']) or 'none'}"))
     click.echo(clean(f"Model: {_model(configuration)}"))
     click.echo(clean(f"Journal: {journal_line(facts['journal'])}"))
+    if facts["queue"] is not None:
+        click.echo(clean(f"Queue: {queue_line(facts['queue'])}"))
     if project is not None:
         click.echo(clean(f"Project {_project(project)}"))
 

@@ -23,6 +23,7 @@ from ripieno.cli.common.group import version
 from ripieno.cli.common.models import has_cloud_credentials, show_address, variables_of
 from ripieno.cli.common.trials import Trial
 from ripieno.cli.doctor.journal import journal_facts
+from ripieno.cli.doctor.queue import queue_facts
 from ripieno.cli.trust.pins import is_foreign, pin_connection
 from ripieno.descriptors import EnsembleDescriptor, Policy
 from ripieno.descriptors.rules import CallRules
@@ -45,6 +46,7 @@ def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: 
     failures += [f"Ensemble {name!r}: {one.reason}" for name, one in trials.items() if one.fatal]
     journal = journal_facts(loaded)
     failures += filter(None, (journal["problem"],))
+    queue = queue_facts(loaded, journal)
     subject = Subject(loaded=loaded, descriptors=loaded.ensembles)
     surroundings = subject.surroundings
     # The enabled ones first.
@@ -57,6 +59,7 @@ def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: 
             "workspace": str(loaded.workspace),
         },
         "journal": journal,
+        "queue": queue,
         "configuration": {"files": list(loaded.files), "model": loaded.configuration.model},
         "layers": _layers(loaded),
         "project": _project(project, places),
@@ -72,6 +75,7 @@ def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: 
         "warnings": [
             *(str(problem) for problem in find_problems(OF_DOCTOR, subject)),
             *filter(None, (journal["warning"],)),
+            *(() if queue is None else queue["warnings"]),
         ],
         "failures": failures,
     }

@@ -47,7 +47,7 @@ def work(
     Example:
       ripieno work
       ripieno work --slots 8 --approve 'io.*'
-      ripieno work --host build-1 --log json
+      ripieno work --host build-1 --log-format json
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(report_logs(settings) if log is None else log_everything(log, debug=settings.debug))

@@ -38,11 +38,11 @@ from ripieno.storage.dispatch.contract import (
     Stretch,
     Submission,
 )
+from ripieno.storage.dispatch.inspection import CANCELLED, WORKFLOW
 
 #: The version of the workflow and its arguments. Workers of any release take those of the same version.
 VERSION = "ripieno-1"
 _APPLICATION = "ripieno"
-_WORKFLOW = "ripieno.stretch"
 _OCCURRENCE = "ripieno.occurrence"
 #: Seconds between looks for queued submissions of each priority.
 _LOOKS: Mapping[Priority, float] = {"normal": 0.5, "low": 2.0}
@@ -57,8 +57,6 @@ _STATES: Mapping[State, Collection[str]] = {
 }
 #: The states of runs with certain finishes.
 _ENDED: Mapping[str, State] = {"open": "waiting", "error": "failed", "aborted": "failed", "cancelled": "cancelled"}
-#: The attribute of a workflow that a person has cancelled.
-_CANCELLED = "cancelled"
 _OVER = ["SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "CANCELLED"]
 #: Seconds after which the server ends a transaction whose program was stopped.
 _IDLE = 5.0
@@ -102,7 +100,7 @@ class DbosDispatcher:
 
     def find(self, identifier: str) -> Dispatched:
         with self._using("read") as client:
-            found = client.list_workflows(workflow_ids=[identifier], name=_WORKFLOW)
+            found = client.list_workflows(workflow_ids=[identifier], name=WORKFLOW)
         if not found:
             raise NameAbsence("submission", identifier)
         return _dispatched(found[0])
@@ -115,7 +113,7 @@ class DbosDispatcher:
         with self._using("read") as client:
             for offset in range(0, 1 << 31, _MOST):
                 rows = client.list_workflows(
-                    name=_WORKFLOW,
+                    name=WORKFLOW,
                     user=owner,
                     status=statuses or None,
                     limit=_MOST if states else limit,
@@ -131,7 +129,7 @@ class DbosDispatcher:
         self.find(identifier)
         with self._using("written") as client:
             # Not by the engine's own state: it would end at once, while its calls are still under way.
-            client.update_workflow_attributes(identifier, {_CANCELLED: True})
+            client.update_workflow_attributes(identifier, {CANCELLED: True})
 
     def cancelled(self, identifiers: Sequence[str]) -> Collection[str]:
         if not identifiers:
@@ -239,7 +237,7 @@ class DbosDispatcher:
                     "sys_db_idle_transaction_timeout_sec": _IDLE,
                 }
             )
-            dbos.DBOS.workflow(name=_WORKFLOW)(run)
+            dbos.DBOS.workflow(name=WORKFLOW)(run)
             dbos.DBOS.workflow(name=_OCCURRENCE)(occur)
             dbos.DBOS.listen_queues(list(queues))
             dbos.DBOS.launch()
@@ -306,7 +304,7 @@ def _refused(what: str) -> Generator[None, None, None]:
 
 def _options(submission: Submission) -> dbos.EnqueueOptions:
     return {
-        "workflow_name": _WORKFLOW,
+        "workflow_name": WORKFLOW,
         "queue_name": _queue(submission.priority, submission.host),
         "workflow_id": submission.identifier,
         "app_version": VERSION,
@@ -351,7 +349,7 @@ def _submission(row: dbos.WorkflowStatus) -> Submission:
 
 
 def _is_cancelled(row: dbos.WorkflowStatus) -> bool:
-    return bool((row.attributes or {}).get(_CANCELLED))
+    return bool((row.attributes or {}).get(CANCELLED))
 
 
 def _state(row: dbos.WorkflowStatus, finish: str) -> State:

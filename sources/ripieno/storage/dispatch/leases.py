@@ -7,7 +7,7 @@ claim of each conversation, with its epoch, keeps it from recording or running a
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from ripieno.storage.databases.contract import Database
+from ripieno.storage.databases.contract import Connection, Database
 
 #: Seconds after which a worker that does not renew its lease is taken for dead.
 LEASE = 15.0
@@ -22,6 +22,12 @@ class WorkerState:
     name: str
     host: str
     left: float
+
+
+def alive_workers(connection: Connection) -> Sequence[WorkerState]:
+    """The workers whose leases have not ended."""
+    query = "SELECT name, host, until - now_seconds() FROM workers WHERE until > now_seconds() ORDER BY name"
+    return [WorkerState(name=row[0], host=row[1], left=float(row[2])) for row in connection.execute(query)]
 
 
 class WorkerLeases:
@@ -46,9 +52,8 @@ class WorkerLeases:
 
     def alive(self) -> Sequence[WorkerState]:
         """The workers whose leases have not ended."""
-        query = "SELECT name, host, until - now_seconds() FROM workers WHERE until > now_seconds() ORDER BY name"
         with self._database.using("read") as connection:
-            return [WorkerState(name=row[0], host=row[1], left=float(row[2])) for row in connection.execute(query)]
+            return alive_workers(connection)
 
     def bury(self, take_back: Callable[[str], object]) -> Sequence[str]:
         """Calls ``take_back`` for each worker whose lease has ended, and forgets it; returns their names.

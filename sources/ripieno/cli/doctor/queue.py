@@ -1,0 +1,68 @@
+"""The facts of ``ripieno doctor`` about the queue of submitted runs: its engine, its workers, and what waits."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.journal import journal_place
+from ripieno.assembly.submissions import NAME
+from ripieno.cli.common.tables import count
+from ripieno.exceptions import InputError
+from ripieno.storage.databases.opening import database_at
+from ripieno.storage.dispatch.inspection import QueueInspection, inspect_file, inspect_server
+
+_ENGINE = "dbos"
+
+
+def queue_facts(loaded: LoadedConfiguration, journal: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The facts, as JSON; None without ``[durable]`` and without a queue. Nothing is created or changed.
+
+    ``journal`` are the facts about the journal: a queue beside one that cannot be used is not looked at.
+    """
+    found: QueueInspection | None = None
+    warnings: list[str] = []
+    if not journal["problem"] and journal.get("version") == journal.get("expected_version") is not None:
+        try:
+            found = _inspect(loaded)
+        except InputError as error:
+            warnings.append(str(error))
+    configured = any(part.parts.get("durable") for part in loaded.parts)
+    if found is None and not configured and not warnings:
+        return None
+    try:
+        engine = metadata.version(_ENGINE)
+    except metadata.PackageNotFoundError:
+        engine = None
+        warnings.append("Submitted runs need an engine. Install it: pip install 'ripieno[durable]'")
+    if found is not None and found.queued and not found.workers:
+        wait = f"{count(found.queued, 'submitted run')} {'waits' if found.queued == 1 else 'wait'}"
+        warnings.append(f"{wait}, and no worker is alive. To start one: ripieno work")
+    numbers = dataclasses.asdict(found or QueueInspection())
+    return {"engine": engine, "exists": found is not None, **numbers, "warnings": warnings}
+
+
+def _inspect(loaded: LoadedConfiguration) -> QueueInspection | None:
+    state = loaded.state or Places.of_user().state
+    place = journal_place(loaded.configuration.journal_url, state, os.environ)
+    if isinstance(place, pathlib.Path):
+        return inspect_file(place.with_name(NAME), place)
+    database = database_at(place)
+    try:
+        return inspect_server(database)
+    finally:
+        database.close()
+
+
+def queue_line(facts: Mapping[str, Any] | None) -> str:
+    """One line about the queue; empty if there is nothing to say."""
+    if facts is None:
+        return ""
+    engine = f"{_ENGINE} {facts['engine']}" if facts["engine"] else "its engine is not installed"
+    if not facts["exists"]:
+        return f"{engine}, the first submission creates it"
+    numbers = ", ".join(f"{facts[state]} {state}" for state in ("queued", "scheduled", "running"))
+    return f"{engine}, {count(facts['workers'], 'worker')} alive; runs: {numbers}"
