@@ -171,11 +171,12 @@ def make_submission(
         if not path.is_dir():
             raise InputError(f"The workspace {path} is not a folder.")
         place, host = str(path), configuration.durable.host or socket.gethostname()
+    settled: dict[str, Any] = {**fields, "model": model, "agent": agent, "workspace": place, "host": host}
     submission = Submission(
         identifier=identifier or uuid.uuid4().hex,
         conversation=conversation.identifier,
         canisters=conversation.canisters,
-        **{**fields, "model": model, "agent": agent, "workspace": place, "host": host},
+        **settled,
     )
     if journal_of(recorder).redactor.value(serialize(submission)) != serialize(submission):
         raise InputError(

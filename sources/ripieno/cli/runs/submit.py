@@ -96,7 +96,7 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
         said = Conversation(identifier=given["conversation"], canisters=said.canisters)
     given.pop("conversation")
     model = find_model(given.pop("model"))
-    fields = {**given, "tools": given["tools"] or None, "model": _typed(model)}
+    fields: dict[str, Any] = {**given, "tools": given["tools"] or None, "model": _typed(model)}
     dispatcher = open_dispatcher(loaded, os.environ)
     try:
         with open_journal(loaded, os.environ) as journal:

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
@@ -12,6 +13,7 @@ from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import Resumable, resumable
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import NameAbsence, Superseded
+from ripieno.jsonvalues import EMPTY
 from ripieno.models import Model
 from ripieno.servers.http.errors import refusal_of
 from ripieno.servers.worker.event_writer import EventWriter
@@ -137,7 +139,7 @@ class Stretches:
         finish = ""
         for stage in marks:
             for line in self._journal.lines(name, owner=owner, stage=stage):
-                details = {} if line.record is None else line.record.details
+                details: Mapping[str, Any] = EMPTY if line.record is None else line.record.details
                 if details.get("submitted") == submission.identifier:
                     marks[stage] = True
                     finish = str(details.get("finish", ""))

@@ -14,6 +14,7 @@ and never raise. Measured facts of DBOS 3.4 that this file depends on:
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import datetime
 import json
 import logging
@@ -23,10 +24,11 @@ from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequ
 from typing import Any
 
 import dbos
-import sqlalchemy
+from sqlalchemy.exc import SQLAlchemyError
 
 from ripieno.canisters.serialization import deserialize, serialize
 from ripieno.exceptions import InputError, NameAbsence, SerializationInvalidity
+from ripieno.jsonvalues import EMPTY
 from ripieno.storage.dispatch.addresses import address_of, create
 from ripieno.storage.dispatch.contract import (
     PRIORITIES,
@@ -200,7 +202,9 @@ class DbosDispatcher:
     async def working(
         self, worker: str, *, hosts: Sequence[str], slots: int, stretch: Stretch
     ) -> AsyncGenerator[None, None]:
-        queues = {_queue(priority, host): priority for priority in PRIORITIES for host in ("", *hosts)}
+        queues: dict[str, Priority] = {
+            _queue(priority, host): priority for priority in PRIORITIES for host in ("", *hosts)
+        }
 
         async def run(stored: dict[str, Any]) -> dict[str, Any]:
             ending: Ending | None
@@ -220,8 +224,7 @@ class DbosDispatcher:
         def occur(at: str, context: Mapping[str, Any]) -> None:
             one = deserialize(Submission, context["submission"])
             name = f"{context['schedule']}-{at}"
-            occurrence = {"identifier": name, "conversation": one.conversation or name}
-            self.submit(Submission(**{**_fields(one), **occurrence}))
+            self.submit(dataclasses.replace(one, identifier=name, conversation=one.conversation or name))
 
         with self._refusing("opened"):
             dbos.DBOS(
@@ -295,7 +298,7 @@ def _refused(what: str) -> Generator[None, None, None]:
     """Turns errors of the engine and its database into ``InputError``."""
     try:
         yield
-    except (sqlalchemy.exc.SQLAlchemyError, dbos.error.DBOSException, OSError, ValueError) as error:
+    except (SQLAlchemyError, dbos.error.DBOSException, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         cause = getattr(error, "orig", None) or error
@@ -322,8 +325,8 @@ def _queue(priority: Priority, host: str) -> str:
 
 
 def _dispatched(row: dbos.WorkflowStatus) -> Dispatched:
-    output = row.output or {}
-    finish, reason = output.get("finish", ""), output.get("reason", "")
+    output: Mapping[str, Any] = row.output or EMPTY
+    finish, reason = str(output.get("finish", "")), str(output.get("reason", ""))
     if row.error is not None:
         reason = str(row.error)
     return Dispatched(
@@ -357,12 +360,11 @@ def _state(row: dbos.WorkflowStatus, finish: str) -> State:
         return _ENDED.get(finish, "ended")
     if row.status in ("ENQUEUED", "DELAYED") and _is_cancelled(row):
         return "cancelled"
-    return next((state for state, statuses in _STATES.items() if row.status in statuses), "failed")
+    for state, statuses in _STATES.items():
+        if row.status in statuses:
+            return state
+    return "failed"
 
 
 def _time(milliseconds: int | None) -> datetime.datetime:
     return datetime.datetime.fromtimestamp((milliseconds or 0) / 1000, datetime.UTC)
-
-
-def _fields(submission: Submission) -> dict[str, Any]:
-    return {name: getattr(submission, name) for name in Submission.__slots__}
