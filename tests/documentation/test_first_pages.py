@@ -293,14 +293,15 @@ def test_the_readme(starting: User, call: Call) -> None:
     file.parent.mkdir(parents=True)
     file.write_text(tool)
     invoke, shown, ask = calls.splitlines()
-    words = len((ROOT / "README.rst").read_text(encoding="utf-8").split())
-    assert shown == f"{words} README.rst"
+    count = len((ROOT / "README.rst").read_text(encoding="utf-8").split())
+    assert shown == f"{count} README.rst"
     assert call(*typed(invoke)).out == "3 README.rst\n"
     assert call(*typed(ask)).out == "one two three four\n"
     assert printed(starting, program).count("one two three four") == 1
     commands = shell(terminal)
-    assert [words[0] for words in commands] == ["tools", "check", "invoke", "new", "ask", "import", "serve"]
-    assert starting.run(*commands.pop()).returncode == 0
+    assert [words[0] for words in commands] == ["tools", "check", "invoke", "new", "ask", "import", "serve", "submit"]
+    for words in (commands.pop(), commands.pop()):
+        assert starting.run(*words).returncode == 0
     for words in (*commands, *shell(chosen)):
         done = call(*(word.replace("~", str(starting.configuration.parent)) for word in words))
         assert done.code == 0, done.err
