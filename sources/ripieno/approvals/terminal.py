@@ -100,7 +100,7 @@ class TerminalConfirmer:
         return Deny("The user gave no answer.")
 
     def _question(self, request: ConfirmationRequest) -> tuple[Presentation, str, str, bool]:
-        """What is shown of a call, the menu, the whole prompt, and whether nothing is left out."""
+        """The shown part of a call, the menu, the whole prompt, and whether nothing is left out."""
         shown = request.shown
         menu = _menu(request, abridged=shown.abridged, single=self._single)
         return shown, menu, f"\n{shown.render(_columns())}\n{menu}", not shown.abridged

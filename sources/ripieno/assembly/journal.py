@@ -13,7 +13,7 @@ from ripieno.storage.journal import NAME, Journal
 
 
 def journal_place(url: str | None, state: pathlib.Path, environment: Mapping[str, str]) -> pathlib.Path | str:
-    """Where the journal is: the file in the state folder, or the address that ``[journal] url`` has.
+    """The place of the journal: the file in the state folder, or the address that ``[journal] url`` has.
 
     Errors: ``InputError`` if one of its variables is not set.
     """

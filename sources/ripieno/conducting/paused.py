@@ -72,7 +72,7 @@ class Paused:
 
     @property
     def next_submission(self) -> Submission | None:
-        """What goes to a worker when all answers are there. The same answers give the same identifier."""
+        """The submission for a worker, when all answers are there. The same answers give the same identifier."""
         if self.submission is None or self.unanswered or self.lacking or not self.conversation.waiting:
             return None
         answers = {name: write(Answer, given.answer) for name, given in self.answers.items()}

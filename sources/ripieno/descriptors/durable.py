@@ -8,7 +8,7 @@ from ripieno.descriptors.reader.kinds import COUNT, Number, Text
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DurableDescriptor:
-    """How workers conduct runs. ``host`` is None for the name of the machine; ``grace`` is in seconds."""
+    """Settings of workers. ``host`` is None for the name of the machine; ``grace`` is in seconds."""
 
     host: str | None = None
     slots: int = 4

@@ -39,7 +39,7 @@ journals = click.option(
 
 
 def own_place() -> pathlib.Path | str:
-    """Where the user's journal is: what ``--config`` says, or else their own configuration.
+    """The place of the user's journal: what ``--config`` says, or else their own configuration.
 
     Ensembles and providers are not read. Errors: ``InputError``, also for a file of ``--config`` that cannot be read.
     """
@@ -64,7 +64,7 @@ def place_of(text: str | None) -> pathlib.Path | str:
 
 
 def name_of(text: str | None) -> str:
-    """What messages call the journal of an option: a path, or an address without a password."""
+    """The name of the journal of an option, in messages: a path, or an address without a password."""
     return database_at(place_of(text)).name
 
 

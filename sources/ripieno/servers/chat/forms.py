@@ -123,7 +123,7 @@ class Allowance(TypedDict):
 
 
 class AllowanceList(TypedDict):
-    """What the owner has allowed with ``always``, by the identifiers of the conversations."""
+    """The owner's allowances: given with ``always``, by the identifiers of the conversations."""
 
     conversations: dict[str, list[Allowance]]
 

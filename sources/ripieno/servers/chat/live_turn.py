@@ -82,7 +82,7 @@ class LiveTurn:
         return [one.mapping() for one in self._items]
 
     def texts(self) -> list[dict[str, Any]]:
-        """What the model has written so far, whole: ``{"type": "text" | "reasoning", "text", "sealed"}``."""
+        """The texts of the model so far, whole: ``{"type": "text" | "reasoning", "text", "sealed"}``."""
         found = (
             (one, one.content or TextualContent(text="".join(one.parts)))
             for one in self._items

@@ -105,7 +105,7 @@ def check_edit(assembly: Assembly, tool: str, edit: Edit) -> None:
 
 
 def binding_of(waiting: Waiting) -> Binding:
-    """What an answer to a waiting call is valid for."""
+    """The binding of an answer to a waiting call."""
     return Binding(**{name: str(part) for name, part in waiting.binding.items()})
 
 

@@ -31,7 +31,7 @@ from ripieno.servers.http.limits import MemoryBudget, Refused, RequestLimits, Re
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """What all endpoints of a gateway share. ``runs`` is None if nothing is stored."""
+    """The shared parts of all endpoints of a gateway. ``runs`` is None if nothing is stored."""
 
     gateway: Gateway
     settings: GatewayDescriptor
@@ -53,7 +53,7 @@ class _Exchange:
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What was found out about the request before."""
+        """The findings about the request so far."""
         found: Mapping[str, Any] = self.scope.get("state", {})
         return found
 

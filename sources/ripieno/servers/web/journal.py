@@ -110,7 +110,7 @@ class JournalPages:
         return calls, list(_turns(lines))
 
     def _kept(self, kind: str, summary: Summary, read: Callable[[Summary], Any]) -> Any:
-        """What was read of a conversation for an earlier part of it, if no line was added since."""
+        """The part of a conversation that was read for an earlier part of it, if no line was added since."""
         key = (kind, summary.identifier, summary.owner)
         lines, found = self._recent.pop(key, (0, None))
         if lines != summary.lines:

@@ -58,7 +58,7 @@ class Fence(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What a look at a database finds, which changes nothing.
+    """The findings of a look at a database, which changes nothing.
 
     ``server``: the program that keeps it, with its version. ``version``: that of the tables; None if there are none.
     ``problem``: why a start would fail, with the next step. ``clock``: seconds by which the server's clock is ahead of
@@ -84,7 +84,7 @@ class Database(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it: a path, or an address without a password."""
+        """Its name in messages: a path, or an address without a password."""
         ...
 
     @property
@@ -127,7 +127,7 @@ class Database(Protocol):
         ...
 
     def fence(self, owner: str, conversation: str) -> "Fence | None":
-        """What all that is written to a conversation must be checked against.
+        """The check of everything that is written to a conversation.
 
         None if this program has not claimed it, or where no other one can take a claim away.
         """
@@ -142,7 +142,7 @@ class Database(Protocol):
         ...
 
     def damage(self, connection: Connection, /) -> str | None:
-        """What a check of the database finds, apart from its rows; None if nothing."""
+        """The findings of a check of the database, apart from its rows; None if nothing."""
         ...
 
     def clean(self) -> None:

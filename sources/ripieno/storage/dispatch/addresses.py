@@ -1,4 +1,4 @@
-"""Where the tables of the dispatch engine are: in a file, or in a schema beside that of the journal."""
+"""The place of the dispatch engine's tables: in a file, or in a schema beside that of the journal."""
 
 import contextlib
 import pathlib

@@ -20,7 +20,7 @@ STATES: tuple[State, ...] = ("scheduled", "queued", "running", "waiting", "ended
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What a worker needs to continue a conversation until its end, a question or a limit. It has no secrets.
+    """The message that a worker continues a conversation with, until its end, a question or a limit. It has no secrets.
 
     ``canisters`` are said first; without any, the calls that wait are continued with the answers that are kept beside
     the journal. Names of models, agents and tools are those of the worker's configuration. ``workspace`` is a folder on
@@ -136,7 +136,7 @@ class Dispatcher(Protocol):
         ...
 
     def cancelled(self, identifiers: Sequence[str]) -> Collection[str]:
-        """Those of running submissions that were cancelled."""
+        """The cancelled ones of running submissions."""
         ...
 
     def take_back(self, worker: str) -> int:

@@ -1,4 +1,4 @@
-"""What is stored: a response with its own input, and the limits of a store."""
+"""The stored rows: a response with its own input, and the limits of a store."""
 
 import dataclasses
 from collections.abc import Mapping

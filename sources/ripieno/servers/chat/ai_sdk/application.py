@@ -145,7 +145,7 @@ class _Endpoints:
 
 
 def _address(request: Request, identifier: str) -> str:
-    """Where a page fetches long contents: a path on its own server, beneath the mount of this application."""
+    """The address of long contents: a path on its own server, beneath the mount of this application."""
     return f"{quote(str(request.scope.get('root_path', '')))}/chat/{quote(identifier, safe='')}/contents/"
 
 

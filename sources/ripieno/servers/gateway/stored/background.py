@@ -204,7 +204,7 @@ class BackgroundRuns:
         return found is not None and found[0] in OPEN_STATUSES
 
     def _change(self, caller: str, identifier: str) -> asyncio.Event | None:
-        """What is set when rows of a run are written here after this call; None for a run of another process."""
+        """The event of the next rows of a run that are written here; None for a run of another process."""
         run = self._runs.get((caller, identifier))
         return None if run is None else run.changed
 

@@ -1,4 +1,4 @@
-"""What a request has to do with the store: what it continues, and under which identifier its answer is stored."""
+"""The relation of a request to the store: what it continues, and under which identifier its answer is stored."""
 
 import dataclasses
 import re
@@ -51,7 +51,7 @@ class Waiting:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> "Waiting | None":
-        """That of a stored response, if calls of it wait."""
+        """The claim of a stored response, if calls of it wait."""
         given = body.get("waiting")
         if given is None:
             return None
@@ -60,7 +60,7 @@ class Waiting:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class References:
-    """What a request says about the store. ``stores``: whether its answer is to be stored."""
+    """The references of a request to the store. ``stores``: whether its answer is to be stored."""
 
     stores: bool
     parent: str | None
@@ -119,7 +119,7 @@ class StoredRequest:
         return dataclasses.replace(asked, native={**asked.native, **said}, stored=self.identifier)
 
     def body(self, response: Mapping[str, Any]) -> dict[str, Any]:
-        """What is stored of it, with its response."""
+        """The stored part of it, with its response."""
         # A waiting call that is shown again is in the history already.
         again = () if self.claim is None else self.claim.calls
         output = [one for one in response["output"] if not (one.get("call_id") in again and "output" not in one)]
