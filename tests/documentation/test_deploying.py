@@ -196,6 +196,9 @@ def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp
         while not (hit := of_worker(states(shell), first.pid)):
             assert time.monotonic() < until, states(shell)
         first.send_signal(signal.SIGKILL)
+        first.wait(PATIENCE)
+        # One of them may have ended just before.
+        hit = of_worker(states(shell), first.pid)
         wait_for(second, "has not renewed its lease: its runs are queued again")
         until = time.monotonic() + PATIENCE
         while set(dict((now := states(shell)).values())) != {"ended"}:

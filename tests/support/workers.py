@@ -52,6 +52,13 @@ def append(context: Context, arguments: dict[str, Any]) -> str:
     return "Written."
 
 
+async def hang(context: Context, arguments: dict[str, Any]) -> str:
+    """Waits until it is cancelled."""
+    del context, arguments
+    await asyncio.Event().wait()
+    return "Never."
+
+
 def model(name: str = "") -> Model:
     """A model that appends and looks, and says at the end that all is written."""
     del name
@@ -65,10 +72,19 @@ def model(name: str = "") -> Model:
 def configuration(folder: pathlib.Path, *, approved: bool = True) -> dict[str, Any]:
     """The configuration of a worker whose tools write to the folder."""
     arguments = {"type": "object", "required": ["word"], "properties": {"word": {"type": "string"}}}
-    invocable = {"origin": "python", "function": f"{__name__}:append"}
     tools = [
-        {"name": name, "description": name, "effect": effect, "arguments": arguments, "invocable": invocable}
-        for name, effect in (("append", "write"), ("look", "read"))
+        {
+            "name": name,
+            "description": name,
+            "effect": effect,
+            "arguments": arguments,
+            "invocable": {"origin": "python", "function": f"{__name__}:{function}"},
+        }
+        for name, effect, function in (
+            ("append", "write", "append"),
+            ("look", "read", "append"),
+            ("hang", "read", "hang"),
+        )
     ]
     return {
         "ensembles": [

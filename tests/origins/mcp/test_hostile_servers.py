@@ -25,7 +25,7 @@ from tests.support.toml_ensembles import Alerts, make_ensemble, surround
 
 ROOT = pathlib.Path(__file__).parents[3]
 #: Seconds after which an encounter hangs, and those of calls that are answered: far more than a loaded machine needs.
-HANG, PATIENCE = 120.0, 60.0
+HANG, PATIENCE = 120.0, 20.0
 #: Seconds of computing in which the event loop may do nothing else.
 BUSY = 5.0
 #: Bytes by which a flood may make us grow: five times the longest message, which stands in pieces, as one, and as

@@ -122,7 +122,7 @@ def test_a_stopped_worker_that_goes_on_changes_nothing(postgresql_site: Site, re
 
 
 async def test_cancelled_from_elsewhere_each_call_has_its_result(site: Site) -> None:
-    waiting = model_of([turn("I wait.", calls=[call("append", word=f"{number}") for number in range(50)])])
+    waiting = model_of([turn("I wait.", calls=[call("hang", word="x"), call("look", word="y")])])
     async with asyncio.timeout(HANG), site.worker(model_of=lambda _: waiting):
         with site.dispatcher() as dispatcher, site.journal() as journal:
             one = submission("c", site.host)

@@ -41,7 +41,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "approvals": (
         "ripieno.cli.conversations.approvals:approvals",
-        "Approve or deny calls that wait for a person, and take approvals back.",
+        "Approve or deny calls that wait for a person, take approvals back, and give results of calls that a client "
+        "runs.",
     ),
     "submit": (
         "ripieno.cli.runs.submit:submit",
