@@ -47,7 +47,7 @@ VERSION = "ripieno-1"
 _APPLICATION = "ripieno"
 _OCCURRENCE = "ripieno.occurrence"
 #: Seconds between looks for queued submissions of each priority.
-_LOOKS: Mapping[Priority, float] = {"normal": 0.5, "low": 2.0}
+_LOOKS: Mapping[Priority, float] = {"normal": 0.75, "low": 3.0}
 _STATES: Mapping[State, Collection[str]] = {
     "scheduled": ("DELAYED",),
     "queued": ("ENQUEUED",),

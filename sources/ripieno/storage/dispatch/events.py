@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ripieno.canisters.events import Event
 from ripieno.canisters.serialization import Change, read, write
-from ripieno.storage.databases.contract import Database
+from ripieno.storage.databases.contract import Database, row_key
 from ripieno.storage.dispatch.contract import Submission
 
 #: Seconds for which events are kept.
@@ -34,7 +34,7 @@ class EventLog:
         """The number of the last event of a conversation; 0 if there is none."""
         query = "SELECT coalesce(max(number), 0) FROM events WHERE owner = ? AND conversation = ?"
         with self.database.using("read") as connection:
-            return int(connection.execute(query, _key(owner, conversation)).fetchone()[0])
+            return int(connection.execute(query, row_key(owner, conversation)).fetchone()[0])
 
     def append(self, submission: Submission, after: int, events: Sequence[Event]) -> int:
         """Adds events of a submission after a number, and returns the number of the last one.
@@ -42,7 +42,7 @@ class EventLog:
         Errors: ``Superseded`` if another program has taken the conversation that this one had claimed.
         """
         owner, conversation = submission.owner, submission.conversation
-        key = (*_key(owner, conversation), submission.identifier)
+        key = (*row_key(owner, conversation), submission.identifier)
         values = [
             value
             for place, one in enumerate(events, 1)
@@ -64,7 +64,7 @@ class EventLog:
             "SELECT number, body FROM events WHERE owner = ? AND conversation = ? AND submission = ? AND number > ? "
             f"ORDER BY number LIMIT {_MOST}"
         )
-        key = (*_key(submission.owner, submission.conversation), submission.identifier)
+        key = (*row_key(submission.owner, submission.conversation), submission.identifier)
         with self.database.using("read") as connection:
             rows = connection.execute(query, (*key, number)).fetchall()
         return [(int(row[0]), read(Event, json.loads(row[1]), "event")) for row in rows]
@@ -72,7 +72,7 @@ class EventLog:
     def forget(self, owner: str, conversation: str) -> None:
         """Deletes the events of a conversation."""
         with self.database.using("written") as connection:
-            connection.execute("DELETE FROM events WHERE owner = ? AND conversation = ?", _key(owner, conversation))
+            connection.execute("DELETE FROM events WHERE owner = ? AND conversation = ?", row_key(owner, conversation))
 
     def clean(self) -> None:
         """Deletes old events."""
@@ -94,8 +94,3 @@ def _insertion(count: int, held: str | None = None) -> str:
 def topic_of(owner: str, conversation: str) -> str:
     """The topic of announcements about a conversation."""
     return hashlib.sha256(json.dumps([owner, conversation]).encode()).hexdigest()[:32]
-
-
-def _key(owner: str, conversation: str) -> tuple[str, str]:
-    """In ASCII: applications choose them freely, and databases refuse U+0000 and half a surrogate pair."""
-    return json.dumps(owner), json.dumps(conversation)
