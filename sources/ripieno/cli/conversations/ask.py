@@ -53,7 +53,7 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     loaded = load_layers(settings)
     conversation = Conversation.of(text) if text is not None else begin(wanted.cassette)
     with Terminal() as terminal, open_keeper(loaded, settings) as keeper, keeper.claimed(conversation.identifier):
-        ended = run_async(converse(loaded, wanted, conversation, terminal, keeper), wake=terminal.postpone)
+        ended = run_async(converse(loaded, wanted, conversation, terminal, keeper), wake=terminal.react)
     raise compared(ended, wanted, loaded)
 
 

@@ -63,5 +63,5 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
             going = converse(
                 loaded, chosen, recalled.conversation, terminal, keeper, answers=recalled.answers, can_wait=True
             )
-            ended = run_async(going, wake=terminal.postpone)
+            ended = run_async(going, wake=terminal.react)
     raise compared(ended, chosen, loaded)
