@@ -42,6 +42,8 @@ class Terminal:
         #: The calls for whose approval a person is being asked, and whether these stay open.
         self.asking = 0
         self.postponed = False
+        #: Whether a call was denied because there is no terminal.
+        self.lacking = False
         self.editor = Editor()
 
     def __enter__(self) -> Self:
@@ -145,11 +147,14 @@ class YesConfirmer:
 class UnattendedConfirmer(RulesConfirmer):
     """Denies what needs a person, and writes to standard error what to do, once for each tool."""
 
-    def __init__(self) -> None:
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
         self._explained: set[str] = set()
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
         """The denial of ``RulesConfirmer``."""
+        if request.question is None:
+            self._terminal.lacking = True
         if request.question is None and request.tool not in self._explained:
             self._explained.add(request.tool)
             # A rule, or the tool itself, may ask about calls that no setting approves.
@@ -217,4 +222,4 @@ def make_confirmer(terminal: Terminal, *, yes: bool = False, single: bool = Fals
         edit = terminal.edit if terminal.editor.usable else None
         asking = TerminalConfirmer(terminal.read, edit=edit, single=single)
         return asking if single else PostponableConfirmer(asking, terminal)
-    return RulesConfirmer() if single else UnattendedConfirmer()
+    return RulesConfirmer() if single else UnattendedConfirmer(terminal)
