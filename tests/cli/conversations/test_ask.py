@@ -255,7 +255,8 @@ def test_a_tool_with_a_bug_ends_the_run(user: User, served: str) -> None:
 @plays("writing")
 def test_nobody_to_ask_means_no(user: User, served: str) -> None:
     done = user.run("ask", "Write it.")
-    assert done.returncode == 0
+    # The answer is there, and a script notices that a call was not allowed.
+    assert done.returncode == exit_codes.DENIED == 13
     assert done.stdout.startswith("I write.\nI could not: ")
     assert "? io.write_file wants to run (its effect is write)" in done.stderr
     lines = done.stderr.splitlines()

@@ -62,12 +62,13 @@ def test_a_submitted_run_waits_for_a_worker_for_a_person_and_ends(user: User, sc
         seen = user.run(*watch[1].split())
         assert seen.returncode == 10
         assert "I look around." in seen.stdout
-        assert "It waits for a person. To see the call: ripieno approvals show" in seen.stderr
+        assert "It waits for a person." in seen.stderr
         assert not (user.workspace / "note.txt").exists()
-        show = re.search(r"ripieno (approvals show \w+)", seen.stderr)
-        assert show is not None
-        assert "note.txt" in user.call(*show[1].split()).stdout
-        answered = user.run("approvals", "approve")
+        commands = re.findall(r": +ripieno (approvals \w+ \w+)", seen.stderr)
+        show, approve, deny = (one.split() for one in commands)
+        assert deny == ["approvals", "deny", approve[-1]]
+        assert "note.txt" in user.call(*show).stdout
+        answered = user.run(*approve)
         following = re.search(r"A worker continues it. To watch it: ripieno (runs watch \w+)", answered.stdout)
         assert following is not None
         ended = user.run(*following[1].split())

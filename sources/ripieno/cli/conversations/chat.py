@@ -256,7 +256,7 @@ class Chat:
         """Shows a run until it ends; ``count`` is the number of earlier canisters."""
         future = self.loop.start(self.follow(run))
         try:
-            self.conversation = future.result()
+            self.conversation = self._result(future)
         except RipienoError as error:
             say(classify(error)[1])
             # Without any answer, the prompt is dropped; the user can type it again.
@@ -271,6 +271,14 @@ class Chat:
             if isinstance(interruption, Interrupted):
                 raise
             say("(stopped)")
+
+    def _result(self, future: concurrent.futures.Future[Conversation]) -> Conversation:
+        while True:
+            try:
+                return future.result()
+            except KeyboardInterrupt:
+                if not self.terminal.editor.has_keys:
+                    raise
 
     async def _conduct(self, line: str | None) -> Run:
         if line is None:

@@ -4,6 +4,7 @@ A run goes on when its readers leave. It ends by itself, by ``stop``, or with th
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +28,15 @@ from ripieno.storage.journal.summaries import Summary
 _ASKING = (UserCanister, ResultCanister)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class EditedCall:
+    """A call with other arguments, and the question in which it was shown."""
+
+    arguments: Mapping[str, Any]
+    question: Question
+    binding: Binding
+
+
 class HeldConversation:
     """A conversation that is open. It is also the confirmer of its runs: calls wait, and questions of tools are asked.
 
@@ -42,6 +52,8 @@ class HeldConversation:
         self.answers: dict[str, Given] = dict(restored.answers)
         #: The bindings of edited calls that were shown, by their digests.
         self.revised: dict[str, Binding] = {}
+        #: Edited calls that are asked about in place of the model's, by their invocations.
+        self.edited: dict[str, EditedCall] = {}
         self.model = ""
         self.agent = ""
         #: Whether a run may be about to begin, while something is stored first.
@@ -89,7 +101,9 @@ class HeldConversation:
         """The questions that have no answer yet."""
         if self.running:
             return tuple(question for question, _ in self._inputs.values())
-        return tuple(one for one in questions_of(self.conversation) if one["invocation"] not in self.answers)
+        asked = {str(one["invocation"]): one for one in questions_of(self.conversation)}
+        asked |= {name: one.question for name, one in self.edited.items() if name in asked}
+        return tuple(one for name, one in asked.items() if name not in self.answers)
 
     def question(self, invocation: str) -> Question:
         """The open question about a call. Errors: ``Conflict``."""
@@ -126,7 +140,7 @@ class HeldConversation:
 
     def begin(self, run: Run, ended: Callable[[], Awaitable[None]]) -> None:
         """Starts a run, while none is under way. ``ended`` stores its end; only then the next one can begin."""
-        self.conversation, self.answers = run.conversation, {}
+        self.conversation, self.answers, self.edited = run.conversation, {}, {}
         self._turn, self._run, self._end = LiveTurn(), run, None
         run.watch(self._take)
         self._task = asyncio.create_task(self._conduct(run, ended), name="ripieno chat run")
@@ -153,7 +167,7 @@ class HeldConversation:
             return Defer(request.reason)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._inputs[request.invocation] = (input_question(request), future)
-        self._ask()
+        self.ask()
         try:
             answer = await future
         finally:
@@ -161,7 +175,8 @@ class HeldConversation:
             self.publish(QuestionAnswered(invocation=request.invocation, answer=_kind(future)))
         return answer
 
-    def _ask(self) -> None:
+    def ask(self) -> None:
+        """Passes the open questions to all readers."""
         self.publish(QuestionsAsked(questions=self.questions))
 
     def _take(self, event: Event) -> None:
@@ -197,7 +212,7 @@ class HeldConversation:
                 refusal = refusal_of(failure)
                 self.publish(RunFailed(code=refusal.code or "failed", message=refusal.message))
             if self.questions:
-                self._ask()
+                self.ask()
             if self._end is not None:
                 self.publish(self._end)
 
