@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
+import dataclasses
 import io
 import itertools
 import os
@@ -33,8 +34,13 @@ Value = TypeVar("Value")
 #: What a command does at a signal: it is cancelled, ends by itself, or goes on as if there was none.
 Reaction: TypeAlias = Literal["cancel", "end", "ignore"]
 
+#: Groups, whose commands have two words.
+ADVISED_GROUPS = ("approvals", "import", "journal", "new", "responses", "runs", "serve")
 #: A command that a message advises, without the options that select the configuration. ``trust FOLDER`` needs none.
-_ADVISED = re.compile(r"(?<=:)( +)ripieno (?=[a-z])(?!trust [/'])(?![^\n]*--(?:config|profile|workspace)\b)")
+_ADVISED = re.compile(
+    rf"(?<=:)( +ripieno (?!trust [/'])(?:(?:{'|'.join(ADVISED_GROUPS)}) (?=[a-z]))?[a-z]+)\b"
+    r"(?![^\n]*--(?:config|profile|workspace)\b)"
+)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -148,8 +154,14 @@ def advised(text: str) -> str:
     settings = _SETTINGS.get(None)
     if settings is None or not settings.given:
         return text
-    command = f"ripieno {shlex.join(settings.given)} "
-    return _ADVISED.sub(lambda found: found[1] + command, text)
+    # With a profile, ``check`` validates the environment instead of files.
+    files = dataclasses.replace(settings, profile=None)
+
+    def add_options(found: re.Match[str]) -> str:
+        given = (files if found[1].endswith(" check") else settings).given
+        return " ".join((found[1], *map(shlex.quote, given)))
+
+    return _ADVISED.sub(add_options, text)
 
 
 @contextlib.contextmanager

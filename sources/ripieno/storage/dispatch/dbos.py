@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequ
 from typing import Any
 
 import dbos
+from croniter import croniter
 from sqlalchemy.exc import SQLAlchemyError
 
 from ripieno.canisters.serialization import deserialize, serialize
@@ -164,11 +165,14 @@ class DbosDispatcher:
     def schedules(self) -> Sequence[Schedule]:
         with self._using("read") as client:
             rows = client.list_schedules()
+        now = datetime.datetime.now(datetime.UTC)
         found = [
             Schedule(
                 name=row["schedule_name"],
                 cron=row["schedule"],
                 submission=deserialize(Submission, row["context"]["submission"]),
+                # As the engine reads it.
+                next=croniter(row["schedule"], now, second_at_beginning=True).get_next(datetime.datetime),
             )
             for row in rows
         ]
