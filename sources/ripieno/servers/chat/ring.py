@@ -57,7 +57,7 @@ class EventRing:
         return f"{self.epoch}-{self._last}"
 
     def publish(self, event: ChatEvent) -> None:
-        """Adds an event. The first delta after a pause goes at once; those that follow within milliseconds are joined."""
+        """Adds an event. The first delta after a pause goes at once; those within the next milliseconds are joined."""
         if self._pending is not None:
             joined = merged(self._pending, event)
             if joined is not None:
