@@ -191,6 +191,14 @@ async def test_what_was_allowed_is_listed_and_taken_back(
     assert written.texts == ["same", "same"]
     await approve(page)
     await expect(page.locator(".text", has_text="All.")).to_be_visible()
+    # The journal has both, with the tool and the arguments.
+    await page.goto(page.url.replace("#/chat/", "#/journal/"))
+    await page.get_by_role("tab", name="Calls").click()
+    rows = page.get_by_role("region", name="Allowed without a question").locator("tbody tr")
+    arguments = 'exactly {"text":"same"}' if exact else "any"
+    for row, what in ((rows.first, "allowed"), (rows.nth(1), "taken back")):
+        await expect(row).to_contain_text(what)
+        await expect(row).to_contain_text(arguments)
 
 
 async def test_a_destructive_tool_is_allowed_with_exactly_these_arguments_only(

@@ -420,6 +420,9 @@ def test_what_a_chat_allows_is_listed_and_taken_back(user: User, served: str) ->
         screen.type("/exit\n")
         assert screen.end() == 0
     assert (user.workspace / "b.txt").read_text() == "one"
+    assert "  revoked: io.write_file with any arguments\n" in user.run("journal", "show").stdout
+    found = user.run("journal", "search", "io.write_file with", "--stage", "revoked")
+    assert (found.returncode, found.stdout.count("  revoked  ")) == (0, 1), found
 
 
 @plays("talking")

@@ -232,9 +232,14 @@ class Chat:
             say(f"/revoke takes a number of this list, not {number!r}:")
             self._list_allowed()
             return
-        owner, one = chosen
-        self.assembly.execution.allowances.take_back(owner, self.conversation.identifier, one.identifier)
+        (owner, one), name, execution = chosen, self.conversation.identifier, self.assembly.execution
+        execution.allowances.take_back(owner, name, one.identifier)
         say(f"Taken back: {one}. The next call is asked about again.")
+        if (recorder := execution.reporter.recorder) is not None:
+            try:
+                recorder.record([one.revocation(owner, name)])
+            except RipienoError as error:
+                say(classify(error)[1])
 
     def _answer(self, line: str | None) -> None:
         """Conducts one line, or the waiting calls. After an error, which is reported, the chat continues."""

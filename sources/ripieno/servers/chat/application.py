@@ -17,7 +17,7 @@ from starlette.routing import Route
 from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import NameAbsence, RequestInvalidity
+from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.downloads import download
@@ -192,9 +192,7 @@ class _Endpoints:
         return {"conversations": {name: [one.mapping() for one in given] for name, given in found.items()}}
 
     async def take_back(self, request: Request, owner: str) -> Answered:
-        allowance = str(request.path_params["allowance"])
-        if not self._chat.allowances.take_back(owner, identifier_of(request), allowance):
-            raise NameAbsence("allowance", allowance)
+        await self._chat.take_back(owner, identifier_of(request), str(request.path_params["allowance"]))
         return {}
 
     async def usage(self, request: Request, owner: str) -> Answered:

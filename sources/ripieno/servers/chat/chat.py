@@ -368,6 +368,13 @@ class Chat:
             found[identifier] = [thaw(one) for one in held.questions]
         return {identifier: asked for identifier, asked in found.items() if asked}
 
+    async def take_back(self, owner: str, identifier: str, allowance: str) -> None:
+        """Ends what *always* has allowed, and then records that. Errors: ``NameAbsence`` if there is none."""
+        taken = self.allowances.take_back(owner, identifier, allowance)
+        if taken is None:
+            raise NameAbsence("allowance", allowance)
+        await self._store.record(taken.revocation(owner, identifier))
+
     async def usage(self, owner: str, since: str = "") -> dict[str, Any]:
         """The owner's tokens and calls since a time (ISO 8601, UTC), in total and by day and model."""
         found = await self._store.usage(owner, since)
