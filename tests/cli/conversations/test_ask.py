@@ -121,6 +121,18 @@ def test_the_answer_streams_and_notes_stand_beside_it(user: User, served: str) -
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, done.stdout, "")
 
 
+@plays("talking anthropic")
+def test_no_sdk_is_imported_to_ask(user: User, served: str) -> None:
+    program = (
+        "import sys\nfrom ripieno.cli import main\n"
+        "assert main(['ask', 'Hi.']) == 0\n"
+        "assert not {'anthropic', 'openai', 'google', 'mcp', 'httpx2', 'pydantic', 'starlette'} & sys.modules.keys()"
+    )
+    with user.python("-c", program, PYTHONSAFEPATH="1") as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (0, "First.\n"), err
+
+
 def test_a_pipe_is_added_to_the_prompt(user: User) -> None:
     (user.workspace / "talking.toml").write_text(TALKING)
     command = ("ask", "-m", "score:talking.toml")
