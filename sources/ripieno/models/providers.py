@@ -144,18 +144,14 @@ class Providers:
             for key in ("base_url", "api_key", "region", "project", "api_version")
             if alternatives(choice := getattr(descriptor, key))
         }
+        headers = {
+            header: text
+            for header, value in descriptor.headers.items()
+            if (text := self._expand(descriptor, f"headers.{header}", value))
+        }
+        key = texts.pop("api_key", None)
         return Endpoint(
-            provider=descriptor.name,
-            sdk=sdk,
-            base_url=texts.get("base_url", ""),
-            key=texts.get("api_key"),
-            headers={
-                header: text
-                for header, value in descriptor.headers.items()
-                if (text := self._expand(descriptor, f"headers.{header}", value))
-            },
-            **{key: texts.get(key) for key in ("region", "project", "api_version")},
-            **fields,
+            provider=descriptor.name, sdk=sdk, key=key, headers=headers, **{"base_url": "", **texts}, **fields
         )
 
     def _expand(self, descriptor: ProviderDescriptor, key: str, choice: Choice) -> str:
