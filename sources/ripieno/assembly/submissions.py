@@ -7,20 +7,20 @@ import os
 import pathlib
 import socket
 import uuid
-from collections.abc import AsyncGenerator, Generator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from typing import Any, get_args
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.journal import journal_place
 from ripieno.canisters import Conversation
-from ripieno.canisters.events import Event
+from ripieno.canisters.events import ConductEnded, Event
 from ripieno.canisters.serialization import serialize
 from ripieno.conducting.resume import resumable
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
-from ripieno.storage.dispatch.events import EventLog, topic_of
+from ripieno.storage.dispatch.events import EventLog, Logged, topic_of
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Recorder
 
@@ -28,6 +28,7 @@ from ripieno.storage.records import Recorder
 NAME = "dispatch.sqlite3"
 #: Seconds after which the state of a submission is looked at again, although no event has come.
 _LOOKS = 1.0
+_EVENTS = get_args(Event)
 
 
 def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> Dispatcher:
@@ -85,20 +86,33 @@ class SubmittedRun:
 
     async def numbered(self, after: int = 0) -> AsyncGenerator[tuple[int, Event], None]:
         """The events with their numbers, after a number, until the end. Another watcher gets the same ones."""
+        async with contextlib.aclosing(self.logged(after)) as batches:
+            async for batch in batches:
+                for number, event in batch:
+                    if isinstance(event, _EVENTS):
+                        yield number, event
+
+    async def logged(self, after: int = 0) -> AsyncGenerator[Sequence[tuple[int, Logged]], None]:
+        """All that the log has of it after a number, until the end; nothing, whenever there is nothing more yet."""
         log, submission = EventLog(self._journal.database), self.submission
         async with _woken(self._journal.database, submission) as changed:
+            # Its state first: what was written before its end is then read after it.
+            over = (await self.state()).over
             while True:
                 changed.clear()
-                # Its state first: what was written before its end is then read after it.
-                over = (await self.state()).over
                 while events := await run_in_thread(log.after, submission, after, name="events"):
-                    for after, event in events:  # noqa: PLR1704  the place from which reading goes on
-                        yield after, event
+                    after = events[-1][0]
+                    yield events
+                    if isinstance(events[-1][1], ConductEnded):
+                        return
                 if over:
                     return
-                with contextlib.suppress(TimeoutError):
+                yield ()
+                try:
                     async with asyncio.timeout(_LOOKS):
                         await changed.wait()
+                except TimeoutError:
+                    over = (await self.state()).over
 
     async def _events(self) -> AsyncGenerator[Event, None]:
         async with contextlib.aclosing(self.numbered()) as numbered:

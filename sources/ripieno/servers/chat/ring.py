@@ -70,6 +70,15 @@ class EventRing:
         else:
             self._append(event)
 
+    def restart(self) -> None:
+        """Begins anew, where what happened is in no event: all readers need a snapshot first."""
+        self.flush()
+        self.epoch = secrets.token_hex(4)
+        self._entries.clear()
+        self._last = self._size = 0
+        for changed in self._changes:
+            changed.set()
+
     def flush(self) -> None:
         """Adds the deltas that wait for others."""
         if self._timer is not None:

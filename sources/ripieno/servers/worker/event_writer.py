@@ -3,11 +3,11 @@
 import asyncio
 import dataclasses
 
-from ripieno.canisters.events import ArgumentsDelta, Event, ReasoningDelta, TextDelta, merged
+from ripieno.canisters.events import ArgumentsDelta, ReasoningDelta, TextDelta, merged
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, Superseded
 from ripieno.storage.dispatch.contract import Submission
-from ripieno.storage.dispatch.events import EventLog
+from ripieno.storage.dispatch.events import EventLog, Logged
 from ripieno.storage.redaction import Redactor
 
 #: Seconds for which events are joined into one commit.
@@ -26,7 +26,7 @@ class EventWriter:
         self._log = log
         self._submission = submission
         self._redactor = redactor
-        self._pending: list[Event] = []
+        self._pending: list[Logged] = []
         self._changed = asyncio.Event()
         self._ended = False
         self._task: asyncio.Task[None] | None = None
@@ -44,7 +44,7 @@ class EventWriter:
         assert self._task is not None
         await asyncio.shield(self._task)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Logged) -> None:
         """Adds an event. Deltas that follow each other become one."""
         joined = merged(self._pending[-1], event) if self._pending else None
         if joined is None:
@@ -76,7 +76,7 @@ class EventWriter:
             if self._ended and not self._pending:
                 return
 
-    def _settled(self) -> list[Event]:
+    def _settled(self) -> list[Logged]:
         """Takes the pending events, but for the end of a text that may be the beginning of a secret."""
         events, self._pending = self._pending, []
         last = events[-1] if events else None
