@@ -21,6 +21,7 @@ from ripieno.exceptions import InputError, NameAbsence, RipienoError
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, topic_of
+from ripieno.storage.dispatch.inspection import inspect_server
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Recorder
 
@@ -50,6 +51,20 @@ def dispatcher_beside(journal: pathlib.Path | str) -> Dispatcher:
             f"Submitted runs need an engine ({error}). Install it: pip install 'ripieno[durable]'"
         ) from None
     return DbosDispatcher(place)
+
+
+def forget_submissions(place: pathlib.Path | str, database: Database, owner: str, conversation: str) -> None:
+    """Deletes what the event log and the queue beside a journal have of a conversation.
+
+    Errors: ``InputError``, also if there is a queue and its engine is not installed.
+    """
+    EventLog(database).forget(owner, conversation)
+    if place.with_name(NAME).exists() if isinstance(place, pathlib.Path) else inspect_server(database) is not None:
+        dispatcher = dispatcher_beside(place)
+        try:
+            dispatcher.forget(owner, conversation)
+        finally:
+            dispatcher.close()
 
 
 class SubmittedRun:
