@@ -19,6 +19,7 @@ from ripieno.conducting.resume import resumable
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
 from ripieno.storage.databases.contract import Database
+from ripieno.storage.databases.subscribers import woken
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, topic_of
 from ripieno.storage.dispatch.inspection import inspect_server
@@ -110,7 +111,7 @@ class SubmittedRun:
     async def logged(self, after: int = 0) -> AsyncGenerator[Sequence[tuple[int, Logged]], None]:
         """All that the log has of it after a number, until the end; nothing, whenever there is nothing more yet."""
         log, submission = EventLog(self._journal.database), self.submission
-        async with _woken(self._journal.database, submission) as changed:
+        async with self._woken() as changed:
             # Its state first: what was written before its end is then read after it.
             over = (await self.state()).over
             while True:
@@ -135,7 +136,7 @@ class SubmittedRun:
                 yield event
 
     async def _wait(self) -> Conversation:
-        async with _woken(self._journal.database, self.submission) as changed:
+        async with self._woken() as changed:
             while not (dispatched := await self.state()).over:
                 changed.clear()
                 with contextlib.suppress(TimeoutError):
@@ -144,6 +145,9 @@ class SubmittedRun:
         if dispatched.state == "failed":
             raise RipienoError(f"The submitted run failed: {dispatched.reason}")
         return await run_in_thread(self._restore, dispatched, name="restore")
+
+    def _woken(self) -> contextlib.AbstractAsyncContextManager[asyncio.Event]:
+        return woken(self._journal.database, topic_of(self.submission.owner, self.submission.conversation))
 
     def _restore(self, dispatched: Dispatched) -> Conversation:
         submission = self.submission
@@ -154,19 +158,6 @@ class SubmittedRun:
                 raise
             # It was cancelled before a worker took it.
             return Conversation(identifier=submission.conversation, finish="cancelled")
-
-
-@contextlib.asynccontextmanager
-async def _woken(database: Database, submission: Submission) -> AsyncGenerator[asyncio.Event, None]:
-    """An event that is set after each change of a conversation."""
-    changed, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def wake() -> None:
-        with contextlib.suppress(RuntimeError):  # The loop is closed.
-            loop.call_soon_threadsafe(changed.set)
-
-    with database.subscribed(topic_of(submission.owner, submission.conversation), wake):
-        yield changed
 
 
 def make_submission(
