@@ -48,6 +48,7 @@ class Clock(Model):
 
     async def batches(self, canisters: Sequence[Canister], **_: Any) -> Batches:
         """The events of its one turn."""
+        del canisters
         yield (TurnBegan(model=self.identity),)
         if self.name == "slow":
             await asyncio.Event().wait()
@@ -174,14 +175,14 @@ async def submitted_cost() -> list[Row]:
     async with sites() as places:
         for database, place in places:
             with queue(place) as (journal, dispatcher):
-                rows += [await _cost(database, place, journal, dispatcher)]
+                rows += [await _cost(database, journal, dispatcher)]
                 if database == "postgresql":
                     async with worker(place):
                         rows.append(await _idle(journal))
     return rows
 
 
-async def _cost(database: str, place: pathlib.Path | str, journal: Journal, dispatcher: Dispatcher) -> Row:
+async def _cost(database: str, journal: Journal, dispatcher: Dispatcher) -> Row:
     from ripieno.servers.worker.worker import Worker
 
     model = model_of([turn("Done.")])

@@ -17,8 +17,8 @@ from tests.support.command_line import User, wait_for
 from tests.support.users import user as user  # noqa: PLC0414  a fixture
 
 EXAMPLE = DOCUMENTATION / "examples" / "chat-application"
-#: Blocks of the tutorial: installing, the scripted model, starting, and the journal.
-BLOCKS = ("console", "console", "console", "console")
+#: Blocks of the tutorial: installing, the scripted model, starting, workers, and the journal.
+BLOCKS = ("console", "console", "console", "toml", "python", "console", "console")
 
 
 class Browser:
@@ -68,7 +68,7 @@ def shop(user: User) -> Iterator[None]:
 
 
 @contextmanager
-def serving(user: User, commands: str) -> Iterator[str]:
+def serving(user: User, commands: str, *, killed: bool = False) -> Iterator[str]:
     """The program under way, as the page starts it; its address."""
     secret, start = commands.removeprefix("$ ").split("\n$ ")
     name, _, _ = secret.removeprefix("export ").partition("=")
@@ -77,7 +77,7 @@ def serving(user: User, commands: str) -> Iterator[str]:
         try:
             yield wait_for(process, r"running on (http://\S+)")[1]
         finally:
-            process.terminate()
+            (process.kill if killed else process.terminate)()
             process.communicate(timeout=60)
 
 
@@ -90,7 +90,7 @@ def refused(browser: Browser, path: str, body: Any) -> int:
 
 
 def test_the_program(user: User) -> None:
-    _, _, start, journal = texts("tutorials/chat-application", *BLOCKS)
+    _, _, start, _, _, _, journal = texts("tutorials/chat-application", *BLOCKS)
     with shop(user):
         with serving(user, start) as url:
             ada, bob = Browser(url), Browser(url)
@@ -114,6 +114,31 @@ def test_the_program(user: User) -> None:
     listed = user.run(*shlex.split(journal.removeprefix("$ ripieno ")))
     assert listed.returncode == 0, listed.stderr
     assert "Cancel the lamp" in listed.stdout
+
+
+def test_a_killed_server_loses_nothing(user: User) -> None:
+    _, _, start, settings, line, work, _ = texts("tutorials/chat-application", *BLOCKS)
+    install, work = work.removeprefix("$ ").split("\n$ ")
+    assert shlex.split(install) == ["pip", "install", "ripieno[durable]"]
+    with shop(user):
+        with (user.workspace / "settings.toml").open("a") as file:
+            file.write(f"\n{settings}")
+        program = user.workspace / "application.py"
+        changed, count = re.subn(r"journal = Journal\(.*\nassembly = .*\n", line, program.read_text())
+        assert count == 1
+        program.write_text(changed)
+        with user.start(*shlex.split(work)[1:]) as worker:
+            wait_for(worker, "takes submitted runs")
+            with serving(user, start, killed=True) as url:
+                ada = Browser(url)
+                ada.sign_in("ada")
+                asked = ada.say("Cancel the lamp, please.")
+                assert asked.parts("dynamic-tool")[1]["state"] == "approval-requested"
+            with serving(user, start) as url:
+                ada = Browser(url)
+                ada.sign_in("ada")
+                ada.client.message = ada.get("api/chat/first/messages")["messages"][-1]
+                assert [part["text"] for part in ada.approve().parts("text")] == ["Canceled: a lamp."]
 
 
 def test_all_files_are_printed() -> None:

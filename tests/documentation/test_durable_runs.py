@@ -16,8 +16,8 @@ def commands(text: str) -> list[list[str]]:
 
 def test_the_page(user: User) -> None:
     given = blocks(PAGE)
-    assert [one.kind for one in given] == ["console", "toml", "console", "console", "console", "toml", "python"]
-    install, score, begin, answer, later, settings, program = (one.text for one in given)
+    assert [one.kind for one in given] == ["console", "toml", "console", "console", "console", "toml", "toml", "python"]
+    install, score, begin, answer, later, settings, chats, program = (one.text for one in given)
     assert commands(install) == [["pip", "install", "ripieno[durable]"]]
     (user.workspace / "notes.toml").write_text(score)
     work, submit = commands(begin)
@@ -38,6 +38,7 @@ def test_the_page(user: User) -> None:
         assert "Ended: morning" in shown[5].stderr
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
+    assert tomllib.loads(chats) == {"durable": {"servers": True}}
     assert tomllib.loads(settings)["durable"] == {"host": "build-1", "slots": 8}
     user.configure(settings)
     assert user.call("check", JOURNAL_URL="postgresql://localhost/ripieno").returncode == 0

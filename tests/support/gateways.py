@@ -196,6 +196,7 @@ async def fronting(
     confirmer: Confirmer | None = None,
     watchers: Sequence[Watcher] = (),
     journal: str | None = None,
+    recorded: bool = False,
     clock: Callable[[], float] | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Front, None]:
@@ -203,13 +204,15 @@ async def fronting(
 
     ``provider`` has keys of the backend's table, ``providers`` other tables, ``settings`` those of the gateway. There
     are no retries by default. ``watchers`` observe runs, and requests without one. ``journal`` is the address of the
-    database, ``clock`` the clock of what is stored.
+    database, ``clock`` the clock of what is stored; ``recorded``: the journal is written.
     """
     fields: dict[str, Any] = {"map": frozendict({"*": f"back/{MODEL}"}), **settings}
     table = {**kind.provider, "base_url": url, "api_key": "key-of-the-backend", "retries": 0, **(provider or {})}
     workspace = folder / "workspace"
     workspace.mkdir(exist_ok=True)
-    written = {} if journal is None else {"journal": {"url": journal}}
+    written: dict[str, Any] = {"journal": {"enabled": recorded}}
+    if journal is not None:
+        written["journal"]["url"] = journal
     assembly = assemble(
         {"providers": {"back": table, **(providers or {})}, **written},
         workspace=workspace,

@@ -59,9 +59,28 @@ async def hang(context: Context, arguments: dict[str, Any]) -> str:
     return "Never."
 
 
+def gate(context: Context, arguments: dict[str, Any]) -> str:
+    """Waits until a test has opened the pipe of this name to write."""
+    with open(pathlib.Path(context.configuration["folder"]) / arguments["word"], "rb"):
+        return "Open."
+
+
+#: Models by their names.
+_MODELS: Mapping[str, Any] = {
+    "house/text": [turn("Good morning.")],
+    "house/ask": [turn("I write.", calls=[call("append", word="w")]), turn("Done.")],
+    "house/two": [turn("I write.", calls=[call("note", word="v"), call("note", word="w")]), turn("Done.")],
+    "house/hang": [turn("I wait.", calls=[call("hang", word="x")])],
+    "house/gate": [turn("I wait.", calls=[call("gate", word="pipe")]), turn("It is open.")],
+    "house/fail": [],
+    "house/client": [turn("You do it.", calls=[call("draw", shape="round")]), turn("Thank you.")],
+}
+
+
 def model(name: str = "") -> Model:
-    """A model that appends and looks, and says at the end that all is written."""
-    del name
+    """A model that appends and looks, and says at the end that all is written; or the one with this name."""
+    if name in _MODELS:
+        return model_of(_MODELS[name])
     turns = []
     for step in range(STEPS):
         calls = [call(("append", "look")[(step + number) % 3 == 2], word=f"{step}.{number}") for number in range(3)]
@@ -83,9 +102,13 @@ def configuration(folder: pathlib.Path, *, approved: bool = True) -> dict[str, A
         for name, effect, function in (
             ("append", "write", "append"),
             ("look", "read", "append"),
+            ("note", "write", "append"),
             ("hang", "read", "hang"),
+            ("gate", "read", "gate"),
         )
     ]
+    # Two notes do not wait for each other.
+    tools[2]["writes"] = ["word:{word}"]
     return {
         "ensembles": [
             {"ensemble": {"name": "mine"}, "configuration": {"folder": str(folder)}, "invokers": tools},
@@ -155,12 +178,14 @@ class WorkerProcess:
     clock of its machine.
     """
 
-    def __init__(self, site: Site, *, moment: int | None = None, clock: float = 0.0, slots: int = 4) -> None:
+    def __init__(
+        self, site: Site, *, moment: int | None = None, clock: float = 0.0, slots: int = 4, approved: bool = True
+    ) -> None:
         context = _forking()
         ours, theirs = context.Pipe(duplex=False)
         self._ready = ours
         self.process: ForkServerProcess = context.Process(
-            target=_work, args=(site, theirs, moment, clock, slots), daemon=True
+            target=_work, args=(site, theirs, moment, clock), kwargs={"slots": slots, "approved": approved}, daemon=True
         )
         self.process.start()
         theirs.close()
@@ -189,7 +214,7 @@ def _forking() -> Any:
     return context
 
 
-def _work(site: Site, ready: Any, moment: int | None, clock: float, slots: int) -> None:
+def _work(site: Site, ready: Any, moment: int | None, clock: float, **settings: Any) -> None:
     """Works until SIGTERM. Runs in the process of the worker."""
     global _deadly  # noqa: PLW0603  of this process
     claims.LEASE = leases.LEASE = LEASE
@@ -201,7 +226,7 @@ def _work(site: Site, ready: Any, moment: int | None, clock: float, slots: int) 
     async def main() -> None:
         stopping = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-        async with site.worker(slots=slots, grace=20):
+        async with site.worker(grace=20, **settings):
             ready.send(None)
             if moment is not None and moment >= 0:
                 _die_at(moment)

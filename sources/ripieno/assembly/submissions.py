@@ -8,20 +8,22 @@ import os
 import pathlib
 import socket
 import uuid
-from collections.abc import AsyncGenerator, Generator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from typing import Any, get_args
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.journal import journal_place
 from ripieno.canisters import Conversation
-from ripieno.canisters.events import Event
+from ripieno.canisters.events import ConductEnded, Event
 from ripieno.canisters.serialization import serialize
 from ripieno.conducting.resume import resumable
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
 from ripieno.storage.databases.contract import Database
+from ripieno.storage.databases.subscribers import woken
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
-from ripieno.storage.dispatch.events import EventLog, topic_of
+from ripieno.storage.dispatch.events import EventLog, Logged, topic_of
+from ripieno.storage.dispatch.inspection import inspect_server
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Recorder
 
@@ -29,6 +31,7 @@ from ripieno.storage.records import Recorder
 NAME = "dispatch.sqlite3"
 #: Seconds after which the state of a submission is looked at again, although no event has come.
 _LOOKS = 1.0
+_EVENTS = get_args(Event)
 
 
 def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> Dispatcher:
@@ -50,6 +53,20 @@ def dispatcher_beside(journal: pathlib.Path | str) -> Dispatcher:
             f"Submitted runs need an engine ({error}). Install it: pip install 'ripieno[durable]'"
         ) from None
     return DbosDispatcher(place)
+
+
+def forget_submissions(place: pathlib.Path | str, database: Database, owner: str, conversation: str) -> None:
+    """Deletes what the event log and the queue beside a journal have of a conversation.
+
+    Errors: ``InputError``, also if there is a queue and its engine is not installed.
+    """
+    EventLog(database).forget(owner, conversation)
+    if place.with_name(NAME).exists() if isinstance(place, pathlib.Path) else inspect_server(database) is not None:
+        dispatcher = dispatcher_beside(place)
+        try:
+            dispatcher.forget(owner, conversation)
+        finally:
+            dispatcher.close()
 
 
 class SubmittedRun:
@@ -86,20 +103,33 @@ class SubmittedRun:
 
     async def numbered(self, after: int = 0) -> AsyncGenerator[tuple[int, Event], None]:
         """The events with their numbers, after a number, until the end. Another watcher gets the same ones."""
+        async with contextlib.aclosing(self.logged(after)) as batches:
+            async for batch in batches:
+                for number, event in batch:
+                    if isinstance(event, _EVENTS):
+                        yield number, event
+
+    async def logged(self, after: int = 0) -> AsyncGenerator[Sequence[tuple[int, Logged]], None]:
+        """All that the log has of it after a number, until the end; nothing, whenever there is nothing more yet."""
         log, submission = EventLog(self._journal.database), self.submission
-        async with _woken(self._journal.database, submission) as changed:
+        async with self._woken() as changed:
+            # Its state first: what was written before its end is then read after it.
+            over = (await self.state()).over
             while True:
                 changed.clear()
-                # Its state first: what was written before its end is then read after it.
-                over = (await self.state()).over
                 while events := await run_in_thread(log.after, submission, after, name="events"):
-                    for after, event in events:  # noqa: PLR1704  the place from which reading goes on
-                        yield after, event
+                    after = events[-1][0]
+                    yield events
+                    if isinstance(events[-1][1], ConductEnded):
+                        return
                 if over:
                     return
-                with contextlib.suppress(TimeoutError):
+                yield ()
+                try:
                     async with asyncio.timeout(_LOOKS):
                         await changed.wait()
+                except TimeoutError:
+                    over = (await self.state()).over
 
     async def _events(self) -> AsyncGenerator[Event, None]:
         async with contextlib.aclosing(self.numbered()) as numbered:
@@ -107,7 +137,7 @@ class SubmittedRun:
                 yield event
 
     async def _wait(self) -> Conversation:
-        async with _woken(self._journal.database, self.submission) as changed:
+        async with self._woken() as changed:
             while not (dispatched := await self.state()).over:
                 changed.clear()
                 with contextlib.suppress(TimeoutError):
@@ -116,6 +146,9 @@ class SubmittedRun:
         if dispatched.state == "failed":
             raise RipienoError(f"The submitted run failed: {dispatched.reason}")
         return await run_in_thread(self._restore, dispatched, name="restore")
+
+    def _woken(self) -> contextlib.AbstractAsyncContextManager[asyncio.Event]:
+        return woken(self._journal.database, topic_of(self.submission.owner, self.submission.conversation))
 
     def _restore(self, dispatched: Dispatched) -> Conversation:
         submission = self.submission
@@ -128,19 +161,6 @@ class SubmittedRun:
             return Conversation(identifier=submission.conversation, finish="cancelled")
         # One that waits is kept as what is to be continued, without a finish.
         return dataclasses.replace(found, finish="open") if dispatched.state == "waiting" and found.open else found
-
-
-@contextlib.asynccontextmanager
-async def _woken(database: Database, submission: Submission) -> AsyncGenerator[asyncio.Event, None]:
-    """An event that is set after each change of a conversation."""
-    changed, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def wake() -> None:
-        with contextlib.suppress(RuntimeError):  # The loop is closed.
-            loop.call_soon_threadsafe(changed.set)
-
-    with database.subscribed(topic_of(submission.owner, submission.conversation), wake):
-        yield changed
 
 
 def make_submission(

@@ -209,7 +209,7 @@ register(
 Batches: TypeAlias = AsyncGenerator[Iterable[Event], None]
 
 
-def merged(before: EventBase, event: EventBase) -> Event | None:
+def merged(before: object, event: object) -> Event | None:
     """One event for two of them that follow each other, if who displays them sees no difference."""
     joined: Event | None = None
     match before, event:

@@ -150,18 +150,22 @@ class PausedStore:
             raise InputError(f"Several conversations match: {names}. Name one of them; ripieno approvals list has all.")
         return fitting[0]
 
-    def answer(self, identifier: str, answers: Mapping[str, Answer], *, owner: str = "") -> Paused:
+    def answer(self, identifier: str, answers: Mapping[str, Answer | Given], *, owner: str = "") -> Paused:
         """Stores a person's answers to the owner's conversation with exactly this identifier. An answer is final.
 
-        Errors: ``NameAbsence``; ``InputError`` for a call that waits for no answer, or already has one.
+        One that was given with its binding is stored as it is, without a grant. Errors: ``NameAbsence``; ``Conflict``
+        for a call that waits for no answer, or already has one.
         """
         with self._changing(identifier, owner) as paused:
             waiting = {one.invocation: one for one in paused.unanswered}
             for invocation in answers:
                 if invocation not in waiting:
                     why = "was answered already" if invocation in paused.answers else "waits for no approval"
-                    raise InputError(f"The call {invocation!r} of {paused.identifier} {why}.")
-            given = {name: self._given(waiting[name], answer) for name, answer in answers.items()}
+                    raise Conflict(f"The call {invocation!r} of {paused.identifier} {why}.")
+            given = {
+                name: answer if isinstance(answer, Given) else self._given(waiting[name], answer)
+                for name, answer in answers.items()
+            }
             changed = dataclasses.replace(paused, answers={**paused.answers, **given})
             self.save(changed)
         return changed
@@ -191,12 +195,12 @@ class PausedStore:
     def give(self, identifier: str, results: Sequence[ResultCanister], *, owner: str = "") -> Paused:
         """Stores results of calls that the application runs itself. A result is final.
 
-        Errors: ``NameAbsence``; ``InputError`` for a call that waits for no result, or already has one.
+        Errors: ``NameAbsence``; ``Conflict`` for a call that waits for no result, or already has one.
         """
         with self._changing(identifier, owner) as paused:
             for one in results:
                 if one.invocation_id not in {waiting.invocation for waiting in paused.lacking}:
-                    raise InputError(f"The call {one.invocation_id!r} of {paused.identifier} waits for no result.")
+                    raise Conflict(f"The call {one.invocation_id!r} of {paused.identifier} waits for no result.")
             changed = dataclasses.replace(paused, results=(*paused.results, *results))
             self.save(changed)
         return changed

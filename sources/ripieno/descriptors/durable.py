@@ -3,16 +3,20 @@
 import dataclasses
 
 from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import COUNT, Number, Text
+from ripieno.descriptors.reader.kinds import COUNT, Flag, Number, Text
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DurableDescriptor:
-    """Settings of workers. ``host`` is None for the name of the machine; ``grace`` is in seconds."""
+    """Settings of workers. ``host`` is None for the name of the machine; ``grace`` is in seconds.
+
+    ``servers``: chats and background responses give their runs to workers.
+    """
 
     host: str | None = None
     slots: int = 4
     grace: float = 30.0
+    servers: bool = False
 
 
 DURABLE = Table(
@@ -29,5 +33,12 @@ DURABLE = Table(
         ),
         ("slots", COUNT, "Runs that a worker conducts at once.", 8),
         ("grace", Number(minimum=0, unit="seconds"), "Seconds that runs have to end when a worker is stopped.", 300),
+        (
+            "servers",
+            Flag(),
+            "Whether chats (Chat, ripieno serve web) give their runs to workers: a run then survives the server, and "
+            "any server with the same journal shows it.",
+            True,
+        ),
     ),
 )

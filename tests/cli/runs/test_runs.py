@@ -101,6 +101,9 @@ def test_watching_from_the_submission_and_once_more_later(user: User) -> None:
     more = user.run("submit", "--watch", "-m", model, "--conversation", listed["conversation"], "And again?")
     assert more.stdout == "Hello.\n"
     assert user.call("journal", "list").stdout.count(listed["conversation"][:12]) == 1
+    # Nothing of a deleted conversation stays in the queue.
+    user.call("journal", "delete", listed["conversation"], "--yes")
+    assert user.call("runs", "list").stdout == "No run was submitted.\n"
 
 
 def test_what_waits_for_its_time_is_cancelled(user: User, score: str) -> None:

@@ -10,6 +10,7 @@ import click
 
 from ripieno.approvals.visible_text import visible
 from ripieno.assembly.configuration import Places
+from ripieno.assembly.submissions import forget_submissions
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
@@ -365,6 +366,7 @@ def delete(*, conversations: tuple[str, ...], older_than: str | None, yes: bool,
         if not yes:
             _confirm(selected)
         for summary in selected:
+            forget_submissions(place_of(file), one.database, summary.owner, summary.identifier)
             _delete(one, summary)
 
 

@@ -27,7 +27,7 @@ async def show_run(run: SubmittedRun) -> click.exceptions.Exit:
     try:
         async with contextlib.aclosing(run.numbered()) as numbered:
             async for _, event in numbered:
-                # A run that is given back ends as cancelled, and goes on.
+                # The exit says that it was cancelled.
                 if not (isinstance(event, ConductEnded) and event.finish == "cancelled"):
                     renderer.show(event)
                 shown = True

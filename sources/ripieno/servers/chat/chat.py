@@ -14,7 +14,7 @@ from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
 from ripieno.jsonvalues import digest, thaw
 from ripieno.servers.chat.contents import referenced
-from ripieno.servers.chat.events import QuestionAnswered, Said, Titled
+from ripieno.servers.chat.events import Said, Titled
 from ripieno.servers.chat.held import EditedCall, HeldConversation
 from ripieno.servers.chat.messages import ChatLimits, text_of
 from ripieno.servers.chat.open_conversations import OpenConversations
@@ -72,8 +72,14 @@ class Chat:
             )
         self.journal = journal
         self._store = ConversationStore(journal)
-        self._open = OpenConversations(self._store, most=self.limits.held)
-        self._runs = Runs(self._assembly, self._store, self._open, self.limits, self._workspace)
+        if self._assembly.configuration.durable.servers:
+            from ripieno.servers.chat.submitted_runs import SubmittedRuns
+
+            self._runs: Runs = SubmittedRuns(self._assembly, journal, self._store, self.limits, self._workspace)
+        else:
+            self._runs = Runs(self._assembly, self._store, self.limits, self._workspace)
+        self._open = OpenConversations(self._store, self._runs, most=self.limits.held)
+        self._runs.start(self._open.refresh)
         return self
 
     async def __aexit__(self, *details: object) -> None:
@@ -115,12 +121,12 @@ class Chat:
         """Stops the run of a conversation and deletes its content."""
 
         async def change(held: HeldConversation) -> None:
-            held.stop()
-            await held.stopped()
+            await self._runs.end(held)
             self._open.drop(owner, identifier)
             self.uploads.forget(owner, identifier)
             self.allowances.forget(owner, identifier)
             await self._store.delete(owner, identifier)
+            await self._runs.forget(owner, identifier)
 
         await self._open.change(owner, identifier, change)
 
@@ -204,8 +210,9 @@ class Chat:
             if conversation.open:
                 conversation = conversation.decline_open(text_of(message) or "The user sent something else instead.")
             conversation = conversation.say(message)
-            with self._runs.starting(held):
-                await self._runs.begin(held, conversation, tools, model=model or held.model, agent=agent or held.agent)
+            settings = {"model": model or held.model, "agent": agent or held.agent}
+            async with self._runs.starting(held):
+                await self._runs.begin(held, conversation, tools, said=(message,), **settings)
             # Before the run has begun: it takes its first step when this one waits.
             self.uploads.forget(owner, identifier, message.content)
             held.publish(Said(canister=message, place=len(conversation.canisters) - 1))
@@ -225,7 +232,7 @@ class Chat:
             _require_free(held, at)
             if held.state != "interrupted" and not held.unanswered:
                 raise Conflict(f"The conversation is {held.state}, not interrupted.")
-            with self._runs.starting(held):
+            async with self._runs.starting(held):
                 await self._runs.begin(held, held.conversation, tools, model=held.model, agent=held.agent)
 
         await self._open.change(owner, identifier, change)
@@ -268,11 +275,8 @@ class Chat:
                 check_edit(self._assembly, str(question["tool"]), answer)
             (waiting,) = (one for one in held.conversation.waiting if one.invocation == invocation)
             given = Given(answer=answer, binding=binding_of(waiting), edited=edited)
-            answers = {**held.answers, invocation: given}
-            with self._runs.starting(held):
-                await self._runs.keep(held, held.conversation, answers)
-                held.answers = answers
-                held.publish(QuestionAnswered(invocation=invocation, answer=str(sent["answer"])))
+            async with self._runs.starting(held):
+                await self._runs.answer(held, invocation, given, str(sent["answer"]))
                 return await self._runs.go_on(held, tools)
 
         return await self._open.change(owner, identifier, change)
@@ -332,11 +336,8 @@ class Chat:
                 raise RequestInvalidity("This call runs here: it waits for an answer.", parameter="invocation")
             if any(one["kind"] == "approval" for one in held.questions):
                 raise Conflict("Answer the questions about calls first, then send results.")
-            conversation = held.conversation.say(result)
-            with self._runs.starting(held):
-                await self._runs.keep(held, conversation, held.answers)
-                held.conversation = conversation
-                held.publish(QuestionAnswered(invocation=result.invocation_id, answer="result"))
+            async with self._runs.starting(held):
+                await self._runs.give(held, result)
                 return await self._runs.go_on(held, tools)
 
         return await self._open.change(owner, identifier, change)
@@ -349,7 +350,7 @@ class Chat:
         """Stops the run of a conversation, if there is one."""
 
         async def change(held: HeldConversation) -> None:
-            held.stop()
+            await self._runs.stop(held)
 
         held = self._open.get(owner, identifier)
         if held is not None and held.running:

@@ -17,6 +17,7 @@ from ripieno.canisters.events import (
     ResultReady,
 )
 from ripieno.servers.chat.contents import content_of, message_of, without
+from ripieno.storage.dispatch.events import QuestionAnswered, RunFailed
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,22 +37,6 @@ class QuestionsAsked(EventBase):
     """The calls that wait, for an approval, an answer, or a result of the client: those of the snapshot."""
 
     questions: tuple[frozendict[str, object], ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionAnswered(EventBase):
-    """A question has its answer: ``approve``, ``deny``, ``edit``, or ``result``."""
-
-    invocation: str
-    answer: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RunFailed(EventBase):
-    """A run ended with an error. ``message`` is for the user."""
-
-    code: str
-    message: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

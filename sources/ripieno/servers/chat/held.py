@@ -1,29 +1,36 @@
 """``HeldConversation``: one conversation in memory, with its events, its readers, and its run, which belongs to it.
 
-A run goes on when its readers leave. It ends by itself, by ``stop``, or with the server.
+A run goes on when its readers leave. It ends by itself, by ``stop``, or with the server, unless a worker conducts it.
 """
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
 from ripieno.approvals.grants import Binding
-from ripieno.canisters import InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Conversation,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
 from ripieno.canisters.contents import Content
-from ripieno.canisters.events import ConductEnded, Event, TurnBegan
-from ripieno.conducting import Run
-from ripieno.conducting.resume import Resumable
+from ripieno.canisters.events import ConductEnded, TurnBegan
 from ripieno.exceptions import Conflict
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.contents import message_of
-from ripieno.servers.chat.events import ChatEvent, QuestionAnswered, QuestionsAsked, RunFailed
+from ripieno.servers.chat.events import ChatEvent, QuestionsAsked, Said
 from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.chat.questions import Question, input_question, questions_of
 from ripieno.servers.chat.ring import EventRing
+from ripieno.servers.chat.store import Stored
 from ripieno.servers.http.errors import refusal_of
-from ripieno.storage.journal.summaries import Summary
+from ripieno.storage.dispatch.events import Logged, QuestionAnswered, RunFailed, StretchBegan
 
 _ASKING = (UserCanister, ResultCanister)
 
@@ -37,31 +44,45 @@ class EditedCall:
     binding: Binding
 
 
+class ConversationRun(Protocol):
+    """What a conversation needs of its run. Awaiting it returns its end.
+
+    ``conversation`` has whole turns. It is up to date in the step in which an event comes.
+    """
+
+    @property
+    def conversation(self) -> Conversation: ...
+    def watch(self, watcher: Callable[[Any], None]) -> None: ...
+    def cancel(self) -> None: ...
+    def __await__(self) -> Generator[Any, None, Conversation]: ...
+
+
 class HeldConversation:
     """A conversation that is open. It is also the confirmer of its runs: calls wait, and questions of tools are asked.
 
     ``conversation`` has whole turns; the one under way is beside it, also after a run that was stopped in its middle.
     """
 
-    def __init__(self, owner: str, restored: Resumable, summary: Summary) -> None:
+    def __init__(self, owner: str, stored: Stored) -> None:
         self.owner = owner
-        #: As the journal had it at the monotonic time ``checked``: minus infinity if it has changed since.
-        self.summary = summary
+        #: ``summary`` is as the journal had it at the monotonic time ``checked``: minus infinity if it has changed.
         self.checked = 0.0
-        self.conversation = restored.conversation
-        self.answers: dict[str, Given] = dict(restored.answers)
+        self.model = ""
+        self.agent = ""
+        self.adopt(stored)
+        #: The number of the last event in the log of submitted runs that is known here.
+        self.seen = 0
         #: The bindings of edited calls that were shown, by their digests.
         self.revised: dict[str, Binding] = {}
         #: Edited calls that are asked about in place of the model's, by their invocations.
         self.edited: dict[str, EditedCall] = {}
-        self.model = ""
-        self.agent = ""
         #: Whether a run may be about to begin, while something is stored first.
         self.starting = False
         self.ring = EventRing()
-        self._turn = LiveTurn(restored.cut)
-        self._run: Run | None = None
+        self._turn = LiveTurn(stored.resumable.cut)
+        self._run: ConversationRun | None = None
         self._end: ConductEnded | None = None
+        self._failures: list[RunFailed] = []
         self._task: asyncio.Task[None] | None = None
         self._inputs: dict[str, tuple[Question, asyncio.Future[Answer]]] = {}
 
@@ -138,10 +159,20 @@ class HeldConversation:
         """Passes an event to all readers."""
         self.ring.publish(event)
 
-    def begin(self, run: Run, ended: Callable[[], Awaitable[None]]) -> None:
+    def adopt(self, stored: Stored) -> None:
+        """Takes the conversation as it is stored, while no run is under way, or at its end."""
+        self.summary, (resumable, paused) = stored.summary, stored[1:]
+        self.conversation = resumable.conversation
+        self.answers: Mapping[str, Given] = resumable.answers
+        if paused is not None:
+            self.model = paused.submission.model if paused.submission is not None else paused.model
+            self.agent = paused.agent
+
+    def begin(self, run: ConversationRun, ended: Callable[[], Awaitable[None]]) -> None:
         """Starts a run, while none is under way. ``ended`` stores its end; only then the next one can begin."""
         self.conversation, self.answers, self.edited = run.conversation, {}, {}
         self._turn, self._run, self._end = LiveTurn(), run, None
+        self._failures.clear()
         run.watch(self._take)
         self._task = asyncio.create_task(self._conduct(run, ended), name="ripieno chat run")
 
@@ -149,6 +180,11 @@ class HeldConversation:
         """Cancels the run, if there is one. Each call that was started still gets its result."""
         if self._run is not None:
             self._run.cancel()
+
+    def leave(self) -> None:
+        """Ends the waiting for the run, which goes on if it is elsewhere."""
+        if self._task is not None:
+            self._task.cancel()
 
     async def stopped(self) -> None:
         """Waits until no run is under way."""
@@ -179,42 +215,74 @@ class HeldConversation:
         """Passes the open questions to all readers."""
         self.publish(QuestionsAsked(questions=self.questions))
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Logged) -> None:
         """Takes an event in the step in which it happens: the conversation then has exactly the turns before it."""
         assert self._run is not None
+        if isinstance(event, StretchBegan):
+            before, self.conversation = self.conversation, self._run.conversation
+            self._show_beginning(before)
+            return
+        if isinstance(event, RunFailed):
+            self._failures.append(event)
+            return
         if isinstance(event, TurnBegan | ConductEnded):
             before, self.conversation = self.conversation, self._run.conversation
             if len(self.conversation.canisters) > len(before.canisters):
                 # The conversation has the whole turn now. One that was cut off is nowhere else.
                 self._turn = LiveTurn()
-        self._turn.take(event)
+        if not isinstance(event, QuestionAnswered):
+            self._turn.take(event)
         if isinstance(event, ConductEnded):
             # Published when the next run may begin: a client may send its next message at once.
             self._end = event
         else:
             self.publish(event)
 
-    async def _conduct(self, run: Run, ended: Callable[[], Awaitable[None]]) -> None:
-        failures: list[Exception] = []
+    def _show_beginning(self, before: Conversation) -> None:
+        """Shows what a worker continues, if it is not what was known here."""
+        known, now = _spoken(before), _spoken(self.conversation)
+        added = now[len(known) :]
+        said = [one for one in added if isinstance(one, UserCanister)]
+        if len(now) < len(known) or any(isinstance(one, AssistantCanister | InvocationCanister) for one in added):
+            # Another worker has recorded more than it has shown.
+            said = []
+        elif not added:
+            return
+        if not said:
+            self._turn = LiveTurn()
+            self.ring.restart()
+        for one in said:
+            self.publish(Said(canister=one, place=self.conversation.canisters.index(one)))
+
+    async def _conduct(self, run: ConversationRun, ended: Callable[[], Awaitable[None]]) -> None:
         try:
             await run
         except Exception as error:
-            failures.append(error)
+            self._failures.append(_failure(error))
         finally:
             self.conversation, self._run = run.conversation, None
             try:
                 await ended()
             except Exception as error:
-                failures.append(error)
+                self._failures.append(_failure(error))
             finally:
                 self._task = None
-            for failure in failures:
-                refusal = refusal_of(failure)
-                self.publish(RunFailed(code=refusal.code or "failed", message=refusal.message))
+            for failure in self._failures:
+                self.publish(failure)
             if self.questions:
                 self.ask()
             if self._end is not None:
                 self.publish(self._end)
+
+
+def _failure(error: Exception) -> RunFailed:
+    refusal = refusal_of(error)
+    return RunFailed(code=refusal.code or "failed", message=refusal.message)
+
+
+def _spoken(conversation: Conversation) -> Sequence[Canister]:
+    """The canisters but for instructions, which a worker may put before all others."""
+    return [one for one in conversation.canisters if not isinstance(one, SupervisorCanister)]
 
 
 def _kind(future: "asyncio.Future[Answer]") -> str:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 from ripieno.servers.chat.held import HeldConversation
+from ripieno.servers.chat.runs import Runs
 from ripieno.servers.chat.store import ConversationStore
 
 #: Seconds for which a summary is used again.
@@ -23,8 +24,9 @@ class OpenConversations:
     ``NameAbsence`` for a conversation that the owner does not have.
     """
 
-    def __init__(self, store: ConversationStore, *, most: int) -> None:
+    def __init__(self, store: ConversationStore, runs: Runs, *, most: int) -> None:
         self._store = store
+        self._runs = runs
         self._most = most
         #: Those first that were used first.
         self._held: dict[_Key, HeldConversation] = {}
@@ -47,6 +49,13 @@ class OpenConversations:
             return self._used(held, identifier)
         async with self._lock(owner, identifier):
             return await self._load(owner, identifier)
+
+    async def refresh(self, owner: str, identifier: str) -> None:
+        """Takes what others have done with a conversation, if it is in memory."""
+        async with self._lock(owner, identifier):
+            held = self._held.get((owner, identifier))
+            if held is not None:
+                await self._runs.refresh(held)
 
     async def change(
         self, owner: str, identifier: str, change: Callable[[HeldConversation], Awaitable[Value]]
@@ -74,16 +83,15 @@ class OpenConversations:
 
     def drop(self, owner: str, identifier: str) -> None:
         """Takes a conversation out of memory."""
-        self._held.pop((owner, identifier), None)
+        held = self._held.pop((owner, identifier), None)
+        if held is not None:
+            self._runs.leave(held)
 
     async def close(self) -> None:
-        """Waits for all changes, then stops all runs."""
+        """Waits for all changes, then stops or leaves all runs."""
         while self._changes:
             await asyncio.wait(self._changes)
-        running = [held for _, held in self.of() if held.running]
-        for held in running:
-            held.stop()
-        await asyncio.gather(*(held.stopped() for held in running))
+        await self._runs.close([held for _, held in self.of() if held.running])
 
     def _lock(self, owner: str, identifier: str) -> asyncio.Lock:
         return self._locks.setdefault((owner, identifier), asyncio.Lock())
@@ -95,12 +103,10 @@ class OpenConversations:
         """
         held, now = self._held.get((owner, identifier)), time.monotonic()
         if held is None:
-            summary, resumable, paused = await self._store.load(owner, identifier)
-            held = HeldConversation(owner, resumable, summary)
+            held = await self._runs.open(owner, identifier)
             held.checked = now
-            if paused is not None:
-                held.model, held.agent = paused.model, paused.agent
-        elif now - held.checked > _CHECKED:
+            return self._used(held, identifier)
+        if now - held.checked > _CHECKED:
             # Another process may have deleted or renamed it. What changes it meanwhile sets the time back.
             held.checked = now
             try:
@@ -108,6 +114,7 @@ class OpenConversations:
             except BaseException:
                 held.checked = -math.inf
                 raise
+        await self._runs.refresh(held)
         return self._used(held, identifier)
 
     def _used(self, held: HeldConversation, identifier: str) -> HeldConversation:
@@ -116,5 +123,5 @@ class OpenConversations:
         # One with a change under way is not loaded again before its end, unless a run begins, which is not idle.
         idle = [key for key, one in self._held.items() if one.idle]
         for key in idle[: max(len(idle) - self._most, 0)]:
-            del self._held[key]
+            self._runs.leave(self._held.pop(key))
         return held

@@ -72,6 +72,15 @@ class EventRing:
             self._append(event)
             self._join(JOINED)
 
+    def restart(self) -> None:
+        """Begins anew, where what happened is in no event: all readers need a snapshot first."""
+        self.flush()
+        self.epoch = secrets.token_hex(4)
+        self._entries.clear()
+        self._last = self._size = 0
+        for changed in self._changes:
+            changed.set()
+
     def flush(self) -> None:
         """Adds the deltas that wait for others."""
         pending, self._pending = self._pending, None

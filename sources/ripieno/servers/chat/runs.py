@@ -1,23 +1,24 @@
 """``Runs``: the runs of a chat. Each is counted before it begins, and its end is stored before the next one begins."""
 
+import asyncio
 import contextlib
 import functools
 import math
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from ripieno.approvals import Given
 from ripieno.assembly import Assembly
-from ripieno.canisters import Conversation
+from ripieno.canisters import Canister, Conversation, ResultCanister
 from ripieno.conducting import Run
 from ripieno.conducting.paused import Paused
 from ripieno.ensembles import Ensemble
 from ripieno.models.protocol import Refusal
-from ripieno.servers.chat.held import HeldConversation
+from ripieno.servers.chat.held import ConversationRun, HeldConversation
 from ripieno.servers.chat.messages import ChatLimits
-from ripieno.servers.chat.open_conversations import OpenConversations
 from ripieno.servers.chat.store import Claim, ConversationStore
 from ripieno.servers.http.limits import Refused
+from ripieno.storage.dispatch.events import QuestionAnswered
 
 #: The ensemble of the tools that a client declares.
 CLIENT = "client"
@@ -26,33 +27,56 @@ Workspaces = Callable[[str], str | os.PathLike[str]]
 
 
 class Runs:
-    """Begins runs over one assembly. Its methods are called in a change of the conversation, one at a time."""
+    """Begins runs over one assembly, in this process. Most methods are called in a change of the conversation."""
 
     def __init__(
-        self,
-        assembly: Assembly,
-        store: ConversationStore,
-        conversations: OpenConversations,
-        limits: ChatLimits,
-        workspace: Workspaces | None,
+        self, assembly: Assembly, store: ConversationStore, limits: ChatLimits, workspace: Workspaces | None
     ) -> None:
         self._assembly = assembly
         self._store = store
-        self._open = conversations
         self._limits = limits
         self._workspace = workspace
+        #: The conversations with a run, and those where one may begin.
+        self._busy: set[HeldConversation] = set()
 
-    @contextlib.contextmanager
-    def starting(self, held: HeldConversation) -> Generator[None, None, None]:
-        """Counts a run that may begin, before anything waits. Errors: ``Refused`` if the owner has too many."""
-        running = sum(one.running or one.starting for _, one in self._open.of(held.owner))
-        if running >= self._limits.runs:
+    def start(self, refresh: Callable[[str, str], Awaitable[None]]) -> None:
+        """Begins to look for what others do: ``refresh`` then looks at a conversation in memory again."""
+
+    async def close(self, running: Sequence[HeldConversation]) -> None:
+        """Ends with the server: its runs are stopped."""
+        for held in running:
+            held.stop()
+        await asyncio.gather(*(held.stopped() for held in running))
+
+    async def open(self, owner: str, identifier: str) -> HeldConversation:
+        """The conversation as it is stored. Errors: ``NameAbsence``."""
+        return HeldConversation(owner, await self._store.load(owner, identifier))
+
+    async def refresh(self, held: HeldConversation) -> None:
+        """Takes what others have done with a conversation since it was opened."""
+
+    def leave(self, held: HeldConversation) -> None:
+        """Called when a conversation leaves the memory."""
+
+    @contextlib.asynccontextmanager
+    async def starting(self, held: HeldConversation) -> AsyncGenerator[None, None]:
+        """Counts a run that may begin, before anything is stored. Errors: ``Refused`` if the owner has too many."""
+        elsewhere = await self._under_way(held.owner)
+        self._busy = {one for one in self._busy if one.running or one.starting}
+        here = {one.conversation.identifier for one in self._busy if one.owner == held.owner}
+        if (running := len(elsewhere | here)) >= self._limits.runs:
             raise Refused(too_many(f"{running} runs", self._limits.runs))
         held.starting = True
+        self._busy.add(held)
         try:
             yield
         finally:
             held.starting = False
+
+    async def _under_way(self, owner: str) -> set[str]:
+        """The conversations of an owner whose runs are under way elsewhere."""
+        del owner
+        return set()
 
     async def begin(
         self,
@@ -62,12 +86,16 @@ class Runs:
         *,
         model: str,
         agent: str,
+        said: Sequence[Canister] = (),
     ) -> None:
-        """Begins a run. Its first step comes after what the caller does before it waits again."""
+        """Begins a run of a conversation, of which ``said`` is new.
+
+        Its first step comes after what the caller does before it waits again.
+        """
+        del said
         run = self.make(held, conversation, client, model=model, agent=agent)
         claim = await self._store.claim(held.owner, conversation.identifier)
-        held.revised.clear()
-        held.begin(run, functools.partial(self._ended, held, claim))
+        self._begin(held, run, functools.partial(self._stopped, held, claim))
         held.model, held.agent = model or run.model.identity, agent
 
     def make(
@@ -92,8 +120,11 @@ class Runs:
             confirmer=held,
             auxdata=owner or None,
             answers=dict(held.answers),
-            workspace=None if self._workspace is None else self._workspace(owner),
+            workspace=self._folder(owner),
         )
+
+    def _folder(self, owner: str) -> str | os.PathLike[str] | None:
+        return None if self._workspace is None else self._workspace(owner)
 
     async def go_on(self, held: HeldConversation, client: Ensemble | None) -> int:
         """Begins a run when no question about a call is left."""
@@ -102,16 +133,46 @@ class Runs:
             await self.begin(held, held.conversation, client, model=held.model, agent=held.agent)
         return left
 
-    async def _ended(self, held: HeldConversation, claim: Claim) -> None:
+    async def answer(self, held: HeldConversation, invocation: str, given: Given, kind: str) -> None:
+        """Keeps an answer to a question about a call. Errors: ``Conflict``."""
+        paused = await self._store.answer(held.owner, held.conversation.identifier, invocation, given)
+        held.answers, held.checked = paused.answers, -math.inf
+        held.publish(QuestionAnswered(invocation=invocation, answer=kind))
+
+    async def give(self, held: HeldConversation, result: ResultCanister) -> None:
+        """Keeps the result of a call that the client runs. Errors: ``Conflict``."""
+        conversation = held.conversation.say(result)
+        await self._store.give(held.owner, conversation.identifier, result)
+        held.conversation, held.checked = conversation, -math.inf
+        held.publish(QuestionAnswered(invocation=result.invocation_id, answer="result"))
+
+    async def stop(self, held: HeldConversation) -> None:
+        """Stops the run of a conversation, if there is one."""
+        held.stop()
+
+    async def end(self, held: HeldConversation) -> None:
+        """Stops the run of a conversation, and waits for its end."""
+        held.stop()
+        await held.stopped()
+
+    async def forget(self, owner: str, identifier: str) -> None:
+        """Deletes what is kept of the runs of a conversation, beside the conversation."""
+
+    def _begin(self, held: HeldConversation, run: ConversationRun, ended: Callable[[], Awaitable[None]]) -> None:
+        held.revised.clear()
+        held.begin(run, ended)
+        self._busy.add(held)
+
+    async def _stopped(self, held: HeldConversation, claim: Claim) -> None:
         try:
             if held.cut:
                 await self._store.record_cut(held.owner, held.conversation.identifier, held.cut)
-            await self.keep(held, held.conversation, held.answers)
+            await self._keep(held, held.conversation)
         finally:
             await claim.release()
 
-    async def keep(self, held: HeldConversation, conversation: Conversation, answers: Mapping[str, Given]) -> None:
-        """Stores that a conversation waits, with its answers; or that it does not."""
+    async def _keep(self, held: HeldConversation, conversation: Conversation) -> None:
+        """Stores that a conversation waits, or that it does not."""
         try:
             if not conversation.open:
                 await self._store.resume(held.owner, conversation.identifier)
@@ -122,7 +183,6 @@ class Runs:
                     workspace=str(self._assembly.surroundings.workspace),
                     model=held.model,
                     agent=held.agent,
-                    answers=answers,
                     owner=held.owner,
                 )
             )

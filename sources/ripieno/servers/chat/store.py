@@ -7,17 +7,27 @@ thread of its own: a long conversation, a disk or a network would hold up all ot
 import contextlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from ripieno.approvals import Given
+from ripieno.canisters import ResultCanister
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import Resumable, resumable
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import NameAbsence
+from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.storage.journal import Journal
 from ripieno.storage.journal.summaries import Summary
 from ripieno.storage.records import Record
 
 Value = TypeVar("Value")
+
+
+class Stored(NamedTuple):
+    """A conversation to continue; ``paused`` if it waits."""
+
+    summary: Summary
+    resumable: Resumable
+    paused: Paused | None
 
 
 class ConversationStore:
@@ -70,15 +80,33 @@ class ConversationStore:
 
         return await _in_thread(read)
 
-    async def load(self, owner: str, identifier: str) -> tuple[Summary, Resumable, Paused | None]:
-        """A conversation to continue; and if it waits, the model and the agent with which it goes on."""
+    async def load(self, owner: str, identifier: str) -> Stored:
+        """A conversation to continue."""
 
-        def read() -> tuple[Summary, Resumable, Paused | None]:
+        def read() -> Stored:
             summary = self._summary(owner, identifier)
             paused = self._paused.load(identifier, owner=owner)
-            return summary, resumable(self._journal, identifier, paused, owner=owner), paused
+            return Stored(summary, resumable(self._journal, identifier, paused, owner=owner), paused)
 
         return await _in_thread(read)
+
+    async def paused(self, owner: str, identifier: str) -> Paused | None:
+        """A conversation that waits, as it is kept."""
+        return await _in_thread(lambda: self._paused.load(identifier, owner=owner))
+
+    async def answer(self, owner: str, identifier: str, invocation: str, given: Given) -> Paused:
+        """Keeps an answer to a question. It is final. Errors: ``Conflict`` if there is one, or the question is gone."""
+        return await self._change(lambda: self._paused.answer(identifier, {invocation: given}, owner=owner))
+
+    async def give(self, owner: str, identifier: str, result: ResultCanister) -> Paused:
+        """Keeps the result of a call that the client runs. It is final. Errors: as ``answer``."""
+        return await self._change(lambda: self._paused.give(identifier, [result], owner=owner))
+
+    async def _change(self, change: Callable[[], Paused]) -> Paused:
+        try:
+            return await _in_thread(change)
+        except NameAbsence:
+            raise Conflict("The conversation no longer waits. Load it again.") from None
 
     async def waiting(self, owner: str) -> Sequence[Paused]:
         """All conversations of the owner that wait, the oldest first."""

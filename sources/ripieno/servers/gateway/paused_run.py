@@ -67,6 +67,13 @@ class RunRequest:
     stored: StoredRequest | None = None
 
 
+def conversation_of(canisters: Sequence[Canister], stored: StoredRequest | None) -> Conversation:
+    """The conversation of a request, under the identifier of its response, if that is stored."""
+    if stored is None or not stored.identifier:
+        return Conversation(canisters=tuple(canisters))
+    return Conversation(identifier=stored.identifier, canisters=tuple(canisters))
+
+
 class PausedRun:
     """Answers one request. ``claim`` is the conversation that it continues, if any."""
 
@@ -79,7 +86,7 @@ class PausedRun:
         self._claim = claim
         self._held = _HeldEvents(request.offering.theirs)
         #: The current conversation, and its saved state.
-        self._conversation = Conversation(canisters=request.canisters)
+        self._conversation = conversation_of(request.canisters, request.stored)
         self._paused: Paused | None = None
 
     async def respond(self) -> Batches:

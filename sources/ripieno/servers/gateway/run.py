@@ -20,7 +20,7 @@ from ripieno.models import Model
 from ripieno.models.protocol import Asked
 from ripieno.servers.gateway import history_checks
 from ripieno.servers.gateway.one_answer import ResponseMerger
-from ripieno.servers.gateway.paused_run import PausedRun, RunRequest, denials, finish_of
+from ripieno.servers.gateway.paused_run import PausedRun, RunRequest, conversation_of, denials, finish_of
 from ripieno.servers.gateway.paused_store import Deferral, Resumption, resumption_of
 from ripieno.servers.gateway.signatures import Signer, signatures_in
 from ripieno.servers.gateway.stored.requests import StoredRequest
@@ -133,7 +133,7 @@ class Plan:
                 async for batch in batches:
                     yield batch
             return
-        conversation, limits = Conversation(canisters=self.asked.canisters), self.limits
+        conversation, limits = conversation_of(self.asked.canisters, self.stored), self.limits
         while True:
             run = self._begin(model, conversation, limits)
             turns = calls = 0

@@ -3,11 +3,12 @@
 import asyncio
 import dataclasses
 
-from ripieno.canisters.events import ArgumentsDelta, Event, ReasoningDelta, TextDelta, merged
+from ripieno.canisters.events import ArgumentsDelta, ReasoningDelta, TextDelta, merged
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, Superseded
+from ripieno.storage.databases.contract import RowConflict
 from ripieno.storage.dispatch.contract import Submission
-from ripieno.storage.dispatch.events import EventLog
+from ripieno.storage.dispatch.events import EventLog, Logged
 from ripieno.storage.redaction import Redactor
 
 #: Seconds for which events are joined into one commit.
@@ -28,9 +29,9 @@ class EventWriter:
         self._log = log
         self._submission = submission
         self._redactor = redactor
-        self._pending: list[Event] = []
+        self._pending: list[Logged] = []
         #: Those of a commit that has begun, and perhaps failed.
-        self._sent: list[Event] = []
+        self._sent: list[Logged] = []
         self._changed = asyncio.Event()
         self._ended = False
         self._task: asyncio.Task[None] | None = None
@@ -48,7 +49,7 @@ class EventWriter:
         assert self._task is not None
         await asyncio.shield(self._task)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Logged) -> None:
         """Adds an event. Deltas that follow each other become one."""
         joined = merged(self._pending[-1], event) if self._pending else None
         if joined is not None:
@@ -70,6 +71,10 @@ class EventWriter:
             except Superseded:
                 # The run ends by itself, with its next record.
                 return
+            except RowConflict:
+                # The last event of the run before this one came between.
+                self._changed.set()
+                continue
             except InputError:
                 # They are tried again with the next ones, and at the end once.
                 failed = True
@@ -83,15 +88,15 @@ class EventWriter:
         log, submission = self._log, self._submission
         if self._sent:
             # A server that went away may have written them.
-            last = await run_in_thread(log.last, submission.owner, submission.conversation, name="events")
-            if last > self._last:
-                self._last, self._sent = last, []
+            if await run_in_thread(log.after, submission, self._last, name="events"):
+                self._sent = []
+            self._last = await run_in_thread(log.last, submission.owner, submission.conversation, name="events")
         self._sent = self._sent or self._settled()
         if self._sent:
             self._last = await run_in_thread(log.append, submission, self._last, self._sent, name="events")
             self._sent = []
 
-    def _settled(self) -> list[Event]:
+    def _settled(self) -> list[Logged]:
         """Takes pending events, but for the end of a text that may be the beginning of a secret."""
         events, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
         last = events[-1] if events and not self._pending else None

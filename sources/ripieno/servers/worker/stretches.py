@@ -2,27 +2,62 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+import dataclasses
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
-from ripieno.canisters import Conversation
+from ripieno.canisters import Conversation, UserCanister
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.conversation import Waiting
+from ripieno.canisters.events import ConductEnded, Event, TurnBegan
 from ripieno.conducting import Run
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import Resumable, resumable
+from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import NameAbsence, Superseded
-from ripieno.jsonvalues import EMPTY
+from ripieno.jsonvalues import EMPTY, freeze, thaw
 from ripieno.models import Model
+from ripieno.schemas import Schema
+from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.http.errors import refusal_of
 from ripieno.servers.worker.event_writer import EventWriter
 from ripieno.storage.dispatch.contract import Ending, Submission
-from ripieno.storage.dispatch.events import EventLog
+from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, StretchBegan
 from ripieno.storage.journal import Journal
+from ripieno.storage.records import Record
 
 #: Seconds between attempts to claim a conversation that another process conducts.
 _ATTEMPTS = 0.5
+#: The ensemble of the tools that a client declares.
+_CLIENT = "client"
+
+
+@dataclasses.dataclass(slots=True)
+class _Watched:
+    """What a run has shown: its last event, kept back until the conversation is free, and the turn under way."""
+
+    run: Run
+    take: Callable[[Logged], None]
+    ended: ConductEnded | None = None
+    turn: LiveTurn = dataclasses.field(default_factory=LiveTurn)
+    whole: int = 0
+
+    def __call__(self, event: Event) -> None:
+        """Takes the next event of the run."""
+        if isinstance(event, TurnBegan):
+            self.whole = len(self.run.conversation.canisters)
+        self.turn.take(event)
+        if isinstance(event, ConductEnded):
+            self.ended = event
+        else:
+            self.take(event)
+
+    def cut(self) -> list[dict[str, Any]]:
+        """The texts of an answer that was cut off, and is not in the conversation."""
+        return [] if len(self.run.conversation.canisters) > self.whole else self.turn.texts()
 
 
 class Stretches:
@@ -56,7 +91,11 @@ class Stretches:
         self._idle.clear()
         try:
             async with self._claimed(submission) as held:
-                return await self._continue(submission) if held else self._cancelled()
+                ending, ended = await self._continue(submission) if held else (self._cancelled(), None)
+            if ending is not None and ended is not None:
+                # Who reads it may answer questions: the conversation must be free then.
+                await run_in_thread(self._events.add, submission, ended, name="events")
+            return ending
         except Superseded as error:
             # If another worker has the submission, this end is not written.
             return Ending(finish="error", reason=str(error))
@@ -113,24 +152,36 @@ class Stretches:
             await asyncio.sleep(_ATTEMPTS)
         yield False
 
-    async def _continue(self, submission: Submission) -> Ending | None:
-        ended, restored, paused = await run_in_thread(self._restore, submission, name="restore")
-        if ended is not None:
-            return ended
-        conversation = restored.conversation
+    async def _continue(self, submission: Submission) -> tuple[Ending | None, ConductEnded | None]:
+        """The end of the stretch, and the event that is still to be written."""
+        ending, restored, paused = await run_in_thread(self._restore, submission, name="restore")
+        if ending is not None:
+            return ending, None
         run = self._begin(submission, restored, paused)
         self._running[submission.identifier] = run
         if submission.identifier in self._stopped:
-            return self._cancelled()
+            return self._cancelled(), None
         run.carry_out(submission.identifier)
+        kept, canisters = run.conversation.kept_by(self._journal), run.conversation.canisters
         async with EventWriter(self._events, submission, self._journal.redactor) as writer:
-            run.watch(writer.take)
+            writer.take(StretchBegan(kept=kept, canisters=canisters[kept:]))
+            watched = _Watched(run, writer.take)
+            run.watch(watched)
+            reason = ""
             try:
-                conversation = await run
+                await run
+            except Superseded:
+                raise
+            except Exception as error:
+                refusal = refusal_of(error)
+                reason = refusal.message
+                writer.take(RunFailed(code=refusal.code or "failed", message=reason))
             finally:
-                await run_in_thread(self._keep, submission, run, name="keep")
-        finish = conversation.finish or "error"
-        return None if self._leaving and finish == "cancelled" else Ending(finish=finish)
+                await run_in_thread(self._keep, submission, run, watched.cut(), name="keep")
+        finish = run.conversation.finish or "error"
+        if self._leaving and finish == "cancelled":
+            return None, None
+        return Ending(finish="error" if reason else finish, reason=reason), watched.ended
 
     def _restore(self, submission: Submission) -> tuple[Ending | None, Resumable, Paused | None]:
         """The conversation to conduct; or the end, if an earlier worker has recorded it."""
@@ -153,7 +204,7 @@ class Stretches:
         conversation = restored.conversation
         if submission.canisters and not marks["began"]:
             if conversation.open:
-                conversation = conversation.decline_open("The user sent something else instead.")
+                conversation = conversation.decline_open(_words(submission) or "The user sent something else instead.")
             conversation = conversation.say(submission.canisters)
             restored = Resumable(conversation=conversation)
         return None, restored, paused
@@ -162,10 +213,17 @@ class Stretches:
         model = submission.model or (paused.model if paused else "")
         agent = submission.agent or (paused.agent if paused else "")
         tools = submission.tools if submission.tools is not None or paused is None else paused.tools
+        ensembles = None
+        if submission.client_tools:
+            ensembles = (*self._assembly.ensembles, _client_ensemble(submission))
+            if tools is None and agent:
+                tools = self._assembly.access_agent(agent).tools
+            tools = None if tools is None else (*tools, f"{_CLIENT}.*")
         return self._assembly.conduct(
             restored.conversation,
             model=self._model_of(model) if model else None,
             agent=agent or None,
+            ensembles=ensembles,
             tools=tools,
             owner=submission.owner,
             confirmer=DeferredConfirmer(),
@@ -174,15 +232,28 @@ class Stretches:
             workspace=submission.workspace or None,
         )
 
-    def _keep(self, submission: Submission, run: Run) -> None:
-        """Keeps a conversation that waits, and forgets any other."""
+    def _keep(self, submission: Submission, run: Run, cut: Sequence[Mapping[str, Any]]) -> None:
+        """Keeps a conversation that waits, and forgets any other; and the texts of an answer that was cut off."""
         conversation = run.conversation
+        if cut:
+            details = {"texts": cut}
+            self._journal.record(
+                [
+                    Record(
+                        stage="cut",
+                        conversation=conversation.identifier,
+                        turn=0,
+                        owner=submission.owner,
+                        details=details,
+                    )
+                ]
+            )
         if not conversation.open:
             self._paused.forget(conversation.identifier, owner=submission.owner)
             return
         self._paused.save(
             Paused(
-                conversation=conversation,
+                conversation=conversation.replace(waiting=tuple(map(_once, conversation.waiting))),
                 workspace=submission.workspace or str(self._assembly.surroundings.workspace),
                 model=run.model.identity,
                 agent=submission.agent,
@@ -191,3 +262,24 @@ class Stretches:
                 submission=submission,
             )
         )
+
+
+def _words(submission: Submission) -> str:
+    """The text of the message of a submission."""
+    return "\n".join(text_of(one.content) for one in submission.canisters if isinstance(one, UserCanister))
+
+
+def _client_ensemble(submission: Submission) -> Ensemble:
+    tools = (
+        Definition(name=one.name, description=one.description, schema=Schema.of(thaw(one.arguments)))
+        for one in submission.client_tools
+    )
+    return Ensemble.of_request(tools, name=_CLIENT)
+
+
+def _once(waiting: Waiting) -> Waiting:
+    """The question without ``always``: what a worker remembers, no other one does, and no one could take it back."""
+    request = thaw(waiting.request)
+    if "choices" in request:
+        request["choices"] = [one for one in request["choices"] if one != "always"]
+    return dataclasses.replace(waiting, request=freeze(request))

@@ -23,6 +23,8 @@ from ripieno.storage.dispatch.events import EventLog
 _BEAT = 1.0
 #: Seconds between deletions of what is old.
 _CLEANING = 60.0
+#: Submissions under way whose events are kept, however old they are.
+_MOST = 10_000
 #: Seconds for which submissions that have ended are kept.
 KEPT = 30 * 86_400.0
 
@@ -116,5 +118,6 @@ class Worker:
                 failing = False
 
     def _clean(self) -> None:
-        self._events.clean()
+        running = self._dispatcher.listed(states=["running"], limit=_MOST)
+        self._events.clean([one.submission.identifier for one in running])
         self._dispatcher.clean(datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=KEPT))

@@ -1,9 +1,14 @@
 """The subscribers of one database in this process. One thread listens for all of them, while there are any."""
 
+import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ripieno.storage.databases.contract import Database
 
 #: Called with the topic of an announcement; with None for any.
 Wake = Callable[[str | None], None]
@@ -58,3 +63,16 @@ class Subscribers:
                 found = list(self._woken.get(topic, ()))
         for woken in found:
             woken()
+
+
+@contextlib.asynccontextmanager
+async def woken(database: "Database", topic: str) -> AsyncGenerator[asyncio.Event, None]:
+    """An event that is set soon after each announcement of a topic, by any program, and sometimes without one."""
+    changed, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def wake() -> None:
+        with contextlib.suppress(RuntimeError):  # The loop is closed.
+            loop.call_soon_threadsafe(changed.set)
+
+    with database.subscribed(topic, wake):
+        yield changed

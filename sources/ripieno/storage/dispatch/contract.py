@@ -6,6 +6,8 @@ import datetime
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Literal, Protocol, TypeAlias
 
+from frozendict import frozendict
+
 from ripieno.canisters import Canister
 from ripieno.canisters.serialization import register
 
@@ -19,12 +21,21 @@ STATES: tuple[State, ...] = ("scheduled", "queued", "running", "waiting", "ended
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTool:
+    """A tool that the client of a run declares and runs itself. ``arguments`` is their JSON Schema."""
+
+    name: str
+    arguments: frozendict[str, object]
+    description: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """The message that a worker continues a conversation with, until its end, a question or a limit. It has no secrets.
 
     ``canisters`` are said first; without any, the calls that wait are continued with the answers that are kept beside
     the journal. Names of models, agents and tools are those of the worker's configuration. ``workspace`` is a folder on
-    ``host``; without a host, any worker takes it, in its own workspace.
+    ``host``; without a host, any worker takes it, in its own workspace. ``client_tools`` are offered, too.
     """
 
     identifier: str
@@ -37,6 +48,7 @@ class Submission:
     workspace: str = ""
     host: str = ""
     priority: Priority = "normal"
+    client_tools: tuple[ClientTool, ...] = ()
 
 
 register({Submission: "submission"})

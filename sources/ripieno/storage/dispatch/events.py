@@ -1,23 +1,58 @@
 """The events of runs, kept for programs that watch a run of another one, and for some minutes after its end.
 
-They are numbered for each conversation. Secrets are hidden as in the journal. A worker that has lost the claim of its
-conversation adds none.
+They are numbered for each conversation. Beside those of the runs are some about them, for programs that show the whole
+conversation. Secrets are hidden as in the journal. A worker that has lost the claim of its conversation adds none.
 """
 
+import dataclasses
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeAlias
 
-from ripieno.canisters.events import Event
-from ripieno.canisters.serialization import Change, read, write
-from ripieno.storage.databases.contract import Database, row_key
+from ripieno.canisters import Canister
+from ripieno.canisters.events import Event, EventBase
+from ripieno.canisters.serialization import Change, read, register, write
+from ripieno.storage.databases.contract import Database, RowConflict, row_key
 from ripieno.storage.dispatch.contract import Submission
 
 #: Seconds for which events are kept.
 KEPT = 600.0
 #: Events that are read at once.
 _MOST = 1_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StretchBegan:
+    """A worker continues a conversation: the first ``kept`` canisters of its journal, then these ``canisters``.
+
+    It is the first event of a submission. Another one follows where another worker has taken over.
+    """
+
+    kept: int
+    canisters: tuple[Canister, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAnswered(EventBase):
+    """A question has its answer: ``approve``, ``deny``, ``edit``, or ``result``."""
+
+    invocation: str
+    answer: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunFailed(EventBase):
+    """A run ended with an error. ``message`` is for the user."""
+
+    code: str
+    message: str
+
+
+#: What the log has.
+Logged: TypeAlias = Event | StretchBegan | QuestionAnswered | RunFailed
+register({StretchBegan: "stretch began", QuestionAnswered: "question answered", RunFailed: "run failed"})
 
 
 class EventLog:
@@ -36,17 +71,32 @@ class EventLog:
         with self.database.using("read") as connection:
             return int(connection.execute(query, row_key(owner, conversation)).fetchone()[0])
 
-    def append(self, submission: Submission, after: int, events: Sequence[Event]) -> int:
+    def lasts(self, conversations: Iterable[tuple[str, str]]) -> Sequence[int]:
+        """The number of the last event of each conversation, by owner and name."""
+        return [self.last(*one) for one in conversations]
+
+    def add(self, submission: Submission, event: Logged) -> None:
+        """Adds an event after all others, also if another program adds one now."""
+        while True:
+            last = self.last(submission.owner, submission.conversation)
+            try:
+                self.append(submission, last, (event,))
+            except RowConflict:
+                continue
+            return
+
+    def append(self, submission: Submission, after: int, events: Sequence[Logged]) -> int:
         """Adds events of a submission after a number, and returns the number of the last one.
 
-        Errors: ``Superseded`` if another program has taken the conversation that this one had claimed.
+        Errors: ``Superseded`` if another program has taken the conversation that this one had claimed; ``RowConflict``
+        if there are others after this number.
         """
         owner, conversation = submission.owner, submission.conversation
         key = (*row_key(owner, conversation), submission.identifier)
         values = [
             value
             for place, one in enumerate(events, 1)
-            for value in (*key, after + place, json.dumps(write(Event, one, self._hide)))
+            for value in (*key, after + place, json.dumps(write(Logged, one, self._hide)))
         ]
         fence = self.database.fence(owner, conversation)
         with self.database.using("written") as connection:
@@ -58,7 +108,20 @@ class EventLog:
             self.database.announce(connection, topic_of(owner, conversation))
         return after + len(events)
 
-    def after(self, submission: Submission, number: int) -> Sequence[tuple[int, Event]]:
+    def since(self, owner: str, conversation: str, number: int) -> Sequence[tuple[int, str, Logged]]:
+        """The events about a conversation after a number: each with its number, and the identifier of its submission.
+
+        Those of runs are left out, but for their beginnings.
+        """
+        query = (
+            "SELECT number, submission, body FROM events WHERE owner = ? AND conversation = ? AND number > ? "
+            "AND body ->> '$.type' IN ('stretch began', 'question answered') ORDER BY number"
+        )
+        with self.database.using("read") as connection:
+            rows = connection.execute(query, (*row_key(owner, conversation), number)).fetchall()
+        return [(int(row[0]), str(row[1]), read(Logged, json.loads(row[2]), "event")) for row in rows]
+
+    def after(self, submission: Submission, number: int) -> Sequence[tuple[int, Logged]]:
         """The next events of a submission after a number, with their numbers."""
         query = (
             "SELECT number, body FROM events WHERE owner = ? AND conversation = ? AND submission = ? AND number > ? "
@@ -67,17 +130,21 @@ class EventLog:
         key = (*row_key(submission.owner, submission.conversation), submission.identifier)
         with self.database.using("read") as connection:
             rows = connection.execute(query, (*key, number)).fetchall()
-        return [(int(row[0]), read(Event, json.loads(row[1]), "event")) for row in rows]
+        return [(int(row[0]), read(Logged, json.loads(row[1]), "event")) for row in rows]
 
     def forget(self, owner: str, conversation: str) -> None:
         """Deletes the events of a conversation."""
         with self.database.using("written") as connection:
             connection.execute("DELETE FROM events WHERE owner = ? AND conversation = ?", row_key(owner, conversation))
 
-    def clean(self) -> None:
-        """Deletes old events."""
+    def clean(self, running: Collection[str] = ()) -> None:
+        """Deletes the events of submissions that have had none for some minutes, but for those that are ``running``."""
+        recent = "SELECT submission FROM events WHERE at >= now_seconds() - ?"
+        query = f"DELETE FROM events WHERE at < now_seconds() - ? AND submission NOT IN ({recent})"
+        if running:
+            query += f" AND submission NOT IN ({', '.join(['?'] * len(running))})"
         with self.database.using("written") as connection:
-            connection.execute("DELETE FROM events WHERE at < now_seconds() - ?", (KEPT,))
+            connection.execute(query, (KEPT, KEPT, *running))
 
 
 @functools.lru_cache(maxsize=32)

@@ -77,6 +77,18 @@ class ConversationStore(Rows):
             return ()
         return [_read(cipher, body, "item", identifier, name) for name, body in rows]
 
+    def item(self, caller: str, name: str) -> Item | None:
+        """An item of one of the caller's conversations; None if there is none, or that has expired."""
+        with self.database.using("read") as connection:
+            query = (
+                "SELECT one.conversation, one.body FROM conversation_items AS one JOIN response_conversations AS two "
+                "ON two.caller = one.caller AND two.identifier = one.conversation "
+                "WHERE one.caller = ? AND one.identifier = ? AND two.expires > ? LIMIT 1"
+            )
+            found = connection.execute(query, (named(caller), name, self.now(connection))).fetchone()
+        cipher = None if found is None else self.keys.find(caller)
+        return None if found is None or cipher is None else _read(cipher, found[1], "item", found[0], name)
+
     def append(self, caller: str, identifier: str, items: Sequence[Item]) -> None:
         """Adds items, which have identifiers. Errors: ``StoreFull``, ``ChainTooLong``."""
         with self.database.writing("written") as connection:

@@ -1,5 +1,6 @@
 """The rows of responses and of their events. Each look-up is by caller and identifier, so that foreign is unknown."""
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -153,6 +154,7 @@ class ResponseStore(Rows):
             "UPDATE response_events SET expires = ? WHERE caller = ? AND response = ?",
             (self.now(connection) + self.limits.event_seconds, key, row.identifier),
         )
+        self.database.announce(connection, topic_of(row.caller, row.identifier))
         return True
 
     def load(self, caller: str, identifier: str) -> StoredResponse | None:
@@ -181,6 +183,14 @@ class ResponseStore(Rows):
             chain=int(found[8]),
             lost=bool(found[6]) and float(found[9]) <= now,
         )
+
+    def beginning(self, caller: str, beginning: str) -> StoredResponse | None:
+        """The caller's response whose identifier has this beginning, of hexadecimal digits; None as of ``load``."""
+        with self.database.using("read") as connection:
+            # A range, for the index; foreign and unknown take the same statement.
+            query = "SELECT identifier FROM responses WHERE caller = ? AND identifier >= ? AND identifier < ? LIMIT 1"
+            found = connection.execute(query, (named(caller), beginning, f"{beginning}g")).fetchone()
+        return None if found is None else self.load(caller, found[0])
 
     def delete(self, caller: str, identifier: str) -> bool:
         """Deletes a response and its events. Returns whether it was there."""
@@ -215,6 +225,7 @@ class ResponseStore(Rows):
                 "INSERT INTO response_events (caller, response, first, last, expires, body) VALUES (?, ?, ?, ?, ?, ?)",
                 (named(caller), identifier, first, last, expires, sealed),
             )
+            self.database.announce(connection, topic_of(caller, identifier))
 
     def has_events(self, caller: str, identifier: str) -> bool:
         """Whether events of a response are stored."""
@@ -271,6 +282,11 @@ def callers_in(database: Database) -> Sequence[tuple[str, int, int]]:
     with database.using("read") as connection:
         query = "SELECT caller, count(*), sum(size) FROM responses GROUP BY caller ORDER BY caller"
         return [(json.loads(row[0]), int(row[1]), int(row[2])) for row in connection.execute(query).fetchall()]
+
+
+def topic_of(caller: str, identifier: str) -> str:
+    """The topic of announcements about a response."""
+    return hashlib.sha256(json.dumps(["response", caller, identifier]).encode()).hexdigest()[:32]
 
 
 def named(caller: str) -> str:

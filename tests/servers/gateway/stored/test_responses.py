@@ -8,8 +8,10 @@ from typing import Any
 import openai
 import pytest
 
+from ripieno.approvals import DeferredConfirmer
 from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.canisters.contents import text_of
+from ripieno.conducting.paused import PausedStore
 from ripieno.descriptors.gateway import StoreDescriptor
 from ripieno.testing import call, turn
 from tests.counts import count
@@ -263,6 +265,89 @@ async def test_references_exclude_each_other_and_have_types(tmp_path: pathlib.Pa
             with pytest.raises(openai.BadRequestError, match=words):
                 await client.responses.create(model="any", input="Hi.", extra_body=body)
         assert gateway.backend.asked == []
+
+
+async def test_an_item_stands_for_itself(tmp_path: pathlib.Path, new_place: NewPlace) -> None:
+    async with storing(tmp_path, place=new_place()) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="One.")
+        (said,) = (await client.responses.input_items.list(first.id)).data
+        conversation = await client.conversations.create(items=[{"role": "user", "content": "Zero."}])
+        (zero,) = (await client.conversations.items.list(conversation.id)).data
+        names = [str(zero.id), said.to_dict()["id"], first.output[0].to_dict()["id"]]
+        given: Any = [{"type": "item_reference", "id": name} for name in names]
+        # The type may be left out.
+        del given[1]["type"]
+        for stored in (True, False):
+            second = await client.responses.create(
+                model="any", input=[*given, {"role": "user", "content": "Two."}], store=stored
+            )
+            assert second.output_text == "I read Zero. One. Two."
+            assert texts(gateway) == ["Zero.", "One.", "I read One.", "Two."]
+            if stored:
+                items = [one.to_dict() async for one in client.responses.input_items.list(second.id, order="asc")]
+                assert [one["content"][0]["text"] for one in items] == ["Zero.", "One.", "I read One.", "Two."]
+        # What it refers to may be deleted later.
+        await client.responses.delete(first.id)
+        with pytest.raises(openai.NotFoundError, match="no item") as caught:
+            await client.responses.create(model="any", input=given)
+        assert (caught.value.code, caught.value.param) == ("item_not_found", "input[1]")
+
+
+async def test_foreign_and_unknown_items_are_answered_alike(tmp_path: pathlib.Path, new_place: NewPlace) -> None:
+    async with storing(tmp_path, place=new_place()) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="One.")
+        conversation = await client.conversations.create(items=[{"role": "user", "content": "Hi."}])
+        (item,) = (await client.conversations.items.list(conversation.id)).data
+        headers = {"authorization": f"Bearer {KEYS['eve']}", "content-type": "application/json"}
+        async with gateway.front.plain(headers=headers) as plain:
+
+            async def ask(name: str) -> tuple[int, bytes, list[str]]:
+                body = {"model": "any", "input": [{"type": "item_reference", "id": name}]}
+                with gateway.watched() as statements:
+                    answer = await plain.post("/v1/responses", json=body)
+                return answer.status_code, answer.content, statements
+
+            for foreign in (first.output[0].to_dict()["id"], str(item.id)):
+                expected = await ask(foreign)
+                assert expected[0] == 404
+                beginning, _, rest = foreign.partition("_ripieno_")
+                token, _, place = rest.rpartition("_")
+                kind = "in" if token.startswith("in") else ""
+                for _ in range(count(1_000, 20)):
+                    assert await ask(f"{beginning}_ripieno_{kind}{secrets.token_hex(10)}_{place}") == expected
+            for odd in ("", "msg_1", "%", "resp_", "msg_ripieno_%_0"):
+                assert (await ask(odd))[:2] == expected[:2]
+        assert len(gateway.backend.asked) == 1
+
+
+async def test_the_journal_forgets_what_is_deleted(tmp_path: pathlib.Path, new_place: NewPlace) -> None:
+    play = [turn("I look.", calls=[call("read_file", "r", path="a.txt")]), turn("It says: {r}", expect=["r"])]
+    async with storing(tmp_path, play, place=new_place(), ensembles=("io",), recorded=True) as gateway:
+        (tmp_path / "workspace" / "a.txt").write_text("forty-two")
+        async with gateway.client() as client:
+            first = await client.responses.create(model="any", input="Read a.txt.")
+            journal: Any = gateway.front.assembly.execution.reporter.recorder
+            lines = list(journal.lines(first.id, owner="ada"))
+            assert any(line.stage == "finished" and line.record is not None for line in lines)
+            await client.responses.delete(first.id)
+        kept = list(journal.lines(first.id, owner="ada"))
+        assert [line.stage for line in kept] == [*(line.stage for line in lines), "deleted"]
+        assert all(line.record is None for line in kept[:-1])
+        assert journal.verify() is None
+
+
+async def test_deleting_a_response_that_waits_forgets_its_conversation(
+    tmp_path: pathlib.Path, new_place: NewPlace
+) -> None:
+    play = [turn("I write.", calls=[call("write_file", "w", path="a.txt", content="one")])]
+    settings: Any = {"ensembles": ("io",), "absent": "defer", "confirmer": DeferredConfirmer(), "recorded": True}
+    async with storing(tmp_path, play, place=new_place(), **settings) as gateway, gateway.client() as client:
+        first = await client.responses.create(model="any", input="Go.")
+        assert first.status == "incomplete"
+        store = PausedStore(gateway.database)
+        assert [one.identifier for one in store.all()] == [first.id]
+        await client.responses.delete(first.id)
+        assert store.all() == ()
 
 
 async def test_without_a_store_all_is_refused_by_name(tmp_path: pathlib.Path) -> None:

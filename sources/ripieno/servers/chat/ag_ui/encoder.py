@@ -37,7 +37,8 @@ from ripieno.servers.chat.ag_ui.messages import (
 )
 from ripieno.servers.chat.ag_ui.request import RunRequest
 from ripieno.servers.chat.contents import message_of
-from ripieno.servers.chat.events import ChatEvent, QuestionsAsked, RunFailed
+from ripieno.servers.chat.events import ChatEvent, QuestionsAsked
+from ripieno.storage.dispatch.events import RunFailed
 
 VERSION = "1.0"
 #: Characters of one delta: an event of more than 10 MB kills the client.

@@ -29,14 +29,9 @@ from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.ai_sdk.frames import Frame, Version, finish_reason, message_id
 from ripieno.servers.chat.ai_sdk.parts import Call, MessageParts
 from ripieno.servers.chat.contents import content_of
-from ripieno.servers.chat.events import (
-    ChatEvent,
-    QuestionAnswered,
-    QuestionsAsked,
-    RunFailed,
-    Said,
-)
+from ripieno.servers.chat.events import ChatEvent, QuestionsAsked, Said
 from ripieno.servers.chat.questions import question_id
+from ripieno.storage.dispatch.events import QuestionAnswered, RunFailed
 
 
 class Encoder:

@@ -18,13 +18,13 @@ from ripieno.models.protocol import Refusal
 from ripieno.servers.gateway.events import LAST, content, last_events, named, pieces
 from ripieno.servers.gateway.stored.library import Library
 from ripieno.servers.gateway.stored.requests import StoredRequest
+from ripieno.storage.databases.subscribers import woken
 from ripieno.storage.responses.rows import OPEN_STATUSES
+from ripieno.storage.responses.store import topic_of
 
 _logger = logging.getLogger(__name__)
 #: Seconds for which events are collected before they are written.
 _COLLECTED = 0.05
-#: Seconds between two looks at the rows of a run of another process.
-_POLLED = 0.25
 #: Seconds between two renewals of what this process holds, and between two deletions of what has expired.
 _BEAT, _SWEPT = 1.0, 60.0
 #: Seconds to wait for the end of a cancelled run, before it is reported as it is, or cancelled again.
@@ -44,8 +44,6 @@ class BackgroundRun:
         self._streamed = streamed
         #: The response as it began, whose row exists then.
         self.begun: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        #: Set, and replaced, whenever rows were written.
-        self.changed = asyncio.Event()
         self._cancelled = asyncio.Event()
         self._items: list[Mapping[str, Any]] = []
         self._last: Mapping[str, Any] | None = None
@@ -110,7 +108,6 @@ class BackgroundRun:
                     await self._library.run(self._end, self._ending(self.begun.result()))
                 except Exception as error:
                     _logger.error("The end of a background response cannot be stored.", exc_info=error)
-            self._notify()
 
     def _ending(self, begun: Mapping[str, Any]) -> Mapping[str, Any]:
         """The response at its end. One that was cancelled has the items that are complete."""
@@ -138,7 +135,6 @@ class BackgroundRun:
             except Exception as error:
                 _logger.error("Events of a background response cannot be stored.", exc_info=error)
                 break
-            self._notify()
         self._writing = None
 
     def _write(self) -> None:
@@ -152,10 +148,6 @@ class BackgroundRun:
             self._first += len(events)
             # The loop may have added others meanwhile.
             del self._events[: len(events)]
-
-    def _notify(self) -> None:
-        self.changed.set()
-        self.changed = asyncio.Event()
 
 
 class BackgroundRuns:
@@ -188,11 +180,9 @@ class BackgroundRuns:
         else:
             run.cancel()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_ENDING):
-                changed = self._change(caller, identifier)
+            async with asyncio.timeout(_ENDING), self._woken(caller, identifier) as changed:
                 while await self._runs_on(caller, identifier):
-                    await self._wait(changed)
-                    changed = self._change(caller, identifier)
+                    await _wait(changed)
 
     async def _runs_on(self, caller: str, identifier: str) -> bool:
         """Whether a response is in progress. One whose process has ended fails now."""
@@ -203,34 +193,27 @@ class BackgroundRuns:
             return False
         return found is not None and found[0] in OPEN_STATUSES
 
-    def _change(self, caller: str, identifier: str) -> asyncio.Event | None:
-        """The event of the next rows of a run that are written here; None for a run of another process."""
-        run = self._runs.get((caller, identifier))
-        return None if run is None else run.changed
-
-    async def _wait(self, changed: asyncio.Event | None) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_POLLED if changed is None else _BEAT):
-                await (changed or asyncio.Event()).wait()
+    def _woken(self, caller: str, identifier: str) -> contextlib.AbstractAsyncContextManager[asyncio.Event]:
+        return woken(self._library.responses.database, topic_of(caller, identifier))
 
     async def follow(self, caller: str, identifier: str, after: int) -> AsyncGenerator[bytes, None]:
         """The events with numbers over ``after``, as they were sent; empty after some silence."""
         library = self._library
-        while True:
-            changed = self._change(caller, identifier)
-            # First: when it has ended, all events are there.
-            running = await self._runs_on(caller, identifier)
-            batches = await library.run(library.responses.events, caller, identifier, after, patient=False)
-            for first, data in batches:
-                for number, piece in enumerate(pieces(data), first):
-                    if number > after:
-                        after = number
-                        yield piece
-            if not batches:
-                if not running:
-                    return
-                yield b""
-                await self._wait(changed)
+        async with self._woken(caller, identifier) as changed:
+            while True:
+                # First: when it has ended, all events are there.
+                running = await self._runs_on(caller, identifier)
+                batches = await library.run(library.responses.events, caller, identifier, after, patient=False)
+                for first, data in batches:
+                    for number, piece in enumerate(pieces(data), first):
+                        if number > after:
+                            after = number
+                            yield piece
+                if not batches:
+                    if not running:
+                        return
+                    yield b""
+                    await _wait(changed)
 
     def keep(self) -> None:
         """Renews what this process holds, and deletes what has expired, from now on."""
@@ -266,6 +249,14 @@ class BackgroundRuns:
             self._keeping.cancel()
             await asyncio.wait((self._keeping,))
         await self._library.run(self._library.close)
+
+
+async def _wait(changed: asyncio.Event) -> None:
+    """Waits for rows, or a while: nothing says that the lease of a run has ended."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_BEAT):
+            await changed.wait()
+    changed.clear()
 
 
 #: The refusal of what only background responses can do.

@@ -1,22 +1,25 @@
 """The store of a gateway: reads what requests continue, and keeps answers. Its database is used in threads only."""
 
+import contextlib
 import dataclasses
 import logging
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.journal import open_database
+from ripieno.conducting.paused import PausedStore
 from ripieno.descriptors.gateway import StoreDescriptor
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import InputError, RequestInvalidity, RipienoError
+from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity, RipienoError
 from ripieno.models.protocol import Native, Refusal
 from ripieno.servers.gateway.events import last_events
 from ripieno.servers.gateway.stored.requests import (
     CONVERSATION,
     NO_CONVERSATION,
+    NO_ITEM,
     RESPONSE,
     References,
     StoredRequest,
@@ -25,6 +28,8 @@ from ripieno.servers.gateway.stored.requests import (
     items_in,
     new_identifier,
     not_found,
+    reference_in,
+    response_of,
 )
 from ripieno.servers.http.limits import Refused
 from ripieno.storage.databases.contract import Database
@@ -56,8 +61,15 @@ class Library:
     """
 
     def __init__(
-        self, database: Database, settings: StoreDescriptor, secret: bytes, clock: Callable[[], float] | None = None
+        self,
+        database: Database,
+        settings: StoreDescriptor,
+        secret: bytes,
+        clock: Callable[[], float] | None = None,
+        journal: Journal | None = None,
     ) -> None:
+        self._journal = journal
+        self._paused = PausedStore(database)
         self.settings = settings
         self.holder = secrets.token_hex(8)
         limits = StoreLimits(
@@ -79,7 +91,9 @@ class Library:
         cls, assembly: Assembly, settings: StoreDescriptor, secret: bytes, clock: Callable[[], float] | None = None
     ) -> "Library":
         """The store in the database of the assembly's state. Errors: ``InputError`` without a state folder."""
-        return cls(database_of(assembly), settings, secret, clock)
+        recorder = assembly.execution.reporter.recorder
+        journal = recorder if isinstance(recorder, Journal) else None
+        return cls(database_of(assembly), settings, secret, clock, journal)
 
     async def read(self, native: Native, caller: str) -> tuple[Native, StoredRequest | None]:
         """A request with the conversation that it continues, and what is to be stored; None if it has no part in that.
@@ -87,11 +101,35 @@ class Library:
         A conversation is held until ``keep`` or ``release``. Errors: ``InputError``, ``Refused``.
         """
         references = References.read(native, default=self.settings.default)
+        own = items_in(native.get("input"))
+        if any(reference_in(one) is not None for one in own):
+            own = await self.run(self._resolve, caller, own)
+            native = {**native, "input": own}
         if not references.stores and references.parent is None:
             return native, None
-        request = StoredRequest(caller=caller, references=references, own=items_in(native.get("input")))
+        request = StoredRequest(caller=caller, references=references, own=own)
         await self.run(self._begin, request)
         return request.expanded(native), request
+
+    def _resolve(self, caller: str, items: Sequence[Any]) -> list[Any]:
+        """The items, with those to which they refer in their places. Errors: ``Refused``; foreign is unknown."""
+        found: list[Any] = []
+        for place, item in enumerate(items):
+            name = reference_in(item)
+            if name is not None:
+                item = self._item(caller, name)  # noqa: PLW2901
+                if item is None:
+                    raise not_found(NO_ITEM, f"input[{place}]")
+            found.append(item)
+        return found
+
+    def _item(self, caller: str, name: str) -> Mapping[str, Any] | None:
+        """The caller's item with this identifier, of a response or a conversation."""
+        response = response_of(name)
+        row = None if response is None else self.responses.beginning(caller, response)
+        every = () if row is None else (*row.body["input"], *row.body["output"])
+        item = next((one for one in every if one.get("id") == name), None)
+        return self.conversations.item(caller, name) if item is None else item
 
     def _begin(self, request: StoredRequest) -> None:
         references, caller = request.references, request.caller
@@ -209,6 +247,15 @@ class Library:
             raise RipienoError(
                 "The store of responses cannot be used. The log of the server has the reason."
             ) from error
+
+    def delete(self, row: StoredResponse) -> None:
+        """Deletes a response, its events, what the journal has of it, and the conversation of a call that waits."""
+        for name in row.body.get("journal", ()):
+            self._paused.forget(name, owner=row.caller)
+            if self._journal is not None:
+                with contextlib.suppress(NameAbsence):
+                    self._journal.delete(name, owner=row.caller)
+        self.responses.delete(row.caller, row.identifier)
 
     def close(self) -> None:
         """Closes the databases. The next use opens them again."""

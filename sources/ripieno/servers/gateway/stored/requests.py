@@ -17,6 +17,10 @@ _BYTES = 16
 _SHOWN = 20
 RESPONSE, CONVERSATION = "resp_", "conv_"
 _NAME = re.compile(r"(?:resp|conv)_[0-9a-f]{32}")
+#: Items from here: their identifiers have digits of that of their response.
+_ITEM = re.compile(rf"[a-z]+{MADE}(?:in)?([0-9a-f]{{{_SHOWN}}})_\d+")
+#: The members of a reference to an item.
+_BARE = frozenset({"type", "id"})
 #: Members that refer to the store, and that no model sees.
 _REFERRING = ("previous_response_id", "conversation", "background")
 #: The same for what is foreign and what is unknown.
@@ -124,7 +128,14 @@ class StoredRequest:
         again = () if self.claim is None else self.claim.calls
         output = [one for one in response["output"] if not (one.get("call_id") in again and "output" not in one)]
         waiting = None if self.waiting is None else self.waiting.mapping()
-        return {"input": self.identified(), "output": output, "response": response, "waiting": waiting}
+        journal = [self.identifier, *(() if self.claim is None else (self.claim.conversation,))]
+        return {
+            "input": self.identified(),
+            "output": output,
+            "response": response,
+            "waiting": waiting,
+            "journal": journal,
+        }
 
     def identified(self) -> list[dict[str, Any]]:
         """The items of its input, each with an identifier."""
@@ -155,6 +166,22 @@ def items_in(given: object) -> list[Any]:
     if is_list(given):
         return list(given)
     return [] if given is None else [{"type": "message", "role": "user", "content": given}]
+
+
+def reference_in(item: object) -> str | None:
+    """The identifier of the stored item to which an item of the input refers; its type may be left out."""
+    if not is_table(item) or "id" not in item or not {*item} <= _BARE:
+        return None
+    if item.get("type") not in (None, "item_reference"):
+        return None
+    name = item["id"]
+    return name if isinstance(name, str) else ""
+
+
+def response_of(item: str) -> str | None:
+    """The beginning of the identifier of the response that has an item; None for an item that was not made here."""
+    found = _ITEM.fullmatch(item)
+    return None if found is None else RESPONSE + found[1]
 
 
 def not_found(refusal: Refusal, parameter: str | None = None) -> Refused:

@@ -120,8 +120,10 @@ class _Responses:
         row = await self._find(request)
         if row.open:
             await self._runs.cancel(row.caller, row.identifier)
+            # Its end says where the journal has it.
+            row = await self._find(request)
         library = self._runs.library
-        await library.run(library.responses.delete, row.caller, row.identifier)
+        await library.run(library.delete, row)
         return json_response(encode({"id": row.identifier, "object": "response", "deleted": True}))
 
     async def cancel(self, request: Request) -> Response:
