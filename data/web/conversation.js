@@ -12,6 +12,8 @@ const pause = (milliseconds, signal) =>
 
 const textOf = (message) => message.content.map((one) => one.text || "").join("\n").slice(0, 200);
 
+/** Messages that are loaded at once: `place` counts those before. */
+const PART = 200;
 const ENDS = { cancelled: "Stopped.", limit: "A limit ended this run." };
 
 export class Conversation {
@@ -71,7 +73,7 @@ export class Conversation {
   }
 
   async load() {
-    const found = await get(this.path);
+    const found = await get(`${this.path}?limit=${PART}`);
     this.items = Items.of(found.messages);
     this.items.live(found.turn);
     this.ended(found.finish);
@@ -83,12 +85,22 @@ export class Conversation {
       model: found.model,
       agent: found.agent,
       tokens: found.tokens,
+      place: found.place,
       questions: found.questions,
       running,
       status: found.state,
       resumable: found.state === "interrupted" || (found.state === "idle" && (last === "user" || last === "result")),
       problem: null,
     });
+  }
+
+  /** Loads the messages before those that are here. */
+  async earlier() {
+    const { items } = this;
+    const { messages, place } = await get(`${this.path}/messages?limit=${PART}&before=${this.state.value.place}`);
+    if (items !== this.items) return; // A new snapshot has others.
+    items.before(messages);
+    this.set({ place });
   }
 
   /** Takes an event. False if a new snapshot is needed. */

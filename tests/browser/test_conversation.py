@@ -2,17 +2,21 @@
 
 import asyncio
 import base64
+import itertools
+import pathlib
+import re
 from typing import Any
 
 import pytest
 from playwright.async_api import FilePayload, Route, expect
 
-from ripieno.canisters import ImageContent, TextualContent, UserCanister
+from ripieno.canisters import AssistantCanister, Conversation, ImageContent, TextualContent, UserCanister
 from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import ProviderFailure, ToolFault
 from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import begin, button, held, message, say
 from tests.support.browsers import Visitor
+from tests.support.chats import assembled
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 PNG = base64.b64decode(
@@ -219,6 +223,34 @@ async def test_the_newest_hundred_are_shown_and_earlier_ones_on_demand(serve_pag
     await expect(page.locator(".text").get_by_text("text 249", exact=True)).to_be_attached()
 
 
+async def test_earlier_messages_come_from_the_server_on_demand(
+    serve_page: ServePage, visitor: Visitor, tmp_path: pathlib.Path
+) -> None:
+    rounds = [
+        (UserCanister.of(f"Question {number}"), AssistantCanister.of(f"Answer {number}")) for number in range(200)
+    ]
+    async with assembled(tmp_path, scripted(says())) as assembly:
+        conversation = await assembly.conduct(Conversation.of([*itertools.chain(*rounds), UserCanister.of("Go.")]))
+    steps, go = held("It begins ", "and ends.")
+    page = await visitor.open((await serve_page(scripted(steps))).link())
+    await page.locator(f'.list a[href$="{conversation.identifier}"]').click()
+    await expect(page.locator(".said", has_text="Question 199")).to_be_visible()
+    await say(page, "More.")
+    await expect(page.locator(".text").last).to_have_text("It begins")
+    # What is read meanwhile stays where it is.
+    for shown in (200, 300, 400, 404):
+        await button(page, "Show 100 earlier").or_(page.get_by_text(re.compile(r"Show \d+ earlier \(of"))).click()
+        await expect(page.locator(".said, .text")).to_have_count(shown)
+        await expect(page.locator(".text").last).to_have_text("It begins")
+    await expect(page.get_by_text("earlier")).to_have_count(0)
+    texts = await page.locator(".said, .text").all_inner_texts()
+    assert [text.split("\n")[0] for text in texts[:400]] == [
+        f"{kind} {number}" for number in range(200) for kind in ("Question", "Answer")
+    ]
+    go.set()
+    await expect(page.locator(".text").last).to_have_text("It begins and ends.")
+
+
 async def test_a_title_is_changed_everywhere(serve_page: ServePage, visitor: Visitor) -> None:
     page = await begin(visitor, await serve_page(scripted(says())), "The first words")
     await expect(page.get_by_role("heading", level=1)).to_have_text("The first words")
@@ -312,6 +344,7 @@ async def test_a_dropped_file_is_attached_and_does_not_replace_the_page(
     serve_page: ServePage, visitor: Visitor
 ) -> None:
     page = await visitor.open((await serve_page(scripted(says()))).link())
+    await expect(message(page)).to_be_visible()
     await page.evaluate(
         """() => {
           const carried = new DataTransfer();
@@ -384,7 +417,7 @@ async def test_long_contents_are_fetched_on_demand(serve_page: ServePage, visito
                 del image["data"]
         await route.fulfill(response=answer, json=snapshot)
 
-    await page.route(f"**/conversations/{page.url.rpartition('/')[2]}", refer)
+    await page.route(re.compile(f"conversations/{page.url.rpartition('/')[2]}\\?"), refer)
     await page.route("**/contents/part-0", lambda route: route.fulfill(body="All of it, to the end"))
     await page.route("**/contents/part-1", lambda route: route.fulfill(body=PNG, content_type="image/png"))
     await page.reload()

@@ -16,7 +16,6 @@ from ripieno.conducting import Run
 from ripieno.conducting.resume import Resumable
 from ripieno.exceptions import Conflict
 from ripieno.jsonvalues import thaw
-from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.events import ChatEvent, QuestionAnswered, QuestionsAsked, RunFailed
 from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.chat.questions import Question, input_question, questions_of
@@ -103,10 +102,9 @@ class HeldConversation:
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """All that a page shows, and the position after which events follow."""
+        """All that a page shows beside the messages, and the position after which events follow."""
         return {
             "state": self.state,
-            "messages": [message_of(one) for one in self.conversation.canisters],
             "turn": self._turn.mapping(),
             "finish": None if self.running else self.conversation.finish,
             "questions": [thaw(one) for one in self.questions],
