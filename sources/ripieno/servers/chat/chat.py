@@ -1,7 +1,7 @@
 """``Chat``: the conversations of all owners over one assembly. The HTTP application and other interfaces use it."""
 
 import math
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Edit, Given
@@ -16,7 +16,7 @@ from ripieno.servers.chat.events import QuestionAnswered, Said, Titled
 from ripieno.servers.chat.held import HeldConversation
 from ripieno.servers.chat.messages import ChatLimits, text_of
 from ripieno.servers.chat.open_conversations import OpenConversations
-from ripieno.servers.chat.parts import read_part
+from ripieno.servers.chat.parts import messages_of, read_part
 from ripieno.servers.chat.questions import (
     Question,
     approval_question,
@@ -131,6 +131,11 @@ class Chat:
         held = await self._open.find(owner, identifier)
         found, canisters = _snapshot(held, identifier), held.conversation.canisters
         return {**found, **await read_part(canisters, limit=limit)}
+
+    async def follow(self, owner: str, identifier: str) -> Callable[[], dict[str, Any]]:
+        """A function that gives the whole snapshot of each moment, for a reader of the events."""
+        held = await self._open.find(owner, identifier)
+        return lambda: {**_snapshot(held, identifier), "messages": messages_of(held.conversation.canisters)}
 
     async def messages(self, owner: str, identifier: str, *, before: int, limit: int) -> dict[str, Any]:
         """The newest messages before a place, and the ``place`` of the first of them."""

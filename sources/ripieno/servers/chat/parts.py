@@ -23,11 +23,12 @@ async def read_part(
     while 0 < place < end and _continues(canisters[place - 1], canisters[place]):
         place -= 1
     part = canisters[place:end]
-    messages = _messages(part) if len(part) <= _FEW else await run_in_thread(_messages, part, name="messages")
+    messages = messages_of(part) if len(part) <= _FEW else await run_in_thread(messages_of, part, name="messages")
     return {"messages": messages, "place": place}
 
 
-def _messages(canisters: Sequence[Canister]) -> list[dict[str, Any]]:
+def messages_of(canisters: Sequence[Canister]) -> list[dict[str, Any]]:
+    """The messages as clients get them."""
     return [message_of(one) for one in canisters]
 
 
