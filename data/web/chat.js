@@ -4,13 +4,13 @@ import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { item } from "./message.js";
 import { Question } from "./question.js";
-import { html, Later, plural, store, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
+import { html, Later, plural, store, styled, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
 
 /** Items that are shown at first, and that each press of a button adds. */
 const SHOWN = 100;
 /** A conversation that was begun a moment ago, and is opened next. */
 let handed = null;
-const dialogs = () => import("./dialogs.js");
+const dialogs = () => styled(import("./dialogs.js"));
 const NONE = store({ items: [], questions: [], connection: "none" });
 
 export function Chat({ identifier, models }) {
@@ -51,12 +51,12 @@ function Opened({ conversation, models, name, fresh }) {
   };
   if (connection === "gone") return html`<main id="main" class="main"><${Header} title="Not found" /><div class="page"><p>There is no such conversation. It may have been deleted.</p>
     <p><a class="button" href="#/">New conversation</a></p></div></main>`;
-  const say = async (text, attachments, model, agent) => {
-    if (conversation) return conversation.say(text, attachments, model, agent);
+  const say = async (message) => {
+    if (conversation) return conversation.say(message);
     const identifier = await begin();
     handed = new Conversation(identifier);
     await handed.ready;
-    await handed.say(text, attachments, model, agent);
+    await handed.say(message);
     location.hash = `#/chat/${identifier}`;
   };
   return html`<main id="main" class="main chat">
@@ -74,7 +74,7 @@ function Opened({ conversation, models, name, fresh }) {
       ${questions.map((question) => html`<${Question} key=${question.invocation} identifier=${conversation.identifier} question=${question} changed=${() => conversation.reload()} />`)}
       ${problem && html`<${Trouble} problem=${problem} />`}
     </${Log}>
-    <${Composer} name=${name} state=${state} models=${models} say=${say} stop=${() => attempt(() => conversation.stop())} />
+    <${Composer} name=${name} state=${state} models=${models} say=${say} queue=${(message) => conversation.queue(message)} stop=${() => attempt(() => conversation.stop())} />
     ${dialog && html`<${Later} from=${dialogs} name=${dialog} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
   </main>`;
 }
