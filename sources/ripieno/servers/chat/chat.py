@@ -1,6 +1,5 @@
 """``Chat``: the conversations of all owners over one assembly. The HTTP application and other interfaces use it."""
 
-import functools
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from ripieno.servers.chat.events import Said, Titled
 from ripieno.servers.chat.held import EditedCall, HeldConversation
 from ripieno.servers.chat.messages import ChatLimits, text_of
 from ripieno.servers.chat.open_conversations import OpenConversations
+from ripieno.servers.chat.parts import messages_of, read_part
 from ripieno.servers.chat.questions import (
     Question,
     approval_question,
@@ -130,14 +130,24 @@ class Chat:
 
         await self._open.change(owner, identifier, change)
 
-    async def snapshot(self, owner: str, identifier: str) -> dict[str, Any]:
-        """A conversation as it is now: messages, the turn under way, questions, and the position of its events."""
-        return (await self.follow(owner, identifier))()
+    async def snapshot(self, owner: str, identifier: str, *, limit: int | None = None) -> dict[str, Any]:
+        """A conversation as it is now: messages, the turn under way, questions, and the position of its events.
+
+        With a ``limit``, it has the newest messages, and ``place`` counts those before; ``messages`` gives these.
+        """
+        held = await self._open.find(owner, identifier)
+        found, canisters = _snapshot(held, identifier), held.conversation.canisters
+        return {**found, **await read_part(canisters, limit=limit)}
 
     async def follow(self, owner: str, identifier: str) -> Callable[[], dict[str, Any]]:
-        """A function that gives the snapshot of each moment, for a reader of the events."""
+        """A function that gives the whole snapshot of each moment, for a reader of the events."""
         held = await self._open.find(owner, identifier)
-        return functools.partial(_snapshot, held, identifier)
+        return lambda: {**_snapshot(held, identifier), "messages": messages_of(held.conversation.canisters)}
+
+    async def messages(self, owner: str, identifier: str, *, before: int, limit: int) -> dict[str, Any]:
+        """The newest messages before a place, and the ``place`` of the first of them."""
+        held = await self._open.find(owner, identifier)
+        return await read_part(held.conversation.canisters, before=before, limit=limit)
 
     async def position(self, owner: str, identifier: str) -> str:
         """The position after the last event of a conversation."""

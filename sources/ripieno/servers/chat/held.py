@@ -23,7 +23,6 @@ from ripieno.canisters.contents import Content
 from ripieno.canisters.events import ConductEnded, TurnBegan
 from ripieno.exceptions import Conflict
 from ripieno.jsonvalues import thaw
-from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.events import ChatEvent, QuestionsAsked, Said
 from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.chat.questions import Question, input_question, questions_of
@@ -138,10 +137,9 @@ class HeldConversation:
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """All that a page shows, and the position after which events follow."""
+        """All that a page shows beside the messages, and the position after which events follow."""
         return {
             "state": self.state,
-            "messages": [message_of(one) for one in self.conversation.canisters],
             "turn": self._turn.mapping(),
             "finish": None if self.running else self.conversation.finish,
             "questions": [thaw(one) for one in self.questions],

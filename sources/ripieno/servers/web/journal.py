@@ -15,7 +15,7 @@ from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import NameAbsence, RequestInvalidity
 from ripieno.jsonvalues import canonical
 from ripieno.servers.chat.contents import message_of
-from ripieno.servers.chat.requests import Answered, RequestChecks, identifier_of
+from ripieno.servers.chat.requests import Answered, RequestChecks, identifier_of, number_in
 from ripieno.storage.journal import InvocationState, Journal, Line, Summary
 from ripieno.storage.journal.restoration import Restored, fold, is_cut
 
@@ -40,16 +40,16 @@ class JournalPages:
     async def index(self, request: Request, owner: str) -> Answered:
         asked = request.query_params
         whose = owner or asked.get("owner")
-        limit = min(_number(asked.get("limit"), "limit") or 50, _LISTED)
-        before = _number(asked.get("before"), "before", digits=18)
+        limit = min(number_in(request, "limit") or 50, _LISTED)
+        before = number_in(request, "before", digits=18)
         return await self._read(self._list, whose, asked.get("search", ""), before, limit)
 
     async def transcript(self, request: Request, owner: str) -> Answered:
-        before = _number(request.query_params.get("before"), "before")
+        before = number_in(request, "before")
         return await self._read(self._transcript, owner, identifier_of(request), before)
 
     async def calls(self, request: Request, owner: str) -> Answered:
-        part = _number(request.query_params.get("part"), "part")
+        part = number_in(request, "part")
         return await self._read(self._calls, owner, identifier_of(request), part)
 
     async def verify(self, request: Request, owner: str) -> Answered:
@@ -160,14 +160,6 @@ def _short(summary: Summary, tokens: tuple[int, int]) -> dict[str, Any]:
         "finish": summary.finish or ("" if not summary.conducted else None),
         "caller": summary.owner,
     }
-
-
-def _number(text: str | None, name: str, *, digits: int = 9) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= digits):
-        raise RequestInvalidity(f"{name} is a number.", parameter=name)
-    return int(text)
 
 
 def _can_cut(restored: Restored, canisters: tuple[Canister, ...], at: int) -> bool:
