@@ -161,6 +161,8 @@ def schedules(end: str | None, output: Format) -> None:
 def _words(dispatched: Dispatched) -> str:
     said = (one for one in dispatched.submission.canisters if isinstance(one, UserCanister))
     words = next((text_of(one.content) for one in said), "")
+    if dispatched.submission.response:
+        return "(background response)"
     return brief(words, _WIDTH) if words else "(continues after an answer)"
 
 
