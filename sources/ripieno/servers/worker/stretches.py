@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
@@ -28,9 +28,6 @@ from ripieno.storage.dispatch.contract import Ending, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, StretchBegan
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
-
-if TYPE_CHECKING:
-    from ripieno.servers.gateway.stored.queued_responses import QueuedResponses
 
 #: Seconds between attempts to claim a conversation that another process conducts.
 _ATTEMPTS = 0.5
@@ -67,6 +64,13 @@ class _Watched:
         return [] if len(self.run.conversation.canisters) > self.whole else self.turn.texts()
 
 
+class Responses(Protocol):
+    """Answers background responses of a gateway."""
+
+    async def conduct(self, submission: Submission) -> Ending: ...
+    def stop(self, submission: Submission, *, ending: bool) -> None: ...
+
+
 class Stretches:
     """The stretches of one worker over its assembly, which records in ``journal``."""
 
@@ -75,7 +79,7 @@ class Stretches:
         assembly: Assembly,
         journal: Journal,
         model_of: Callable[[str], str | Model | None],
-        responses: "QueuedResponses | None" = None,
+        responses: Responses | None = None,
     ) -> None:
         self._assembly = assembly
         self._responses = responses
