@@ -23,7 +23,6 @@ from ripieno.storage.databases.contract import Database
 from ripieno.storage.databases.subscribers import woken
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, topic_of
-from ripieno.storage.dispatch.inspection import inspect_server
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Recorder
 
@@ -60,6 +59,8 @@ def forget_submissions(place: pathlib.Path | str, database: Database, owner: str
 
     Errors: ``InputError``, also if there is a queue and its engine is not installed.
     """
+    from ripieno.storage.dispatch.inspection import inspect_server  # It imports sqlite3.
+
     EventLog(database).forget(owner, conversation)
     if place.with_name(NAME).exists() if isinstance(place, pathlib.Path) else inspect_server(database) is not None:
         dispatcher = dispatcher_beside(place)

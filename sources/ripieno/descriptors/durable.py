@@ -36,8 +36,8 @@ DURABLE = Table(
         (
             "servers",
             Flag(),
-            "Whether chats (Chat, ripieno serve web) give their runs to workers: a run then survives the server, and "
-            "any server with the same journal shows it.",
+            "Whether chats (Chat, ripieno serve web) and background responses of gateways with a store are given to "
+            "workers: they then survive the server, and any server with the same journal shows them.",
             True,
         ),
     ),

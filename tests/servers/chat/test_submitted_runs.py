@@ -104,7 +104,12 @@ async def at_the_end(chat: Chat, identifier: str, reader: Reader | None = None) 
 
 async def test_every_server_shows_the_run_while_it_goes_on(site: Site, start: Start) -> None:
     start()
-    async with asyncio.timeout(HANG), chat_server(site) as one, chat_server(site) as other:
+    limits = ChatLimits(runs=1)
+    async with (
+        asyncio.timeout(HANG),
+        chat_server(site, limits=limits) as one,
+        chat_server(site, limits=limits) as other,
+    ):
         identifier = await one.create("ada")
         readers = [await following(chat, identifier) for chat in (one, other)]
         await one.say("ada", identifier, HELLO, model="house/text")

@@ -175,6 +175,8 @@ def _prompt(submission: Submission) -> str:
 
 
 def _words(submission: Submission) -> str:
+    if submission.response:
+        return "(background response)"
     return brief(_prompt(submission), _WIDTH) or "(continues after an answer)"
 
 

@@ -64,7 +64,8 @@ class Runs:
         elsewhere = await self._under_way(held.owner)
         self._busy = {one for one in self._busy if one.running or one.starting}
         here = {one.conversation.identifier for one in self._busy if one.owner == held.owner}
-        if (running := len(elsewhere | here)) >= self._limits.runs:
+        # Its own has ended, also if the queue does not know that yet.
+        if (running := len((elsewhere | here) - {held.conversation.identifier})) >= self._limits.runs:
             raise Refused(too_many(f"{running} runs", self._limits.runs))
         held.starting = True
         self._busy.add(held)

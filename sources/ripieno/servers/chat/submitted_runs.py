@@ -176,7 +176,7 @@ class SubmittedRuns(Runs):
         while pending := await self._pending(held.owner, held.conversation.identifier):
             await self.stop(held)
             if not held.running:
-                self._follow(held, held.conversation, pending[0])
+                self._follow(held, held.conversation, pending[0], after=held.seen)
             await held.stopped()
 
     async def forget(self, owner: str, identifier: str) -> None:

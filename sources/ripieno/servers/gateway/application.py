@@ -28,6 +28,7 @@ from ripieno.servers.gateway.stored.routes import stored_routes
 from ripieno.servers.http.bodies import json_response, routes_of
 from ripieno.servers.http.errors import plain
 from ripieno.servers.http.limits import MemoryBudget
+from ripieno.storage.dispatch.contract import Dispatcher
 
 _MODELS = "/v1/models"
 _METRICS = "/metrics"
@@ -46,19 +47,11 @@ def create_application(
     around the application. ``clock`` replaces the one of the database, for what is stored. Errors: ``InputError`` for
     an unknown model, for a store without a secret, and if two protocols have the same route.
     """
+    durable = assembly.configuration.durable
     chosen = assembly.configuration.gateway if settings is None else settings
-    fault = store_fault(chosen)
-    if fault is not None:
-        _, why, advice = fault
-        raise InputError(f"{why}. {advice}.")
-    secret = _secret(assembly, chosen)
-    gateway = Gateway(assembly, chosen, secret, watchers)
-    runs: BackgroundRuns | None = None
-    if chosen.store is not None:
-        runs = BackgroundRuns(Library.of(assembly, chosen.store, secret, clock))
-        assembly.endings.push_async_callback(runs.close)
-    observer = RequestObserver(metrics=chosen.metrics, openings=lambda: assembly.openings)
-    budget = MemoryBudget(chosen.memory_bytes)
+    dispatcher = assembly.dispatcher if durable.servers and chosen.store is not None else None
+    serving = serving_of(assembly, chosen, watchers=watchers, clock=clock, dispatcher=dispatcher)
+    gateway, runs, observer, budget = serving.gateway, serving.runs, serving.observer, serving.budget
     routes = routes_of(protocols_of(assembly))
 
     async def models(_: Request) -> Response:
@@ -108,8 +101,7 @@ def create_application(
         observer.refuse("" if protocol is None else protocol.name, refusal, path)
         return plain(refusal) if protocol is None else protocol.refuse(refusal)
 
-    slots = Slots(chosen.concurrency)
-    serving = Serving(gateway=gateway, settings=chosen, observer=observer, budget=budget, slots=slots, runs=runs)
+    slots = serving.slots
     endpoints = {
         route: (Compactions if route in compacting else Endpoint)(protocol, serving)
         for route, protocol in routes.items()
@@ -137,6 +129,38 @@ def create_application(
     # No redirect to an address made from a request.
     application.router.redirect_slashes = False
     return application
+
+
+def serving_of(
+    assembly: Assembly,
+    settings: GatewayDescriptor,
+    *,
+    watchers: Sequence[Watcher] = (),
+    clock: Callable[[], float] | None = None,
+    dispatcher: Dispatcher | None = None,
+) -> Serving:
+    """The shared parts of all endpoints. With a ``dispatcher``, workers answer background responses.
+
+    Errors: those of ``create_application``.
+    """
+    fault = store_fault(settings)
+    if fault is not None:
+        _, why, advice = fault
+        raise InputError(f"{why}. {advice}.")
+    secret = _secret(assembly, settings)
+    runs: BackgroundRuns | None = None
+    gateway = Gateway(assembly, settings, secret, watchers)
+    if settings.store is not None:
+        runs = BackgroundRuns(Library.of(assembly, settings.store, secret, clock), dispatcher)
+        assembly.endings.push_async_callback(runs.close)
+    return Serving(
+        gateway=gateway,
+        settings=settings,
+        observer=RequestObserver(metrics=settings.metrics, openings=lambda: assembly.openings),
+        budget=MemoryBudget(settings.memory_bytes),
+        slots=Slots(settings.concurrency),
+        runs=runs,
+    )
 
 
 def _secret(assembly: Assembly, settings: GatewayDescriptor) -> bytes:

@@ -20,13 +20,14 @@ from ripieno.servers.gateway.middleware import Slots
 from ripieno.servers.gateway.request_log import RequestLog, RequestObserver
 from ripieno.servers.gateway.responses import Streaming, send_body, send_refusal, while_present
 from ripieno.servers.gateway.sockets import GENERATES, HISTORY, PREVIOUS
-from ripieno.servers.gateway.stored.background import BackgroundRuns
+from ripieno.servers.gateway.stored.background import Answer, BackgroundRuns
 from ripieno.servers.gateway.stored.library import Library
 from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.servers.gateway.stored.streams import stream_events
 from ripieno.servers.http.bodies import Gone, in_turn, read_native, receive_body
 from ripieno.servers.http.errors import refusal_of
 from ripieno.servers.http.limits import MemoryBudget, Refused, RequestLimits, Reservation
+from ripieno.storage.responses.rows import StoredResponse
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,26 +178,12 @@ class Endpoint:
     async def _start(self, asked: Asked, exchange: _Exchange, runs: BackgroundRuns, stored: StoredRequest) -> None:
         """Starts the run of a background response, and answers with it as it begins, or with its events."""
         streamed = asked.controls.stream
-        asked = dataclasses.replace(asked, controls=dataclasses.replace(asked.controls, stream=True))
-
-        async def answer(receive: Receive, send: Send) -> None:
-            observed = self._serving.observer.observe(self._protocol.name, exchange.scope)
-            try:
-                with observed as log, while_present(receive) as presence:
-                    streaming = Streaming(send, self._protocol, asked, quiet=math.inf, log=log, eager=True)
-                    batches = self._respond(asked, dataclasses.replace(exchange, log=log))
-                    await streaming.send(batches, presence, seconds=self._settings.seconds)
-            finally:
-                self._serving.slots.give()
-
         send, log = exchange.send, exchange.log
         try:
             # Such an error has a status of its own.
             self._gateway.names.resolve(asked.model)
-            refusal = self._serving.slots.take()
-            if refusal is not None:
-                raise Refused(refusal)
-            response = await runs.start(stored, answer, streamed=streamed)
+            begin = self._start_here if runs.dispatcher is None else self._submit
+            response = await begin(asked, exchange, runs, stored)
         except Exception as error:
             await runs.library.release(stored)
             await self._refuse(send, error.refusal if isinstance(error, Refused) else refusal_of(error), log)
@@ -210,6 +197,51 @@ class Endpoint:
             presence.stop()
             log.answer()
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _start_here(
+        self, asked: Asked, exchange: _Exchange, runs: BackgroundRuns, stored: StoredRequest
+    ) -> Mapping[str, Any]:
+        slots, answer = self._serving.slots, self._background(asked, exchange.scope, stored)
+
+        async def counted(receive: Receive, send: Send) -> None:
+            try:
+                await answer(receive, send)
+            finally:
+                slots.give()
+
+        refusal = slots.take()
+        if refusal is not None:
+            raise Refused(refusal)
+        return await runs.start(stored, counted, streamed=asked.controls.stream)
+
+    async def _submit(
+        self, asked: Asked, exchange: _Exchange, runs: BackgroundRuns, stored: StoredRequest
+    ) -> Mapping[str, Any]:
+        (created, *_) = pieces(self._protocol.encoder(asked).wait())
+        response = {**content(named(created)[1])["response"], "status": "queued"}
+        await runs.submit(stored, response, exchange.scope["path"], streamed=asked.controls.stream)
+        return response
+
+    async def conduct(self, row: StoredResponse, stored: StoredRequest) -> None:
+        """Answers a queued response in the process that holds it, which is a worker."""
+        assert self._runs is not None
+        given = row.body["asked"]
+        asked = stored.restored(self._protocol.parse(stored.expanded({**given["native"], "input": stored.own})))
+        scope = {"method": "POST", "path": given["route"], "headers": [], "state": {"caller": row.caller}}
+        await self._runs.conduct(stored, self._background(asked, scope, stored), streamed=given["streamed"])
+
+    def _background(self, asked: Asked, scope: Scope, stored: StoredRequest) -> Answer:
+        """Answers a background run, whose client is the store."""
+        asked = dataclasses.replace(asked, controls=dataclasses.replace(asked.controls, stream=True))
+
+        async def answer(receive: Receive, send: Send) -> None:
+            observed = self._serving.observer.observe(self._protocol.name, scope)
+            with observed as log, while_present(receive) as presence:
+                streaming = Streaming(send, self._protocol, asked, quiet=math.inf, log=log, eager=True)
+                exchange = _Exchange(scope=scope, receive=receive, send=send, log=log, stored=stored)
+                await streaming.send(self._respond(asked, exchange), presence, seconds=self._settings.seconds)
+
+        return answer
 
     def _respond(self, asked: Asked, exchange: _Exchange) -> Batches:
         return self._gateway.respond(asked, self._protocol, exchange.caller, exchange.log, exchange.stored)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
@@ -32,6 +32,10 @@ from ripieno.storage.records import Record, Stage
 
 #: Seconds between attempts to claim a conversation that another process conducts.
 _ATTEMPTS = 0.5
+_NO_GATEWAY = (
+    "It is a background response of a gateway, and this worker has no gateway. Give the worker the configuration of "
+    "the gateway, with [gateway.store] and servers = true under [durable]."
+)
 #: The ensemble of the tools that a client declares.
 _CLIENT = "client"
 
@@ -61,11 +65,27 @@ class _Watched:
         return [] if len(self.run.conversation.canisters) > self.whole else self.turn.texts()
 
 
+class Responses(Protocol):
+    """Answers background responses of a gateway."""
+
+    async def conduct(self, submission: Submission) -> Ending: ...
+    def stop(self, submission: Submission, *, ending: bool) -> None: ...
+
+
 class Stretches:
     """The stretches of one worker over its assembly, which records in ``journal``."""
 
-    def __init__(self, assembly: Assembly, journal: Journal, model_of: Callable[[str], str | Model | None]) -> None:
+    def __init__(
+        self,
+        assembly: Assembly,
+        journal: Journal,
+        model_of: Callable[[str], str | Model | None],
+        responses: Responses | None = None,
+    ) -> None:
         self._assembly = assembly
+        self._responses = responses
+        #: The responses under way, by the identifiers of their submissions.
+        self._answering: dict[str, Submission] = {}
         self._model_of = model_of
         self._journal = journal
         self._paused = PausedStore(journal.database)
@@ -91,6 +111,8 @@ class Stretches:
         self._running[identifier] = None
         self._idle.clear()
         try:
+            if submission.response:
+                return await self._answer(submission)
             async with self._claimed(submission) as held:
                 ending, ended = await self._continue(submission) if held else (self._cancelled(), None)
             if ending is not None and ended is not None:
@@ -104,6 +126,7 @@ class Stretches:
             return Ending(finish="error", reason=refusal_of(error).message)
         finally:
             del self._running[identifier]
+            self._answering.pop(identifier, None)
             self._stopped.discard(identifier)
             if not self._running:
                 self._idle.set()
@@ -118,6 +141,8 @@ class Stretches:
         run = self._running.get(identifier)
         if run is not None:
             run.cancel()
+        elif self._responses is not None and identifier in self._answering:
+            self._responses.stop(self._answering[identifier], ending=self._leaving)
 
     async def leave(self, grace: float) -> None:
         """Begins no further stretch, and waits for those under way; stops them after ``grace`` seconds."""
@@ -128,6 +153,12 @@ class Stretches:
         for identifier in self.running:
             self.stop(identifier)
         await self._idle.wait()
+
+    async def _answer(self, submission: Submission) -> Ending:
+        if self._responses is None:
+            return Ending(finish="error", reason=_NO_GATEWAY)
+        self._answering[submission.identifier] = submission
+        return await self._responses.conduct(submission)
 
     def _cancelled(self) -> Ending | None:
         return None if self._leaving else Ending(finish="cancelled")

@@ -34,7 +34,8 @@ class Worker:
 
     The assembly is entered, and records in a ``Journal``. ``hosts`` are the names of this machine for workspaces.
     ``grace`` are the seconds for which runs may go on after ``stop``. ``report`` gets sentences for the operator.
-    ``model_of`` finds models that the configuration does not have.
+    ``model_of`` finds models that the configuration does not have. With ``[gateway.store]`` and ``servers = true``, it
+    also answers background responses. Errors: ``InputError``.
     """
 
     def __init__(
@@ -55,7 +56,12 @@ class Worker:
         self._slots = slots
         self._grace = grace
         self._report = report
-        self._stretches = Stretches(assembly, journal, model_of)
+        chosen, responses = assembly.configuration, None
+        if chosen.durable.servers and chosen.gateway.store is not None:
+            from ripieno.servers.gateway.stored.queued_responses import QueuedResponses
+
+            responses = QueuedResponses(assembly)
+        self._stretches = Stretches(assembly, journal, model_of, responses)
         self._leases = leases.WorkerLeases(journal.database)
         self._events = EventLog(journal.database)
         self._stopping = asyncio.Event()

@@ -5,10 +5,8 @@ import contextlib
 import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ripieno.storage.databases.contract import Database
+from ripieno.storage.databases.contract import Database
 
 #: Called with the topic of an announcement; with None for any.
 Wake = Callable[[str | None], None]
@@ -66,7 +64,7 @@ class Subscribers:
 
 
 @contextlib.asynccontextmanager
-async def woken(database: "Database", topic: str) -> AsyncGenerator[asyncio.Event, None]:
+async def woken(database: Database, topic: str) -> AsyncGenerator[asyncio.Event, None]:
     """An event that is set soon after each announcement of a topic, by any program, and sometimes without one."""
     changed, loop = asyncio.Event(), asyncio.get_running_loop()
 

@@ -36,6 +36,9 @@ class Submission:
     ``canisters`` are said first; without any, the calls that wait are continued with the answers that are kept beside
     the journal. Names of models, agents and tools are those of the worker's configuration. ``workspace`` is a folder on
     ``host``; without a host, any worker takes it, in its own workspace. ``client_tools`` are offered, too.
+
+    ``response``: the conversation is the identifier of a stored response of a gateway, and ``owner`` its caller. What
+    it asks for is encrypted in its row.
     """
 
     identifier: str
@@ -49,6 +52,7 @@ class Submission:
     host: str = ""
     priority: Priority = "normal"
     client_tools: tuple[ClientTool, ...] = ()
+    response: bool = False
 
 
 register({Submission: "submission"})

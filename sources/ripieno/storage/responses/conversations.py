@@ -109,6 +109,14 @@ class ConversationStore(Rows):
             if not connection.execute(_LOCK, values).rowcount:
                 raise ConversationLocked("Another response of this conversation is in progress. Wait for its end.")
 
+    def hand_over(
+        self, connection: Connection, caller: str, identifier: str, holders: tuple[str, str], seconds: float
+    ) -> None:
+        """Gives the hold of the first of these holders to the second one, for some seconds."""
+        query = f"UPDATE response_conversations SET holder = ?, until = ? WHERE {_MINE} AND holder = ?"
+        values = (holders[1], self.now(connection) + seconds, named(caller), identifier, holders[0])
+        connection.execute(query, values)
+
     def unlock(self, caller: str, identifier: str, holder: str) -> None:
         """Ends the hold of a response."""
         with self.database.using("written") as connection:
@@ -118,6 +126,10 @@ class ConversationStore(Rows):
         """Adds the items of a response to the conversation that it holds, and ends the hold."""
         if self._unlock(connection, caller, identifier, holder):
             self._append(connection, caller, identifier, items, bounded=False)
+
+    def release(self, connection: Connection, caller: str, identifier: str, holder: str) -> None:
+        """Ends the hold of a response, in a transaction."""
+        self._unlock(connection, caller, identifier, holder)
 
     def _unlock(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:
         query = f"UPDATE response_conversations SET holder = '', until = 0, expires = ? WHERE {_MINE} AND holder = ?"

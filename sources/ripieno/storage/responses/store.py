@@ -136,6 +136,24 @@ class ResponseStore(Rows):
             ),
         )
 
+    def take(self, connection: Connection, caller: str, identifier: str, holder: str) -> bool:
+        """Holds a queued response. False if it is not queued any more."""
+        query = (
+            f"UPDATE responses SET status = 'in_progress', holder = ?, until = ? WHERE {_MINE} AND status = 'queued'"
+        )
+        values = (holder, self.now(connection) + LEASE, named(caller), identifier)
+        return connection.execute(query, values).rowcount > 0
+
+    def change(self, row: StoredResponse) -> None:
+        """Writes the body of a response again that its ``holder`` still holds."""
+        data = encode(row.body)
+        sealed = self.keys.access(row.caller).seal(data, "response", row.identifier)
+        with self.database.using("written") as connection:
+            connection.execute(
+                f"UPDATE responses SET size = ?, body = ? WHERE {_MINE} AND holder = ?",
+                (len(data), sealed, named(row.caller), row.identifier, row.holder),
+            )
+
     def end(self, row: StoredResponse, holder: str, connection: Connection | None = None) -> bool:
         """Writes the end of a held response, and lets its events expire. False if it is not held any more."""
         if connection is None:

@@ -1,7 +1,6 @@
-"""Background runs: each belongs to the server, not to a request, and its events are stored as they come.
+"""Background runs: each belongs to the server, or to a worker, not to a request. Its events are stored as they come.
 
-All who read them, here or in another process, read the same rows. ``BackgroundRuns`` starts a run in this process; what
-it needs, besides the function that answers, is in its row, so that another dispatcher can replace it.
+All who read them, here or in another process, read the same rows. What a worker needs is in the row, too.
 """
 
 import asyncio
@@ -16,9 +15,10 @@ from starlette.types import Message, Receive, Send
 from ripieno.exceptions import RipienoError
 from ripieno.models.protocol import Refusal
 from ripieno.servers.gateway.events import LAST, content, last_events, named, pieces
-from ripieno.servers.gateway.stored.library import Library
+from ripieno.servers.gateway.stored.library import CANCELLED, Library
 from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.storage.databases.subscribers import woken
+from ripieno.storage.dispatch.contract import Dispatcher, Submission
 from ripieno.storage.responses.rows import OPEN_STATUSES
 from ripieno.storage.responses.store import topic_of
 
@@ -29,8 +29,6 @@ _COLLECTED = 0.05
 _BEAT, _SWEPT = 1.0, 60.0
 #: Seconds to wait for the end of a cancelled run, before it is reported as it is, or cancelled again.
 _ENDING = 5.0
-#: The error of a stream that was cancelled: streams have no event of their own for that.
-_CANCELLED = {"code": "cancelled", "message": "The response was cancelled."}
 Answer = Callable[[Receive, Send], Awaitable[None]]
 Key = tuple[str, str]
 
@@ -38,8 +36,9 @@ Key = tuple[str, str]
 class BackgroundRun:
     """One run, as the client of its own answer: it takes the answer's messages, and leaves if it is cancelled."""
 
-    def __init__(self, library: Library, request: StoredRequest, *, streamed: bool) -> None:
+    def __init__(self, library: Library, request: StoredRequest, *, streamed: bool, queued: bool = False) -> None:
         self._library = library
+        self._queued = queued
         self.request = request
         self._streamed = streamed
         #: The response as it began, whose row exists then.
@@ -85,7 +84,7 @@ class BackgroundRun:
         library, request = self._library, self.request
         row = dataclasses.replace(library.row_of(request, {**response, "output": []}), holder=library.holder)
         try:
-            await library.run(library.responses.save, row)
+            await library.run(library.responses.change if self._queued else library.responses.save, row)
         except Exception as error:
             self.begun.set_exception(error)
             self._cancelled.set()
@@ -115,7 +114,7 @@ class BackgroundRun:
             return self._last
         response = {**begun, "output": self._items}
         number = self._first + len(self._events)
-        self._events += last_events(response, "failed", number, error=_CANCELLED)
+        self._events += last_events(response, "failed", number, error=CANCELLED)
         return {**response, "status": "cancelled"}
 
     def _end(self, response: Mapping[str, Any]) -> None:
@@ -151,32 +150,75 @@ class BackgroundRun:
 
 
 class BackgroundRuns:
-    """The background runs of this process, and the renewal of all that it holds. ``close`` ends them."""
+    """The background runs of this process, and the renewal of all that it holds. ``close`` ends them.
 
-    def __init__(self, library: Library) -> None:
+    With a ``dispatcher``, workers answer instead.
+    """
+
+    def __init__(self, library: Library, dispatcher: Dispatcher | None = None) -> None:
         self.library = self._library = library
+        self.dispatcher = dispatcher
         self._runs: dict[Key, BackgroundRun] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._keeping: asyncio.Task[None] | None = None
         self._ended = False
 
     async def start(self, request: StoredRequest, answer: Answer, *, streamed: bool) -> Mapping[str, Any]:
         """Starts the run of a request; returns its response as it begins, when it is stored. Errors: ``InputError``."""
         run = BackgroundRun(self._library, request, streamed=streamed)
-        self._runs[run.key] = run
-        task = asyncio.create_task(run.conduct(answer), name="ripieno background run")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: self._runs.pop(run.key, None))
-        self.keep()
+        self._begin(run, answer)
         return await asyncio.shield(run.begun)
+
+    async def submit(self, request: StoredRequest, response: Mapping[str, Any], route: str, *, streamed: bool) -> None:
+        """Stores a response as queued, and gives it to a worker. Errors: ``InputError``."""
+        library, dispatcher = self._library, self.dispatcher
+        assert dispatcher is not None
+        await library.run(lambda: library.queue(request, response, route=route, streamed=streamed))
+        submission = Submission(
+            identifier=request.identifier,
+            conversation=request.identifier,
+            owner=request.caller,
+            response=True,
+        )
+        try:
+            await library.run(dispatcher.submit, submission)
+        except Exception:
+            await library.run(library.cancel, request.caller, request.identifier)
+            raise
+
+    async def conduct(self, request: StoredRequest, answer: Answer, *, streamed: bool) -> None:
+        """Conducts the run of a queued response that this process holds, to its end."""
+        run = BackgroundRun(self._library, request, streamed=streamed, queued=True)
+        await asyncio.wait((self._begin(run, answer),))
+        await self._library.release(request)
+        if (error := run.begun.exception()) is not None:
+            raise error
+
+    def _begin(self, run: BackgroundRun, answer: Answer) -> asyncio.Task[None]:
+        self._runs[run.key] = run
+        task = self._tasks[run.key] = asyncio.create_task(run.conduct(answer), name="ripieno background run")
+
+        def end(_: object) -> None:
+            self._tasks.pop(run.key, None)
+            self._runs.pop(run.key, None)
+
+        task.add_done_callback(end)
+        self.keep()
+        return task
+
+    def stop(self, caller: str, identifier: str, *, ending: bool) -> None:
+        """Ends a run of this process, because it is cancelled, or because the process is ``ending``."""
+        if ending and (caller, identifier) in self._tasks:
+            self._tasks[caller, identifier].cancel()
+        elif (caller, identifier) in self._runs:
+            self._runs[caller, identifier].cancel()
 
     async def cancel(self, caller: str, identifier: str) -> None:
         """Ends a run of any process, and waits a while for its end."""
         library = self._library
         run = self._runs.get((caller, identifier))
         if run is None:
-            await library.run(library.responses.cancel, caller, identifier)
+            await library.run(library.cancel, caller, identifier)
         else:
             run.cancel()
         with contextlib.suppress(TimeoutError):
@@ -242,9 +284,10 @@ class BackgroundRuns:
         self._ended = True
         while self._tasks:
             # A run that writes at this moment notices only the next time.
-            for task in self._tasks:
+            tasks = tuple(self._tasks.values())
+            for task in tasks:
                 task.cancel()
-            await asyncio.wait(tuple(self._tasks), timeout=_ENDING)
+            await asyncio.wait(tasks, timeout=_ENDING)
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.wait((self._keeping,))

@@ -37,7 +37,7 @@ from ripieno.storage.journal import Journal
 from ripieno.storage.responses.caller_keys import CallerKeys
 from ripieno.storage.responses.conversations import ConversationStore
 from ripieno.storage.responses.rows import ChainBroken, StoredResponse, StoreLimits
-from ripieno.storage.responses.store import ResponseStore
+from ripieno.storage.responses.store import LEASE, ResponseStore
 
 _logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -50,6 +50,8 @@ _UNFINISHED = Refusal(
     "continue the one before.",
     parameter="previous_response_id",
 )
+#: The error of a stream that was cancelled: streams have no event of their own for that.
+CANCELLED = {"code": "cancelled", "message": "The response was cancelled."}
 _LOST = "The server that ran this response ended before it was complete. Send the request again."
 _BROKEN = "The previous response is not stored here, or one that it continues is not. Send the whole conversation."
 
@@ -108,6 +110,8 @@ class Library:
         if not references.stores and references.parent is None:
             return native, None
         request = StoredRequest(caller=caller, references=references, own=own)
+        if references.background:
+            request.native = {name: value for name, value in native.items() if name != "input"}
         await self.run(self._begin, request)
         return request.expanded(native), request
 
@@ -132,11 +136,15 @@ class Library:
         return self.conversations.item(caller, name) if item is None else item
 
     def _begin(self, request: StoredRequest) -> None:
-        references, caller = request.references, request.caller
-        if references.stores:
+        if request.references.stores:
             with self.responses.database.using("read") as connection:
-                self.responses.check_room(connection, caller)
+                self.responses.check_room(connection, request.caller)
             request.identifier = new_identifier(RESPONSE)
+        self._continue(request)
+
+    def _continue(self, request: StoredRequest) -> None:
+        """Reads what a request continues, and holds its conversation."""
+        references, caller = request.references, request.caller
         parent = references.parent
         if parent is not None:
             if not is_identifier(parent, RESPONSE):
@@ -159,13 +167,65 @@ class Library:
             name = references.conversation
             if not is_identifier(name, CONVERSATION) or self.conversations.load(caller, name) is None:
                 raise not_found(NO_CONVERSATION, "conversation")
-            self.conversations.lock(caller, name, self.holder)
-            self.holding.add(request)
+            if request not in self.holding:
+                self.conversations.lock(caller, name, self.holder)
+                self.holding.add(request)
             try:
                 request.history = list(self.conversations.items(caller, name))
             except BaseException:
                 self._release(request)
                 raise
+
+    def queue(self, request: StoredRequest, response: Mapping[str, Any], **asked: Any) -> None:
+        """Stores a response that a worker answers. Its conversation stays held until then."""
+        row = self.row_of(request, {**response, "output": []})
+        row = dataclasses.replace(row, body={**row.body, "asked": {"native": request.native, **asked}})
+        holders = self.holder, request.identifier
+        with self.responses.database.writing("written") as connection:
+            self.responses.save(row, connection)
+            if request in self.holding:
+                name = request.references.conversation or ""
+                self.conversations.hand_over(connection, request.caller, name, holders, self.responses.limits.seconds)
+        self.holding.discard(request)
+
+    def take(self, row: StoredResponse) -> StoredRequest | None:
+        """Holds a queued response, and returns its request; None if it is not queued any more."""
+        references = References.read(row.body["asked"]["native"], default=True)
+        request = StoredRequest(
+            caller=row.caller, references=references, own=row.body["input"], identifier=row.identifier
+        )
+        with self.responses.database.writing("written") as connection:
+            if not self.responses.take(connection, row.caller, row.identifier, self.holder):
+                return None
+            if references.conversation is not None:
+                holders = row.identifier, self.holder
+                self.conversations.hand_over(connection, row.caller, references.conversation, holders, LEASE)
+                self.holding.add(request)
+        self._continue(request)
+        return request
+
+    def cancel(self, caller: str, identifier: str) -> None:
+        """Ends a queued response, or asks the process that holds it to end it."""
+        row = self.responses.load(caller, identifier)
+        if row is not None and row.status == "queued":
+            self.end_queued(row, "cancelled")
+        self.responses.cancel(caller, identifier)
+
+    def end_queued(self, row: StoredResponse, status: str, **members: Any) -> None:
+        """Ends a response that no process has begun to answer, unless one does now."""
+        response = {**row.body["response"], **members, "status": status}
+        body = {**row.body, "response": response}
+        streamed = body.pop("asked")["streamed"]
+        ended = dataclasses.replace(row, status=status, body=body)
+        with self.responses.database.writing("written") as connection:
+            if row.holder or self.responses.take(connection, row.caller, row.identifier, self.holder):
+                if streamed:
+                    error = members.get("error") or CANCELLED
+                    events = last_events(response, "failed", 0, error=error)
+                    self.responses.append(connection, row.caller, row.identifier, 0, events)
+                self.responses.end(ended, self.holder, connection)
+                for holder in (row.identifier, self.holder) if row.conversation else ():
+                    self.conversations.release(connection, row.caller, row.conversation or "", holder)
 
     async def keep(self, request: StoredRequest, response: Mapping[str, Any]) -> None:
         """Stores the answer to a request, durably, and adds it to its conversation."""

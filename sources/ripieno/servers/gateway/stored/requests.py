@@ -108,6 +108,8 @@ class StoredRequest:
     chain: int = 0
     claim: Waiting | None = None
     waiting: Waiting | None = None
+    #: The request as it came, without its input, if a worker answers it.
+    native: Native = dataclasses.field(default_factory=dict[str, Any])
 
     def expanded(self, native: Native) -> dict[str, Any]:
         """The request without references, with the whole conversation."""
