@@ -227,7 +227,7 @@ class Endpoint:
         assert self._runs is not None
         given = row.body["asked"]
         asked = stored.restored(self._protocol.parse(stored.expanded({**given["native"], "input": stored.own})))
-        scope = {"method": "POST", "path": given["route"], "headers": [], "state": {"caller": row.caller}}
+        scope: Scope = {"method": "POST", "path": given["route"], "headers": [], "state": {"caller": row.caller}}
         await self._runs.conduct(stored, self._background(asked, scope, stored), streamed=given["streamed"])
 
     def _background(self, asked: Asked, scope: Scope, stored: StoredRequest) -> Answer:

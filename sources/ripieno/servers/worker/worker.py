@@ -58,7 +58,7 @@ class Worker:
         self._report = report
         chosen, responses = assembly.configuration, None
         if chosen.durable.servers and chosen.gateway.store is not None:
-            from ripieno.servers.gateway.stored.queued_responses import QueuedResponses
+            from ripieno.servers.gateway.queued_responses import QueuedResponses
 
             responses = QueuedResponses(assembly)
         self._stretches = Stretches(assembly, journal, model_of, responses)

@@ -1,8 +1,11 @@
 """``QueuedResponses``: background responses that a gateway has submitted, answered by a worker."""
 
 import contextlib
+from collections.abc import Mapping
+from typing import Any
 
 from ripieno.assembly import Assembly
+from ripieno.jsonvalues import EMPTY
 from ripieno.servers.gateway.application import serving_of
 from ripieno.servers.gateway.endpoint import Endpoint
 from ripieno.servers.gateway.gateway import protocols_of
@@ -43,7 +46,7 @@ class QueuedResponses:
         row = await runs.library.load(caller, identifier)
         if row is None:
             return Ending(finish="cancelled")
-        error = row.body["response"].get("error") or {}
+        error: Mapping[str, Any] = row.body["response"].get("error") or EMPTY
         return Ending(finish=_FINISHES.get(row.status, "error"), reason=str(error.get("message", "")))
 
     async def _answer(self, row: StoredResponse) -> None:
