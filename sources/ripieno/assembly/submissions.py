@@ -30,6 +30,8 @@ from ripieno.storage.records import Recorder
 NAME = "dispatch.sqlite3"
 #: Seconds after which the state of a submission is looked at again, although no event has come.
 _LOOKS = 1.0
+#: The same after an event: the end of a run is written shortly after its last one.
+_SOON = 0.05
 
 
 def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> Dispatcher:
@@ -137,12 +139,20 @@ class SubmittedRun:
                 yield event
 
     async def _wait(self) -> Conversation:
+        pause = _LOOKS
         async with self._woken() as changed:
-            while not (dispatched := await self.state()).over:
+            while True:
                 changed.clear()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOKS):
+                dispatched = await self.state()
+                if dispatched.over:
+                    break
+                try:
+                    async with asyncio.timeout(pause):
                         await changed.wait()
+                except TimeoutError:
+                    pause = min(2 * pause, _LOOKS)
+                else:
+                    pause = _SOON
         if dispatched.state == "failed":
             raise RipienoError(f"The submitted run failed: {dispatched.reason}")
         return await run_in_thread(self._restore, dispatched, name="restore")

@@ -12,7 +12,7 @@ from ripieno.storage.dispatch.events import EventLog, Logged
 from ripieno.storage.redaction import Redactor
 
 #: Seconds for which events are joined into one commit.
-JOINED = 0.05
+JOINED = 0.03
 #: Events that are kept while the database refuses them. Those after them are lost to who watches.
 _KEPT = 10_000
 #: Events of one commit: a statement of SQLite has at most 32,766 parameters.
