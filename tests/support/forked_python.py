@@ -29,9 +29,9 @@ from typing import IO, Any
 ROOT = pathlib.Path(__file__).parents[2]
 #: Packages that commands import. Each process itself imports the rest, and modules that read variables on import.
 _PRELOADED = ("ripieno.cli", "ripieno.assembly", "ripieno.servers", "ripieno.testing", "ripieno.models.protocols")
-_LEFT_OUT = ("__main__", "gateway.metrics")
-#: What commands import when they first ask a model (measured: 0.5 s of the 0.7 s of such a command).
-_LIBRARIES = ("aiohttp", "openai")
+_LEFT_OUT = ("__main__", ".metrics")
+#: What commands import when they first ask a model.
+_LIBRARIES = ("aiohttp",)
 _SERVER = f"import sys; sys.path.append({str(ROOT)!r}); from tests.support.forked_python import serve; serve(0)"
 
 

@@ -9,7 +9,7 @@ import pathlib
 import socket
 import uuid
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.journal import journal_place
@@ -26,11 +26,14 @@ from ripieno.storage.dispatch.events import EventLog, Logged, QuestionAnswered, 
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Recorder
 
+if TYPE_CHECKING:
+    from ripieno.storage.dispatch.inspection import QueueInspection
+
 #: The file name of the queue in a user's state folder.
 NAME = "dispatch.sqlite3"
 #: Seconds after which the state of a submission is looked at again, although no event has come.
 _LOOKS = 1.0
-#: The same after an event: the end of a run is written shortly after its last one.
+#: The first such pause, and that after an event. Each further one is twice as long.
 _SOON = 0.05
 
 
@@ -55,15 +58,29 @@ def dispatcher_beside(journal: pathlib.Path | str) -> Dispatcher:
     return DbosDispatcher(place)
 
 
+def inspect_queue(place: pathlib.Path | str, database: Database) -> "QueueInspection | None":
+    """The workers and waiting submissions of the queue beside a journal, whose tables exist; None without a queue.
+
+    Nothing is created or changed. Errors: ``InputError``.
+    """
+    from ripieno.storage.dispatch.inspection import inspect_file, inspect_server  # It imports sqlite3.
+
+    if isinstance(place, pathlib.Path):
+        return inspect_file(place.with_name(NAME), place)
+    return inspect_server(database)
+
+
 def forget_submissions(place: pathlib.Path | str, database: Database, owner: str, conversation: str) -> None:
     """Deletes what the event log and the queue beside a journal have of a conversation.
 
     Errors: ``InputError``, also if there is a queue and its engine is not installed.
     """
-    from ripieno.storage.dispatch.inspection import inspect_server  # It imports sqlite3.
-
     EventLog(database).forget(owner, conversation)
-    if place.with_name(NAME).exists() if isinstance(place, pathlib.Path) else inspect_server(database) is not None:
+    if (
+        place.with_name(NAME).exists()
+        if isinstance(place, pathlib.Path)
+        else inspect_queue(place, database) is not None
+    ):
         dispatcher = dispatcher_beside(place)
         try:
             dispatcher.forget(owner, conversation)
@@ -138,14 +155,15 @@ class SubmittedRun:
             async for _, event in numbered:
                 yield event
 
-    async def _wait(self) -> Conversation:
-        pause = _LOOKS
+    async def ended(self) -> Dispatched:
+        """Its state, as soon as nothing more comes of it. It is written shortly after the last event."""
+        pause = _SOON
         async with self._woken() as changed:
             while True:
                 changed.clear()
                 dispatched = await self.state()
                 if dispatched.over:
-                    break
+                    return dispatched
                 try:
                     async with asyncio.timeout(pause):
                         await changed.wait()
@@ -153,6 +171,9 @@ class SubmittedRun:
                     pause = min(2 * pause, _LOOKS)
                 else:
                     pause = _SOON
+
+    async def _wait(self) -> Conversation:
+        dispatched = await self.ended()
         if dispatched.state == "failed":
             raise RipienoError(f"The submitted run failed: {dispatched.reason}")
         return await run_in_thread(self._restore, dispatched, name="restore")

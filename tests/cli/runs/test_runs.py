@@ -4,6 +4,7 @@ import datetime
 import json
 import re
 import signal
+import urllib.request
 from collections.abc import Generator
 
 import pytest
@@ -48,6 +49,30 @@ def worker(user: User) -> Generator[None, None, None]:
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err
         assert "The worker has ended." in err
+
+
+def test_metrics_of_a_worker(user: User, score: str) -> None:
+    with user.start("work", "--grace", "0", "--metrics", "0") as process:
+        url = wait_for(process, r"Metrics: (http://127\.0\.0\.1:\d+/metrics)")
+        wait_for(process, "takes submitted runs")
+        assert user.run("submit", "--watch", "-m", "score:./short.toml", "Hello?").returncode == 0
+        user.run("submit", "--anywhere", "--at", "2100-01-01", "-m", "score:./short.toml", "Hello?")
+        with urllib.request.urlopen(url[1], timeout=PATIENCE) as answer:
+            lines = answer.read().decode().splitlines()
+        taken = user.call("work", "--metrics", url[1].split(":")[2].partition("/")[0])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    assert {
+        'ripieno_worker_stretch_seconds_count{finish="stop"} 1.0',
+        "ripieno_worker_takeovers_total 0.0",
+        'ripieno_queue_submissions{state="queued"} 0.0',
+        'ripieno_queue_submissions{state="scheduled"} 1.0',
+        "ripieno_queue_workers 1.0",
+    } <= set(lines)
+    assert (taken.returncode, "Name another port." in taken.stderr) == (2, True), taken.stderr
+    for wrong in ("no", "1:2:3:x", "70000"):
+        refused = user.call("work", "--metrics", wrong)
+        assert (refused.returncode, f"and not {wrong!r}" in refused.stderr) == (2, True), refused.stderr
 
 
 def test_a_submitted_run_waits_for_a_worker_for_a_person_and_ends(user: User, score: str) -> None:

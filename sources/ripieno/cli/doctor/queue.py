@@ -2,18 +2,17 @@
 
 import dataclasses
 import os
-import pathlib
 from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.journal import journal_place
-from ripieno.assembly.submissions import NAME
+from ripieno.assembly.submissions import inspect_queue
 from ripieno.cli.common.tables import count
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.dispatch.inspection import QueueInspection, inspect_file, inspect_server
+from ripieno.storage.dispatch.inspection import QueueInspection
 
 _ENGINE = "dbos"
 
@@ -48,11 +47,9 @@ def queue_facts(loaded: LoadedConfiguration, journal: Mapping[str, Any]) -> dict
 def _inspect(loaded: LoadedConfiguration) -> QueueInspection | None:
     state = loaded.state or Places.of_user().state
     place = journal_place(loaded.configuration.journal_url, state, os.environ)
-    if isinstance(place, pathlib.Path):
-        return inspect_file(place.with_name(NAME), place)
     database = database_at(place)
     try:
-        return inspect_server(database)
+        return inspect_queue(place, database)
     finally:
         database.close()
 

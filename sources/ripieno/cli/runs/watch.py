@@ -33,8 +33,8 @@ async def show_run(run: SubmittedRun) -> click.exceptions.Exit:
                 shown = True
     finally:
         renderer.end_line()
-    dispatched = await run.state()
-    if not shown and dispatched.over:
+    dispatched = await run.ended()
+    if not shown:
         conversation = await _text(run, dispatched)
         if conversation:
             click.echo(conversation)

@@ -3,27 +3,37 @@
 import asyncio
 import contextlib
 import os
+from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 import click
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.assembly.journal import open_database
-from ripieno.assembly.submissions import open_dispatcher
+from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.journal import journal_place, open_database
+from ripieno.assembly.submissions import inspect_queue, open_dispatcher
 from ripieno.cli.common.assembly import load_valid_layers, make_assembly
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
 from ripieno.cli.common.scores import find_model
-from ripieno.cli.serve.common import approvable, approving, leave_input, report_logs
+from ripieno.cli.serve.common import HOST, approvable, approving, leave_input, report_logs
 from ripieno.conducting.paused import PausedStore
+from ripieno.exceptions import InputError
+from ripieno.storage.databases.opening import database_at
+
+if TYPE_CHECKING:
+    from ripieno.servers.worker.metrics import WorkerMetrics
+
+_HIGHEST = 65_535
 
 
 @click.command()
 @click.option("--slots", metavar="N", type=Number(1), help="Runs at once, instead of the configured number.")
 @click.option("--grace", metavar="SECONDS", type=float, help="How long runs may go on after Ctrl-C or SIGTERM.")
 @click.option("--host", "hosts", metavar="NAME", multiple=True, help="A name of this machine, for its workspaces.")
+@click.option("--metrics", metavar="[HOST:]PORT", help="Serve Prometheus metrics there; by default not at all.")
 @approvable
 @logged
 @common
@@ -34,6 +44,7 @@ def work(
     slots: int | None,
     grace: float | None,
     hosts: tuple[str, ...],
+    metrics: str | None,
     approve: tuple[str, ...],
     log: LogFormat | None,
 ) -> None:
@@ -48,6 +59,7 @@ def work(
       ripieno work
       ripieno work --slots 8 --approve 'io.*'
       ripieno work --host build-1 --log-format json
+      ripieno work --metrics 9464
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(report_logs(settings) if log is None else log_everything(log, debug=settings.debug))
@@ -69,29 +81,62 @@ def work(
                     hosts=hosts or ((chosen.host,) if chosen.host else ()),
                     slots=slots or chosen.slots,
                     grace=chosen.grace if grace is None else grace,
+                    metrics=metrics,
                 )
             )
         say("The worker has ended.")
 
 
 async def _work(
-    loaded: LoadedConfiguration, assembly: Assembly, *, hosts: tuple[str, ...], slots: int, grace: float
+    loaded: LoadedConfiguration,
+    assembly: Assembly,
+    *,
+    hosts: tuple[str, ...],
+    slots: int,
+    grace: float,
+    metrics: str | None,
 ) -> None:
     from ripieno.servers.worker.worker import Worker
 
-    dispatcher = open_dispatcher(loaded, os.environ)
+    async with contextlib.AsyncExitStack() as stack:
+        dispatcher = open_dispatcher(loaded, os.environ)
+        stack.callback(dispatcher.close)
+        await stack.enter_async_context(assembly)
+        counted = None if metrics is None else stack.enter_context(_counted(metrics, loaded))
+        worker = Worker(
+            assembly,
+            dispatcher,
+            hosts=hosts,
+            slots=slots,
+            grace=grace,
+            report=say,
+            model_of=find_model,
+            metrics=counted,
+        )
+        working = asyncio.create_task(worker.run())
+        say(f"The worker {worker.name} takes submitted runs, until Ctrl-C. To submit one: ripieno submit")
+        try:
+            await asyncio.shield(working)
+        except asyncio.CancelledError:
+            worker.stop()
+            await working
+            raise
+
+
+@contextlib.contextmanager
+def _counted(where: str, loaded: LoadedConfiguration) -> Generator["WorkerMetrics", None, None]:
+    """Metrics that are served at ``[host:]port``. Errors: ``InputError``."""
     try:
-        async with assembly:
-            worker = Worker(
-                assembly, dispatcher, hosts=hosts, slots=slots, grace=grace, report=say, model_of=find_model
-            )
-            working = asyncio.create_task(worker.run())
-            say(f"The worker {worker.name} takes submitted runs, until Ctrl-C. To submit one: ripieno submit")
-            try:
-                await asyncio.shield(working)
-            except asyncio.CancelledError:
-                worker.stop()
-                await working
-                raise
-    finally:
-        dispatcher.close()
+        from ripieno.servers.worker.metrics import WorkerMetrics
+    except ImportError:
+        raise InputError("Metrics need a library. Install it: pip install 'ripieno[otel]'") from None
+    host, _, port = where.rpartition(":")
+    if not port.isdecimal() or int(port) > _HIGHEST:
+        raise InputError(f"--metrics is a port or host:port, such as 9464 or 0.0.0.0:9464, and not {where!r}.")
+    state = loaded.state or Places.of_user().state
+    place = journal_place(loaded.configuration.journal_url, state, os.environ)
+    with contextlib.closing(database_at(place)) as database:
+        metrics = WorkerMetrics(lambda: inspect_queue(place, database))
+        with metrics.served(host or HOST, int(port)) as served:
+            say(f"Metrics: http://{host or HOST}:{served}/metrics")
+            yield metrics

@@ -8,6 +8,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.submissions import journal_of
@@ -16,8 +17,11 @@ from ripieno.exceptions import InputError
 from ripieno.models import Model
 from ripieno.servers.worker.stretches import Stretches
 from ripieno.storage.dispatch import leases
-from ripieno.storage.dispatch.contract import Dispatcher
+from ripieno.storage.dispatch.contract import Dispatcher, Ending, Submission
 from ripieno.storage.dispatch.events import EventLog
+
+if TYPE_CHECKING:
+    from ripieno.servers.worker.metrics import WorkerMetrics
 
 #: Seconds between looks for cancelled submissions and dead workers.
 _BEAT = 1.0
@@ -34,8 +38,8 @@ class Worker:
 
     The assembly is entered, and records in a ``Journal``. ``hosts`` are the names of this machine for workspaces.
     ``grace`` are the seconds for which runs may go on after ``stop``. ``report`` gets sentences for the operator.
-    ``model_of`` finds models that the configuration does not have. With ``[gateway.store]`` and ``servers = true``, it
-    also answers background responses. Errors: ``InputError``.
+    ``model_of`` finds models that the configuration does not have. ``metrics`` counts the runs. With
+    ``[gateway.store]`` and ``servers = true``, it also answers background responses. Errors: ``InputError``.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Worker:
         grace: float = 30.0,
         report: Callable[[str], None] = lambda _: None,
         model_of: Callable[[str], str | Model | None] = lambda name: name,
+        metrics: "WorkerMetrics | None" = None,
     ) -> None:
         journal = journal_of(assembly.execution.reporter.recorder)
         self.hosts = tuple(hosts) or (socket.gethostname(),)
@@ -64,6 +69,7 @@ class Worker:
         self._stretches = Stretches(assembly, journal, model_of, responses)
         self._leases = leases.WorkerLeases(journal.database)
         self._events = EventLog(journal.database)
+        self._metrics = metrics
         self._stopping = asyncio.Event()
 
     @property
@@ -79,9 +85,7 @@ class Worker:
         """Works until ``stop``. Errors: ``InputError`` if the queue or the journal cannot be used at the start."""
         # Before the first submission: a worker without a lease would never be missed.
         await run_in_thread(self._leases.renew, self.name, self.hosts[0], name="lease")
-        working = self._dispatcher.working(
-            self.name, hosts=self.hosts, slots=self._slots, stretch=self._stretches.conduct
-        )
+        working = self._dispatcher.working(self.name, hosts=self.hosts, slots=self._slots, stretch=self._conduct)
         async with working:
             left = asyncio.Event()
             beating = asyncio.create_task(self._beat(left), name="ripieno worker")
@@ -95,6 +99,13 @@ class Worker:
                 await asyncio.wait((beating,))
         # Not if the queue could not take back what was running: another worker does that when the lease ends.
         await run_in_thread(self._leases.forget, self.name, name="lease")
+
+    async def _conduct(self, submission: Submission) -> Ending | None:
+        began = time.monotonic()
+        ending = await self._stretches.conduct(submission)
+        if self._metrics is not None:
+            self._metrics.end("given_back" if ending is None else ending.finish, time.monotonic() - began)
+        return ending
 
     async def _beat(self, left: asyncio.Event) -> None:
         """Renews the lease, and looks after cancelled submissions and dead workers, until the event is set."""
@@ -113,6 +124,8 @@ class Worker:
                     self._stretches.stop(identifier)
                 for name in await run_in_thread(self._leases.bury, self._dispatcher.take_back, name="lease"):
                     self._report(f"The worker {name} has not renewed its lease: its runs are queued again.")
+                    if self._metrics is not None:
+                        self._metrics.take_over()
                 if now - cleaned >= _CLEANING:
                     cleaned = now
                     await run_in_thread(self._clean, name="cleaning")
