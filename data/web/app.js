@@ -3,27 +3,18 @@ import { get, session, signIn } from "./api.js";
 import { Chat } from "./chat.js";
 import { List, questions, refresh, refreshQuestions, waitingIn } from "./chats.js";
 import { listen } from "./keys.js";
-import { announcement, html, Later, render, useEffect, useRef, useState, useStore } from "./ui.js";
+import { announcement, html, Later, render, styled, useEffect, useRef, useState, useStore } from "./ui.js";
 
 const POLL = 10_000;
 /** What a chat does not need is loaded when it is opened: each view is the component of this name. */
 const VIEWS = {
-  approvals: ["Approvals", () => import("./approvals.js")],
+  approvals: ["Approvals", () => styled(import("./approvals.js"))],
   journal: ["Journal", () => styled(import("./journal.js"))],
   tools: ["Tools", () => styled(import("./tools.js"))],
   replay: ["Replay", () => styled(import("./replay.js"))],
 };
-const dialogs = () => import("./dialogs.js");
-let styles;
-
-/** The module, when the styles of these views are there, too. */
-async function styled(module) {
-  styles ||= new Promise((go) => {
-    const link = document.createElement("link");
-    document.head.append(Object.assign(link, { rel: "stylesheet", href: "static/views.css", onload: go, onerror: go }));
-  });
-  return (await Promise.all([module, styles]))[0];
-}
+const signing = () => import("./sign_in.js");
+const dialogs = () => styled(import("./dialogs.js"));
 
 function useRoute() {
   const [hash, set] = useState(location.hash);
@@ -47,25 +38,11 @@ function decode(text) {
 function App() {
   const { state, reason } = useStore(session);
   if (state === "starting") return html`<p class="splash dim">Signing in …</p>`;
-  return html`${state === "out" ? html`<${SignIn} reason=${reason} />` : html`<${Inside} />`}<${Live} />`;
+  return html`${state === "out" ? html`<${Later} from=${signing} name="SignIn" reason=${reason} />` : html`<${Inside} />`}<${Live} />`;
 }
 
 function Live() {
   return html`<div class="hidden" role="status" aria-live="polite" data-live>${useStore(announcement)}</div>`;
-}
-
-function SignIn({ reason }) {
-  const [key, set] = useState("");
-  return html`<main class="splash"><div class="card">
-    <h1>ripieno</h1>
-    ${reason && html`<p>${reason}</p>`}
-    <p>This page needs a new link. Run:</p>
-    <pre class="output">ripieno serve web</pre>
-    <form onSubmit=${(event) => (event.preventDefault(), (location.hash = `#code=${encodeURIComponent(key.trim())}`))}>
-      <label>Or a code or key, if you have one
-        <input type="password" autocomplete="off" required value=${key} onInput=${(event) => set(event.currentTarget.value)} /></label>
-      <button>Sign in</button>
-    </form></div></main>`;
 }
 
 function Inside() {

@@ -1,8 +1,8 @@
-// A call: one line with its tool, state, time and progress, which opens.
-import { Content } from "./message.js";
-import { pretty } from "./pretty.js";
-import { Copy, duration, html, useEffect, useState, visible } from "./ui.js";
+// A call: one line with its tool, state, time and progress, which opens; and beneath it the images that it returned.
+import { Content, picture } from "./message.js";
+import { duration, html, Later, useEffect, useState, visible } from "./ui.js";
 
+const details = () => import("./details.js");
 const STATES = {
   writing: "being written",
   open: "waiting",
@@ -35,8 +35,9 @@ export function Call({ call }) {
       <span class="state">${STATES[state]}${report.cached ? ", cached" : ""}${report.edited ? ", edited" : ""}</span>
       <span class="took">${report.duration_ms ? duration(report.duration_ms) : html`<${Elapsed} call=${call} />`}</span>
     </summary>
-    ${open && html`<${Inside} call=${call} report=${report} />`}
-  </details>`;
+    ${open && html`<${Later} from=${details} name="Details" call=${call} report=${report} />`}
+  </details>
+  ${(call.result?.content || []).filter(picture).map((one) => html`<${Content} content=${one} />`)}`;
 }
 
 function Elapsed({ call }) {
@@ -55,35 +56,6 @@ function Progress({ progress: { done, total, message } }) {
     ${total ? html`<progress max=${total} value=${done} aria-label="Progress"></progress>` : null}
     <span>${visible(message || (total ? `${done} of ${total}` : `${done}`))}</span>
   </span>`;
-}
-
-function Inside({ call, report }) {
-  const { error, content = [], discarded } = call.result || {};
-  const values = call.raw && (call.fault || call.phase === "writing") ? call.raw : pretty(JSON.stringify(report.edited || call.arguments || {}));
-  const output = content.filter((one) => one.type === "text").map((one) => one.text).join("");
-  const facts = [
-    report.attempts > 1 ? `${report.attempts} attempts${report.retried?.length ? ` (after ${report.retried.join(", ")})` : ""}` : "",
-    report.exit_code != null ? `exit code ${report.exit_code}` : "",
-    report.sandbox ? `sandbox: ${report.sandbox}` : "",
-    report.stdout_truncated || report.stderr_truncated ? "output shortened" : "",
-    discarded ? "discarded: the model did not read it" : "",
-  ].filter(Boolean);
-  return html`<div class="inside">
-    <p class="label">Arguments</p>
-    <div class="output"><pre dir="ltr">${visible(values)}</pre></div>
-    ${report.edited && html`<p class="dim">The model asked for ${visible(JSON.stringify(call.arguments))}</p>`}
-    ${call.fault && html`<p class="notice bad">${visible(call.fault.message)}</p>`}
-    ${call.result && html`<p class="label">${error ? "Error" : "Result"}</p>
-      ${error && html`<p class="notice bad">${visible(error.message)} ${visible(error.suggestion || "")}</p>`}
-      ${content.length ? html`<div class="output" tabindex="0" role="region" aria-label="Result">
-        ${output ? html`<${Copy} text=${output} label="Copy this result" />` : null}
-        ${content.map((one) => html`<${Content} content=${one} plain />`)}
-      </div>` : error ? null : html`<p class="dim">It returned nothing.</p>`}`}
-    ${report.changes?.length ? html`<p class="label">Changes</p><ul class="facts">
-      ${report.changes.map((one) => html`<li>${visible(one.kind.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase())}
-        ${" "}<code>${visible(one.data.path ?? one.data.command ?? one.data.key ?? one.data.pid ?? "")}</code></li>`)}</ul>` : null}
-    <p class="dim">${visible(facts.join(" · "))}</p>
-  </div>`;
 }
 
 /** The arguments in some words, for the line. */

@@ -1,16 +1,16 @@
 // The view of one conversation: its log, the questions in it, and the composer beneath.
-import { begin, refresh, refreshQuestions } from "./chats.js";
+import { begin, conversations, refresh, refreshQuestions } from "./chats.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { item } from "./message.js";
 import { Question } from "./question.js";
-import { html, Later, plural, store, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
+import { html, Later, plural, store, styled, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
 
 /** Items that are shown at first, and that each press of a button adds. */
 const SHOWN = 100;
 /** A conversation that was begun a moment ago, and is opened next. */
 let handed = null;
-const dialogs = () => import("./dialogs.js");
+const dialogs = () => styled(import("./dialogs.js"));
 const NONE = store({ items: [], questions: [], connection: "none" });
 
 export function Chat({ identifier, models }) {
@@ -31,13 +31,16 @@ function Opened({ conversation, models, name, fresh }) {
   const [dialog, ask] = useState("");
   const [problem, trouble] = useState(null);
   const { items, questions, connection, running, title } = state;
-  // The lists beside follow what happens here.
+  // The lists beside follow what happens here. They know what it was opened with.
+  const known = useRef(false);
   useEffect(() => {
-    if (!fresh) refreshQuestions();
-  }, [questions.length]);
-  useEffect(() => {
-    if (!fresh) refresh();
-  }, [running, title]);
+    if (fresh) return;
+    if (known.current || !conversations.value.list?.some((one) => one.identifier === name)) {
+      refresh();
+      refreshQuestions();
+    }
+    known.current = title !== undefined;
+  }, [questions.length, running, title]);
   const attempt = async (work) => {
     trouble(null);
     try {
@@ -48,12 +51,12 @@ function Opened({ conversation, models, name, fresh }) {
   };
   if (connection === "gone") return html`<main id="main" class="main"><${Header} title="Not found" /><div class="page"><p>There is no such conversation. It may have been deleted.</p>
     <p><a class="button" href="#/">New conversation</a></p></div></main>`;
-  const say = async (text, attachments, model, agent) => {
-    if (conversation) return conversation.say(text, attachments, model, agent);
+  const say = async (message) => {
+    if (conversation) return conversation.say(message);
     const identifier = await begin();
     handed = new Conversation(identifier);
     await handed.ready;
-    await handed.say(text, attachments, model, agent);
+    await handed.say(message);
     location.hash = `#/chat/${identifier}`;
   };
   return html`<main id="main" class="main chat">
@@ -64,14 +67,14 @@ function Opened({ conversation, models, name, fresh }) {
       ${conversation && html`<button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
         <button type="button" class="quiet" onClick=${() => ask("Delete")}>Delete</button>`}
     </${Header}>
-    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running}>
+    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
       ${!running && state.resumable && !questions.length && html`<div class="notice"><p>${state.status === "interrupted" ? "The run was interrupted." : "The model has not answered."}</p>
         <button type="button" onClick=${() => attempt(() => conversation.resume())}>Continue</button></div>`}
       ${questions.map((question) => html`<${Question} key=${question.invocation} identifier=${conversation.identifier} question=${question} changed=${() => conversation.reload()} />`)}
       ${problem && html`<${Trouble} problem=${problem} />`}
     </${Log}>
-    <${Composer} name=${name} state=${state} models=${models} say=${say} stop=${() => attempt(() => conversation.stop())} />
+    <${Composer} name=${name} state=${state} models=${models} say=${say} queue=${(message) => conversation.queue(message)} stop=${() => attempt(() => conversation.stop())} />
     ${dialog && html`<${Later} from=${dialogs} name=${dialog} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
   </main>`;
 }
@@ -87,7 +90,7 @@ export function Header({ title, waiting, children }) {
     <h1 dir="auto">${title}</h1>${children}</header>`;
 }
 
-function Log({ items, fresh, loading, running, children }) {
+function Log({ items, fresh, loading, running, place: before, earlier, children }) {
   const place = useRef(null);
   const pinned = useRef(true);
   const [count, show] = useState(SHOWN);
@@ -122,12 +125,18 @@ function Log({ items, fresh, loading, running, children }) {
     pinned.current = scrollHeight - scrollTop - clientHeight < 80;
     leave(!pinned.current);
   };
+  const hidden = items.length - count;
+  const more = async () => {
+    if (before && hidden < SHOWN) await earlier();
+    anchor.current = place.current.scrollHeight;
+    show(count + SHOWN);
+  };
   return html`<div class="scroll"><div class="log" ref=${place} onScroll=${scrolled} tabindex="0" role="region" aria-label="Conversation">
       <div class="column" onClick=${hold}>
       ${fresh && html`<div class="welcome"><h2>What shall we do?</h2><p class="dim">The model can use your tools. It asks before it changes something.</p></div>`}
       ${loading && html`<p class="dim">Loading …</p>`}
-      ${items.length > count && html`<button type="button" class="earlier" onClick=${() => ((anchor.current = place.current.scrollHeight), show(count + SHOWN))}>
-        Show ${Math.min(SHOWN, items.length - count)} earlier (of ${items.length - count})</button>`}
+      ${(hidden > 0 || before > 0) && html`<button type="button" class="earlier" onClick=${more}>
+        Show ${before ? `${SHOWN} earlier` : `${Math.min(SHOWN, hidden)} earlier (of ${hidden})`}</button>`}
       ${shown.map(item)}
       ${running && html`<p class="working"><span class="pulse" aria-hidden="true"></span>Working</p>`}
       ${children}

@@ -10,8 +10,11 @@ function keep(key, text) {
 }
 
 const LARGEST = 10 * 1024 * 1024;
+/** Files of a message. */
+const MOST = 10;
+const joined = (...texts) => texts.filter(Boolean).join("\n\n");
 
-export function Composer({ name, state, models, say, stop }) {
+export function Composer({ name, state, models, say, queue, stop }) {
   const draft = `${KEY} ${name}`;
   const [text, write] = useState(sessionStorage.getItem(draft) || "");
   const [files, attach] = useState([]);
@@ -20,10 +23,16 @@ export function Composer({ name, state, models, say, stop }) {
   const [wrong, tell] = useState("");
   const [busy, work] = useState(false);
   const place = useRef(null);
-  const { questions, running } = state;
+  const { questions, running, queued } = state;
   const asked = questions.filter((one) => one.kind !== "input").length;
-  useLayoutEffect(() => keep(draft, text), [draft, text]);
-  useEffect(() => tell(""), [running]);
+  // What waits for the end of a run is a draft, too: only this page sends it.
+  useLayoutEffect(() => keep(draft, joined(queued?.text, text)), [draft, queued, text]);
+  useEffect(() => {
+    if (running || !queued || questions.length) return;
+    queue(null);
+    if (state.resumable) back(queued);
+    else deliver(queued);
+  }, [running, questions, queued]);
   useEffect(() => {
     if (!questions.length) place.current?.focus({ preventScroll: true });
   }, [name]);
@@ -35,20 +44,29 @@ export function Composer({ name, state, models, say, stop }) {
     const focused = document.activeElement;
     if (fresh && !text && !focused?.closest?.("dialog, .question")) goTo(fresh.invocation);
   }, [questions]);
-  const send = async () => {
-    if ((!text.trim() && !files.length) || busy) return;
-    if (running) return tell("Not sent: the model is still working. Send it when the model is done, or press Stop first.");
+  const back = (message) => {
+    write((later) => joined(message.text, later));
+    attach((later) => [...message.files, ...later].slice(0, MOST));
+  };
+  const deliver = async (message) => {
     work(true);
     tell("");
     try {
-      await say(text, files, model, agent);
-      keep(draft, "");
-      write("");
-      attach([]);
+      await say(message);
     } catch (problem) {
+      back(message);
       tell(problem.message);
     }
     work(false);
+  };
+  const send = async () => {
+    if ((!text.trim() && !files.length) || busy) return;
+    write("");
+    attach([]);
+    if (running) {
+      const before = queued || { text: "", files: [] };
+      queue({ text: joined(before.text, text), files: [...before.files, ...files].slice(0, MOST), model, agent });
+    } else await deliver({ text, files, model, agent });
     place.current?.focus();
   };
   const keyed = (event) => {
@@ -62,7 +80,7 @@ export function Composer({ name, state, models, say, stop }) {
       if (file.size > LARGEST) tell(`${file.name} is larger than ${bytes(LARGEST)}.`);
       else {
         const read = await encode(file);
-        attach((before) => [...before, read].slice(0, 10));
+        attach((before) => [...before, read].slice(0, MOST));
       }
     }
   };
@@ -80,12 +98,15 @@ export function Composer({ name, state, models, say, stop }) {
     ${questions.length > 0 && html`<div class="waiting">
       <span>${questions.length} waiting</span>
       <button type="button" class="quiet" onClick=${() => goTo(questions[0].invocation)}>Show the question</button></div>`}
+    ${queued && html`<div class="waiting queued" role="status">
+      <span dir="auto">Sent when the run ends: ${visible(queued.text || queued.files[0].name)}</span>
+      <button type="button" class="quiet" onClick=${() => (queue(null), back(queued), place.current.focus())}>Take back</button></div>`}
     <form class="box" onSubmit=${(event) => (event.preventDefault(), send())}>
       ${asked > 0 && html`<p class="warning" id="denies">If you write instead of answering, ${asked === 1 ? "the open call is" : `the ${asked} open calls are`} denied with your text as the reason.</p>`}
       ${files.length > 0 && html`<ul class="files">${files.map((one, at) => html`<li key=${one.name + at}>${visible(one.name)}
         <button type="button" class="quiet" aria-label=${`Remove ${visible(one.name)}`} onClick=${() => attach(files.filter((_, place) => place !== at))}>×</button></li>`)}</ul>`}
       <label class="hidden" for="message">Message</label>
-      <textarea id="message" ref=${place} rows="1" placeholder=${running ? "You can write; send when the model is done" : "Write a message"} value=${text}
+      <textarea id="message" ref=${place} rows="1" placeholder=${running ? "Write what is sent when the run ends" : "Write a message"} value=${text}
         aria-describedby=${asked ? "denies" : null} dir="auto"
         onInput=${(event) => write(event.currentTarget.value)} onKeyDown=${keyed} onPaste=${take}></textarea>
       <div class="tools">
@@ -96,7 +117,7 @@ export function Composer({ name, state, models, say, stop }) {
           <option value="">No agent</option>${models.agents.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
         <span class="space"></span>
         ${running && html`<button type="button" class="stop" onClick=${stop}>Stop</button>`}
-        <button class="primary send" disabled=${busy || running || (!text.trim() && !files.length)}>Send</button>
+        <button class="primary send" disabled=${busy || (!text.trim() && !files.length)}>${running ? "Queue" : "Send"}</button>
       </div>
     </form>
     <p class="wrong" role="alert">${wrong && visible(wrong)}</p>

@@ -12,6 +12,8 @@ const pause = (milliseconds, signal) =>
 
 const textOf = (message) => message.content.map((one) => one.text || "").join("\n").slice(0, 200);
 
+/** Messages that are loaded at once: `place` counts those before. */
+const PART = 200;
 const ENDS = { cancelled: "Stopped.", limit: "A limit ended this run." };
 
 export class Conversation {
@@ -38,6 +40,8 @@ export class Conversation {
 
   /** Follows the events while the tab is visible: browsers allow few streams, and hidden tabs need none. */
   follow() {
+    // A message that waits is sent also from a hidden tab.
+    if (document.hidden && this.state.value.queued && !this.closed) return;
     this.stopped?.abort();
     if (document.hidden || this.closed) return;
     this.stopped = new AbortController();
@@ -71,7 +75,7 @@ export class Conversation {
   }
 
   async load() {
-    const found = await get(this.path);
+    const found = await get(`${this.path}?limit=${PART}`);
     this.items = Items.of(found.messages);
     this.items.live(found.turn);
     this.ended(found.finish);
@@ -83,12 +87,22 @@ export class Conversation {
       model: found.model,
       agent: found.agent,
       tokens: found.tokens,
+      place: found.place,
       questions: found.questions,
       running,
       status: found.state,
       resumable: found.state === "interrupted" || (found.state === "idle" && (last === "user" || last === "result")),
       problem: null,
     });
+  }
+
+  /** Loads the messages before those that are here. */
+  async earlier() {
+    const { items } = this;
+    const { messages, place } = await get(`${this.path}/messages?limit=${PART}&before=${this.state.value.place}`);
+    if (items !== this.items) return; // A new snapshot has others.
+    items.before(messages);
+    this.set({ place });
   }
 
   /** Takes an event. False if a new snapshot is needed. */
@@ -114,9 +128,12 @@ export class Conversation {
         this.later({ questions: event.questions });
         announce(event.questions.map((one) => `Asked: may ${visible(one.tool || one.name)} run?`).join(" "));
         break;
-      case "QuestionAnswered":
-        this.later({ questions: state.value.questions.filter((one) => one.invocation !== event.invocation) });
+      case "QuestionAnswered": {
+        const questions = state.value.questions.filter((one) => one.invocation !== event.invocation);
+        // The run goes on after the last answer.
+        this.later({ questions, ...(questions.length ? {} : { running: true, resumable: false }) });
         break;
+      }
       case "RunFailed":
         items.add({ kind: "notice", tone: "bad", text: event.message });
         this.later({ running: false, resumable: true });
@@ -158,6 +175,7 @@ export class Conversation {
   /** Changes the state; it is drawn with the next frame, together with all that comes before it. */
   later(fields) {
     Object.assign(this.state.value, fields);
+    if (document.hidden) return this.set({});
     if (this.drawing) return;
     this.drawing = requestAnimationFrame(() => this.set({}));
   }
@@ -168,13 +186,19 @@ export class Conversation {
     this.state.set({ ...this.state.value, ...fields, items: this.items.list.slice() });
   }
 
-  say(text, attachments, model, agent) {
+  say({ text, files, model, agent }) {
     return post(`${this.path}/messages`, {
       text,
-      ...(attachments.length ? { attachments } : {}),
+      ...(files.length ? { attachments: files } : {}),
       ...(model ? { model } : {}),
       ...(agent ? { agent } : {}),
     });
+  }
+
+  /** Keeps a message until the run ends; null takes it back. */
+  queue(message) {
+    this.set({ queued: message });
+    if (document.hidden) this.follow();
   }
 
   stop() {

@@ -69,6 +69,9 @@ const KEYS = [
   ["Esc", "closes a dialog or the list"],
   ["/", "goes to the search"],
   ["j, k", "goes to the next or previous message"],
+  ["c", "copies the message in focus"],
+  ["Ctrl + Enter", "approves the call in focus"],
+  ["d, e, a", "opens its form to deny, edit, or always approve"],
   ["?", "shows this list"],
 ];
 
@@ -81,7 +84,7 @@ export function Help({ close }) {
   return html`<${Dialog} title="Keys" close=${close}>
     <dl class="keys">${KEYS.map(([key, does]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${does}</dd></div>`)}</dl>
     <p class="dim">No single key answers a question.</p>
-    <label class="check"><input type="checkbox" checked=${on} onChange=${change} /> Use the keys /, j, k and ?</label>
+    <label class="check"><input type="checkbox" checked=${on} onChange=${change} /> Use single keys, and Ctrl + Enter</label>
     <div class="answers"><button type="button" class="primary" onClick=${close}>Close</button></div>
   </${Dialog}>`;
 }

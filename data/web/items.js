@@ -8,6 +8,7 @@ export class Items {
     // The first item of the turn under way.
     this.turn = 0;
     this.count = 0;
+    this.first = 0;
   }
 
   /** The items of whole messages. */
@@ -16,6 +17,14 @@ export class Items {
     for (const message of messages) items.message(message);
     items.turn = items.list.length;
     return items;
+  }
+
+  /** Adds the items of earlier messages, which end with a whole turn. */
+  before(messages) {
+    const { list } = Items.of(messages);
+    this.first -= list.length;
+    this.turn += list.length;
+    this.list.unshift(...list.map((one) => ({ ...one, key: one.key + this.first })));
   }
 
   add(item) {

@@ -1,4 +1,4 @@
-// Single keys, which can be switched off. None of them answers a question.
+// Single keys, which can be switched off. None of them answers a question: those of its buttons only open a form.
 
 const SWITCH = "ripieno keys";
 export const enabled = () => localStorage.getItem(SWITCH) !== "off";
@@ -8,9 +8,12 @@ export const enable = (on) => localStorage.setItem(SWITCH, on ? "on" : "off");
 export function listen({ help, escape }) {
   const keyed = (event) => {
     if (event.key === "Escape") return escape();
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !enabled()) return;
-    if (event.target.closest?.("input, textarea, select, dialog, [contenteditable]")) return;
-    const work = { "/": search, j: () => step(1), k: () => step(-1), "?": help }[event.key];
+    const { key, target } = event;
+    if (event.altKey || event.isComposing || event.repeat || !enabled()) return;
+    if (target.closest?.("input, textarea, select, dialog, [contenteditable]")) return;
+    const chord = event.ctrlKey || event.metaKey;
+    const pressed = /^([a-z]|Enter)$/.test(key) && target.closest?.("[data-question]")?.querySelector(`[aria-keyshortcuts="${chord ? "Control+" : ""}${key}"]`);
+    const work = pressed ? () => pressed.click() : chord ? null : { "/": search, j: () => step(1), k: () => step(-1), c: copy, "?": help }[key];
     if (work) {
       event.preventDefault();
       work();
@@ -18,6 +21,12 @@ export function listen({ help, escape }) {
   };
   addEventListener("keydown", keyed);
   return () => removeEventListener("keydown", keyed);
+}
+
+/** Copies the message in focus. */
+function copy() {
+  const one = document.activeElement.closest("[data-step]");
+  (one?.parentNode.querySelector(":scope > .copy") || one?.querySelector(".copy"))?.click();
 }
 
 function search() {

@@ -1,9 +1,11 @@
 // One item of a log: what the user said, text, reasoning, an image, a notice.
 import { ask, markdown } from "./api.js";
 import { Call } from "./call.js";
-import { bytes, html, Lines, Rendered, useEffect, useMemo, useState, visible, when } from "./ui.js";
+import { bytes, Copy, html, Lines, Rendered, useEffect, useMemo, useRef, useState, visible, when } from "./ui.js";
 
 const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
+/** Whether a content is an image that is shown. */
+export const picture = ({ type, mime_type: kind, url }) => type === "image" && !url && IMAGES.has(kind);
 const drawn = new WeakMap();
 
 /** The node of an item. The same item has the same node, so that it is not drawn again. */
@@ -20,7 +22,8 @@ function Item({ one }) {
         <time datetime=${one.at}>${when(one.at)}</time>
       </article>`;
     case "text":
-      return html`<article class="text" data-step tabindex="-1" aria-label="Answer"><${Text} one=${one} /></article>`;
+      return html`<div class="answer"><article class="text" data-step tabindex="-1" aria-label="Answer"><${Text} one=${one} /></article>
+        ${one.sealed ? html`<${Copy} text=${one.text} label="Copy this answer" />` : null}</div>`;
     case "reasoning":
       return html`<${Reasoning} one=${one} />`;
     case "call":
@@ -67,6 +70,15 @@ export function Content({ content, plain = false }) {
       say(problem.message);
     }
   };
+  const shows = picture(content);
+  const place = useRef(null);
+  useEffect(() => {
+    // A long image is fetched when it comes into view.
+    if (!place.current) return;
+    const watch = new IntersectionObserver(([entry]) => entry.isIntersecting && (watch.disconnect(), load()));
+    watch.observe(place.current);
+    return () => watch.disconnect();
+  }, []);
   const more = reference && html`<button type="button" onClick=${load}>Load all of it</button><span class="wrong" role="alert">${wrong}</span>`;
   if (type === "text") {
     const shown = whole ?? text;
@@ -74,8 +86,8 @@ export function Content({ content, plain = false }) {
       ${size && whole === null ? html`<p class="dim">Only the beginning of ${bytes(size)} is shown. ${more}</p>` : null}`;
   }
   if (content.url) return html`<p class="dim">A document at <code>${visible(content.url)}</code>, which is not loaded.</p>`;
-  if (!data && !blob) return html`<p class="dim">${visible(name || kind)}, ${bytes(size)}. ${more}</p>`;
-  return html`<${Media} kind=${kind} name=${name} size=${size} data=${data} blob=${blob} shown=${type === "image" && IMAGES.has(kind)} />`;
+  if (!data && !blob) return html`<p class="dim" ref=${shows ? place : null}>${visible(name || kind)}, ${bytes(size)}. ${more}</p>`;
+  return html`<${Media} kind=${kind} name=${name} size=${size} data=${data} blob=${blob} shown=${shows} />`;
 }
 
 function Media({ kind, name, size, data, blob, shown }) {

@@ -85,15 +85,17 @@ function Approval({ identifier, question, give, busy, edited }) {
     <p class="label">Arguments</p>
     <${Whole} ...${part("arguments")} label="Arguments"><pre dir="ltr">${broken(pretty(shown.arguments))}</pre></${Whole}>
     ${mode === "" && html`<div class="answers">
-      <button type="button" class="primary" disabled=${!usable} onClick=${() => give({ answer: "approve" })}>Approve</button>
-      <button type="button" disabled=${busy} onClick=${() => turn("Deny")}>Deny</button>
-      ${choices.includes("edit") && html`<button type="button" disabled=${busy} onClick=${edited || (() => turn("Edit"))}>Edit arguments</button>`}
-      ${ways?.length > 0 && html`<button type="button" disabled=${busy} onClick=${() => turn("Always")}>Always approve …</button>`}
+      <button type="button" class="primary" disabled=${!usable} aria-keyshortcuts="Control+Enter" onClick=${() => give({ answer: "approve" })}>Approve${key("Ctrl ↵")}</button>
+      <button type="button" disabled=${busy} aria-keyshortcuts="d" onClick=${() => turn("Deny")}>Deny${key("d")}</button>
+      ${choices.includes("edit") && html`<button type="button" disabled=${busy} aria-keyshortcuts="e" onClick=${edited || (() => turn("Edit"))}>Edit arguments${key("e")}</button>`}
+      ${ways?.length > 0 && html`<button type="button" disabled=${busy} aria-keyshortcuts="a" onClick=${() => turn("Always")}>Always approve …${key("a")}</button>`}
     </div>`}
     ${!all && html`<p class="dim" role="note">Scroll to the end of each part, or expand it, to approve.</p>`}
-    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${typed || pretty(shown.arguments)} give=${give} back=${() => turn("")}
+    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${typed || pretty(shown.arguments)} give=${give} back=${() => (turn(""), document.getElementById(`asked-${question.invocation}`).focus())}
       look=${async (values) => (type(values), show({ question: await revise(identifier, question, values), values }))} />`}`;
 }
+
+const key = (name) => html`<kbd aria-hidden="true">${name}</kbd>`;
 
 /** A part that must be seen whole: it says when its end was in view, or that it was expanded. */
 function Whole({ seen, see, label, children }) {
@@ -122,7 +124,7 @@ function Whole({ seen, see, label, children }) {
 }
 
 /** The lines of a unified diff, with their signs and numbers. */
-function unified(text) {
+export function unified(text) {
   let left = 0;
   let right = 0;
   const found = [];

@@ -1,6 +1,6 @@
 // The calls of a recorded conversation, as bars over time and as a table; and the tokens of each turn.
 import { get } from "./api.js";
-import { duration, html, plural, Trouble, useLoaded, useState, visible } from "./ui.js";
+import { duration, html, plural, Trouble, useLoaded, useState, visible, when } from "./ui.js";
 
 const ROW = 26;
 const WIDTH = 860;
@@ -18,7 +18,8 @@ export function Calls({ path, tokens }) {
   const calls = found.calls.map((one) => ({ ...one, from: Date.parse(one.start) }));
   const known = calls.filter((one) => Number.isFinite(one.from)).map((one) => one.from);
   const first = Math.min(...known);
-  return html`<${Bars} calls=${calls} first=${first} /><${Table} calls=${calls} first=${first} />${bar}`;
+  return html`<${Bars} calls=${calls} first=${first} /><${Table} calls=${calls} first=${first} />${bar}
+    ${found.allowed.length > 0 && html`<h2>Allowed without a question</h2><${Allowed} lines=${found.allowed} />`}`;
 }
 
 const kindOf = ({ state }) => (/fail|error|timeout/.test(state) ? "failed" : /deni|cancel|never/.test(state) ? "denied" : "span");
@@ -47,6 +48,13 @@ function Table({ calls, first }) {
     <tbody>${calls.map((one, at) => html`<tr key=${at} data-step tabindex="-1"><td><code>${visible(one.name)}</code></td><td>${visible(one.state)}</td>
       <td>${Number.isFinite(one.from) ? duration(one.from - first) : "never"}</td><td>${one.seconds == null ? "" : duration(one.seconds * 1000)}</td>
       <td>${one.attempts ?? ""}</td><td>${one.turn}</td><td>${visible(one.sandbox ?? "")}</td></tr>`)}</tbody></table></div>`;
+}
+
+function Allowed({ lines }) {
+  return html`<div class="wide" tabindex="0" role="region" aria-label="Allowed without a question"><table>
+    <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Tool</th><th scope="col">Arguments</th><th scope="col">By</th></tr></thead>
+    <tbody>${lines.map((one, at) => html`<tr key=${at}><td>${when(one.at)}</td><td>${one.state}</td><td><code>${visible(one.tool)}</code></td>
+      <td>${one.arguments === null ? "any" : html`exactly <code>${visible(one.arguments)}</code>`}</td><td>${visible(one.caller) || "you"}</td></tr>`)}</tbody></table></div>`;
 }
 
 function Tokens({ turns, sum }) {

@@ -152,6 +152,17 @@ export function useLoaded(load, key) {
   return [same.value, same.problem, () => again((count) => count + 1)];
 }
 
+let styles;
+
+/** The module, when the styles of what a chat does not need are there, too. */
+export async function styled(module) {
+  styles ||= new Promise((go) => {
+    const link = document.createElement("link");
+    document.head.append(Object.assign(link, { rel: "stylesheet", href: "static/views.css", onload: go, onerror: go }));
+  });
+  return (await Promise.all([module, styles]))[0];
+}
+
 /** A component of a module that is loaded when it is first shown. `from` is the same function each time. */
 export function Later({ from, name, ...rest }) {
   const [module, problem] = useLoaded(from, from);

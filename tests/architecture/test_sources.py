@@ -194,8 +194,9 @@ def findings() -> dict[Rule, dict[pathlib.Path, list[str]]]:
         ),
         pytest.param(
             processes,
-            ("sandbox/zygote", "sandbox/supervision", "servers/http/workers"),
-            id="three places start processes",
+            # The editor is the person's own, and no tool chooses it.
+            ("sandbox/zygote", "sandbox/supervision", "servers/http/workers", "cli/common/editor"),
+            id="four places start processes",
         ),
         pytest.param(shells, (), id="no shell is asked for"),
         pytest.param(revived, (), id="data never becomes code or objects"),

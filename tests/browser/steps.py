@@ -61,6 +61,15 @@ async def pass_inert(page: Page) -> None:
     await page.clock.run_for(600)
 
 
+async def hide(page: Page, hidden: bool) -> None:
+    """Makes the page believe that its tab is hidden or shown."""
+    await page.evaluate(
+        "(hidden) => { Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });"
+        " document.dispatchEvent(new Event('visibilitychange')); }",
+        hidden,
+    )
+
+
 def writing(text: str = "one", answer: str = "Done.") -> Model:
     """A model that wants to write, and then says that it is done."""
     return scripted(invokes(invoke("write", "first", text=text)), says(answer))

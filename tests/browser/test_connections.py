@@ -5,11 +5,11 @@ import pathlib
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import expect
 
 from ripieno.servers.http.listeners import bind
 from tests.browser.conftest import ServePage, Visit
-from tests.browser.steps import asked, begin, button, held, message, question, say, writing
+from tests.browser.steps import asked, begin, button, held, hide, message, question, say, writing
 from tests.support.browsers import Visitor
 from tests.support.chats import Written
 from tests.support.scripted_models import says, scripted
@@ -24,15 +24,6 @@ GONE = (
     "ERR_SOCKET_NOT_CONNECTED",
     "status of 401",
 )
-
-
-async def hide(page: Page, hidden: bool) -> None:
-    """Makes the page believe that its tab is hidden or shown."""
-    await page.evaluate(
-        "(hidden) => { Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });"
-        " document.dispatchEvent(new Event('visibilitychange')); }",
-        hidden,
-    )
 
 
 async def test_a_server_is_restarted_during_an_open_question(visitor: Visitor, tmp_path: pathlib.Path) -> None:

@@ -2,17 +2,21 @@
 
 import asyncio
 import base64
+import itertools
+import pathlib
+import re
 from typing import Any
 
 import pytest
 from playwright.async_api import FilePayload, Route, expect
 
-from ripieno.canisters import ImageContent, TextualContent, UserCanister
+from ripieno.canisters import AssistantCanister, Conversation, ImageContent, TextualContent, UserCanister
 from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import ProviderFailure, ToolFault
 from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import begin, button, held, message, say
 from tests.support.browsers import Visitor
+from tests.support.chats import assembled
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 PNG = base64.b64decode(
@@ -57,7 +61,7 @@ async def test_two_tabs_show_the_same(serve_page: ServePage, visitor: Visitor) -
 async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None:
     steps, _ = held("I begin, and ", "never end.")
     page = await begin(visitor, await serve_page(scripted(steps, says("Again."))))
-    await expect(button(page, "Send")).to_be_disabled()
+    await expect(button(page, "Queue")).to_be_disabled()
     await button(page, "Stop").click()
     await expect(page.locator(".notice", has_text="Stopped.")).to_be_visible()
     await expect(button(page, "Stop")).to_have_count(0)
@@ -97,6 +101,24 @@ async def test_code_is_copied(serve_page: ServePage, visit: Visit) -> None:
     await button(page, "Copy this code").click()
     await expect(page.get_by_text("Copied", exact=True)).to_be_visible()
     assert await page.evaluate("navigator.clipboard.readText()") == "print(1)\n"
+
+
+async def test_an_answer_is_copied_with_a_button_and_with_a_key(serve_page: ServePage, visit: Visit) -> None:
+    visitor = await visit(permissions=["clipboard-read", "clipboard-write"])
+    texts = ["**One.**\n\n```\ncode\n```", "**Two.**"]
+    page = await begin(visitor, await serve_page(scripted(*map(says, texts))))
+    await expect(page.locator(".text strong", has_text="One.")).to_be_visible()
+    await say(page, "And now?")
+    await expect(page.locator(".text strong", has_text="Two.")).to_be_visible()
+    await button(page.locator(".answer").first, "Copy this answer").click()
+    await expect(page.locator("[data-live]")).to_contain_text("Copied.")
+    assert await page.evaluate("navigator.clipboard.readText()") == texts[0]
+    await page.get_by_role("region", name="Conversation", exact=True).focus()
+    await page.keyboard.press("k")
+    await expect(page.locator(".text").last).to_be_focused()
+    await page.keyboard.press("c")
+    await expect(page.locator(".answer").last.get_by_text("Copied", exact=True)).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == texts[1]
 
 
 async def test_a_call_opens_to_its_arguments_and_result(serve_page: ServePage, visitor: Visitor) -> None:
@@ -178,11 +200,12 @@ async def test_images_are_blobs_and_other_data_is_saved(serve_page: ServePage, v
     page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", look)))
     call = page.locator(".call")
     await expect(call.locator(".state")).to_have_text("done")
-    await call.locator("summary").click()
-    picture = call.locator("img")
+    # Without opening the call.
+    picture = page.locator("img.picture")
     await expect(picture).to_have_count(1)
     assert str(await picture.get_attribute("src")).startswith("blob:")
     assert await picture.evaluate("async (one) => (await one.decode(), one.naturalWidth)") == 1
+    await call.locator("summary").click()
     link = call.get_by_role("link", name="Save image/svg+xml")
     async with page.expect_download() as saved:
         await link.click()
@@ -217,6 +240,34 @@ async def test_the_newest_hundred_are_shown_and_earlier_ones_on_demand(serve_pag
     await button(page, "Show 51 earlier (of 51)").click()
     await expect(page.locator(".text")).to_have_count(250)
     await expect(page.locator(".text").get_by_text("text 249", exact=True)).to_be_attached()
+
+
+async def test_earlier_messages_come_from_the_server_on_demand(
+    serve_page: ServePage, visitor: Visitor, tmp_path: pathlib.Path
+) -> None:
+    rounds = [
+        (UserCanister.of(f"Question {number}"), AssistantCanister.of(f"Answer {number}")) for number in range(200)
+    ]
+    async with assembled(tmp_path, scripted(says())) as assembly:
+        conversation = await assembly.conduct(Conversation.of([*itertools.chain(*rounds), UserCanister.of("Go.")]))
+    steps, go = held("It begins ", "and ends.")
+    page = await visitor.open((await serve_page(scripted(steps))).link())
+    await page.locator(f'.list a[href$="{conversation.identifier}"]').click()
+    await expect(page.locator(".said", has_text="Question 199")).to_be_visible()
+    await say(page, "More.")
+    await expect(page.locator(".text").last).to_have_text("It begins")
+    # What is read meanwhile stays where it is.
+    for shown in (200, 300, 400, 404):
+        await button(page, "Show 100 earlier").or_(page.get_by_text(re.compile(r"Show \d+ earlier \(of"))).click()
+        await expect(page.locator(".said, .text")).to_have_count(shown)
+        await expect(page.locator(".text").last).to_have_text("It begins")
+    await expect(page.get_by_text("earlier")).to_have_count(0)
+    texts = await page.locator(".said, .text").all_inner_texts()
+    assert [text.split("\n")[0] for text in texts[:400]] == [
+        f"{kind} {number}" for number in range(200) for kind in ("Question", "Answer")
+    ]
+    go.set()
+    await expect(page.locator(".text").last).to_have_text("It begins and ends.")
 
 
 async def test_a_title_is_changed_everywhere(serve_page: ServePage, visitor: Visitor) -> None:
@@ -279,22 +330,6 @@ async def test_a_draft_stays_through_a_reload_until_it_is_sent(serve_page: Serve
     await expect(message(page)).to_have_value("")
 
 
-async def test_a_message_that_is_sent_during_a_run_stays_and_the_page_says_why(
-    serve_page: ServePage, visitor: Visitor
-) -> None:
-    steps, go = held("I begin, and ", "end.")
-    page = await begin(visitor, await serve_page(scripted(steps)))
-    await expect(page.locator(".text")).to_have_text("I begin, and")
-    await say(page, "And then?")
-    why = page.get_by_role("alert").filter(has_text="Not sent: the model is still working.")
-    await expect(why).to_be_visible()
-    await expect(message(page)).to_have_value("And then?")
-    go.set()
-    await expect(why).to_have_count(0)
-    await message(page).press("Enter")
-    await expect(page.locator(".said")).to_have_count(2)
-
-
 async def test_a_picture_is_sent(serve_page: ServePage, visitor: Visitor) -> None:
     model = scripted(says("A picture."))
     page = await visitor.open((await serve_page(model)).link())
@@ -312,6 +347,7 @@ async def test_a_dropped_file_is_attached_and_does_not_replace_the_page(
     serve_page: ServePage, visitor: Visitor
 ) -> None:
     page = await visitor.open((await serve_page(scripted(says()))).link())
+    await expect(message(page)).to_be_visible()
     await page.evaluate(
         """() => {
           const carried = new DataTransfer();
@@ -384,15 +420,17 @@ async def test_long_contents_are_fetched_on_demand(serve_page: ServePage, visito
                 del image["data"]
         await route.fulfill(response=answer, json=snapshot)
 
-    await page.route(f"**/conversations/{page.url.rpartition('/')[2]}", refer)
+    await page.route(re.compile(f"conversations/{page.url.rpartition('/')[2]}\\?"), refer)
     await page.route("**/contents/part-0", lambda route: route.fulfill(body="All of it, to the end"))
     await page.route("**/contents/part-1", lambda route: route.fulfill(body=PNG, content_type="image/png"))
-    await page.reload()
+    async with page.expect_request("**/contents/part-1") as asked:
+        # An image in view is fetched without being asked for.
+        await page.reload()
+    assert (await (await asked.value).all_headers())["authorization"].startswith("Bearer ")
+    assert str(await page.locator("img.picture").get_attribute("src")).startswith("blob:")
     await call.locator("summary").click()
     await expect(call.get_by_text("Only the beginning of 97.7 KB is shown.")).to_be_visible()
     async with page.expect_request("**/contents/part-0") as asked:
-        await button(call, "Load all of it").first.click()
+        await button(call, "Load all of it").click()
     assert (await (await asked.value).all_headers())["authorization"].startswith("Bearer ")
     await expect(call.locator(".output").last).to_contain_text("the end")
-    await button(call, "Load all of it").click()
-    assert str(await call.locator("img").get_attribute("src")).startswith("blob:")

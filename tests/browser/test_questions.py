@@ -37,6 +37,51 @@ async def test_an_approved_call_runs_once(serve_page: ServePage, visitor: Visito
     assert written.texts == ["one"]
 
 
+async def test_a_question_is_answered_with_keys_that_its_buttons_show(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    model = scripted(*(invokes(invoke("write", name, text=name)) for name in ("one", "two")), says("Done."))
+    await visitor.context.clock.install()
+    page = await begin(visitor, await serve_page(model, written.definition))
+    heading = page.get_by_role("heading", name="mine.write wants to run")
+    await expect(heading).to_be_focused()
+    await expect(button(page, "Deny").locator("kbd")).to_have_text("d")
+    # Within half a second of its appearance, no key approves either; and no single key ever does.
+    await page.keyboard.press("Control+Enter")
+    await pass_inert(page)
+    for key in ("Enter", " ", "y"):
+        await page.keyboard.press(key)
+    await page.keyboard.press("a")
+    await expect(page.get_by_role("group", name="Approve this call, and allow this, too:")).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(heading).to_be_focused()
+    await expect(button(page, "Approve")).to_be_enabled()
+    assert written.texts == []
+    await page.keyboard.press("Control+Enter")
+    await expect(page.locator(".call")).to_have_count(2)
+    await expect(heading).to_be_focused()
+    await page.keyboard.press("d")
+    await expect(page.get_by_label("Reason")).to_be_focused()
+    await page.keyboard.type("Once is enough.")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".text", has_text="Done.")).to_be_visible()
+    assert written.texts == ["one"]
+    assert "Once is enough." in str(model.asked[-1])
+
+
+async def test_the_change_that_was_approved_stays_with_its_call(serve_page: ServePage, visitor: Visitor) -> None:
+    change = "--- a\n+++ a\n@@ -1 +1 @@\n-old words\n+new words\n"
+    served = await serve_page(writing(), previewing(Written(), lambda _: change))
+    page = await asked(visitor, served)
+    await approve(page)
+    await expect(page.locator(".text", has_text="Done.")).to_be_visible()
+    for _ in range(2):
+        await page.locator(".call summary").click()
+        shown = page.get_by_role("region", name="Approved changes")
+        await expect(shown.locator(".removed .line")).to_have_text("old words")
+        await expect(shown.locator(".added .line")).to_have_text("new words")
+        await page.reload()
+
+
 async def test_a_long_call_is_approved_only_after_its_end_was_in_view(serve_page: ServePage, visitor: Visitor) -> None:
     page = await asked(visitor, await serve_page(writing(LONG), Written().definition))
     part = question(page).get_by_role("region", name="Arguments")
@@ -191,6 +236,14 @@ async def test_what_was_allowed_is_listed_and_taken_back(
     assert written.texts == ["same", "same"]
     await approve(page)
     await expect(page.locator(".text", has_text="All.")).to_be_visible()
+    # The journal has both, with the tool and the arguments.
+    await page.goto(page.url.replace("#/chat/", "#/journal/"))
+    await page.get_by_role("tab", name="Calls").click()
+    rows = page.get_by_role("region", name="Allowed without a question").locator("tbody tr")
+    arguments = 'exactly {"text":"same"}' if exact else "any"
+    for row, what in ((rows.first, "allowed"), (rows.nth(1), "taken back")):
+        await expect(row).to_contain_text(what)
+        await expect(row).to_contain_text(arguments)
 
 
 async def test_a_destructive_tool_is_allowed_with_exactly_these_arguments_only(
@@ -217,7 +270,7 @@ async def test_an_answer_to_what_has_changed_is_refused(serve_page: ServePage, v
             one["shown"]["arguments"] = '{"text":"the old text"}'
         await route.fulfill(response=answer, json=snapshot)
 
-    await page.route(f"**/conversations/{identifier}", stale, times=1)
+    await page.route(re.compile(rf"conversations/{identifier}\?"), stale, times=1)
     await page.reload()
     await expect(question(page)).to_contain_text("the old text")
     visitor.allowed.append("status of 409")

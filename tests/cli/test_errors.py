@@ -4,10 +4,13 @@ import json
 import shlex
 import socket
 
+import click
 import pytest
 
 from ripieno.assembly.configuration import load_configuration
 from ripieno.cli.common import exit_codes
+from ripieno.cli.common.group import COMMANDS, GROUP
+from ripieno.cli.common.main import ADVISED_GROUPS
 from tests.cli.check.test_configuration import SERVER, ensemble
 from tests.support.command_line import User
 from tests.support.users import Call
@@ -146,12 +149,25 @@ def test_an_advised_command_repeats_the_options(call: Call, user: User) -> None:
     config.write_text('[ensembles]\ninclude = ["none-such"]\n')
     done = call("tools", "--config", str(config), "--profile", "minimal")
     advised = done.err.rstrip().rpartition(": ripieno ")[2]
-    assert advised == f"--config {shlex.quote(str(config))} --profile minimal check"
-    checked = call("--config", str(config), "check")
+    # With the profile, ``check`` would not check files.
+    assert advised == f"check --config {shlex.quote(str(config))}"
+    checked = call(*shlex.split(advised))
     assert (checked.code, "none-such" in checked.out) == (exit_codes.INPUT, True)
+    assert call("check", "--profile", "minimal", "--config", str(config)).err.count("which does not exist") == 1
     # A path may need other quotes in JSON than in a shell.
     failure = call("invoke", "io.read_file", "--config", str(config), "--format", "json")
     assert "none-such" in json.dumps(json.loads(failure.err))
+
+
+def test_the_options_of_an_advised_command_follow_its_name(call: Call, user: User) -> None:
+    # As each ``--help`` has them. In a group, the name has two words.
+    groups = [name for name in COMMANDS if isinstance(GROUP.get_command(click.Context(GROUP), name), click.Group)]
+    assert sorted(groups) == sorted(ADVISED_GROUPS)
+    config = user.workspace / "own.toml"
+    config.write_text("")
+    assert call("invoke", "io.list_directory", "path=.").code == exit_codes.GOOD
+    missing = call("journal", "show", "none-such", "--config", str(config))
+    assert missing.err.rstrip().endswith(f": ripieno journal list --config {config}")
 
 
 def test_an_advised_command_is_as_short_as_the_given_one(call: Call, user: User) -> None:

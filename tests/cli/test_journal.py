@@ -178,6 +178,31 @@ def test_search(file: pathlib.Path, call: Call) -> None:
     assert (nowhere.code, nowhere.out) == (1, "")
 
 
+def test_the_stages_of_a_call_are_one_row_where_they_say_the_same(file: pathlib.Path, call: Call) -> None:
+    found = call("journal", "search", "README.rst", "--tool", "io.read_file")
+    rows = [re.split("  +", row) for row in found.out.splitlines()[1:]]
+    assert [row[3:] for row in rows] == [["asked, answered, started, finished", "io.read_file", "README.rst"]]
+    lines = json.loads(call("journal", "search", "README.rst", "--tool", "io.read_file", "--format", "json").out)
+    assert [line["stage"] for line in lines] == ["asked", "answered", "started", "finished"]
+
+
+@pytest.mark.usefixtures("file")
+def test_a_journal_that_is_off_is_reported(user: User, call: Call, tmp_path: pathlib.Path) -> None:
+    named = tmp_path / "off.toml"
+    named.write_text("[journal]\nenabled = false\n")
+    user.configure("[journal]\nenabled = true\n")
+    warning = f"! The journal is off: {named} has enabled = false under [journal]. Nothing newer is recorded."
+    for command in (("journal", "list"), ("journal", "show"), ("stats",)):
+        assert "The journal is off" not in call(*command).err
+        done = call(*command, "--config", str(named))
+        assert (done.code, warning in done.err) == (0, True)
+        assert done.err.count("The journal is off") == 1
+    (user.state / "journal.sqlite3").unlink()
+    nothing = call("journal", "list", "--config", str(named))
+    assert warning in nothing.err
+    assert "Nothing has been recorded" in nothing.out
+
+
 def test_export_and_verify(file: pathlib.Path, user: User, call: Call) -> None:
     kept = user.workspace / "kept.jsonl"
     assert call("journal", "export", "--output", str(kept)).code == 0

@@ -30,14 +30,12 @@ def test_the_page(user: User) -> None:
         assert user.run(*approve).returncode == 0
         assert user.run(*watch).stdout.strip() == "It is written."
         assert (user.workspace / "note.txt").read_text() == "Hello."
-        for one in commands(later):
-            # The page's messages have no model: that of the configuration is used.
-            extra = () if one[1] == "runs" else ("-m", "score:notes.toml")
-            late = "2099-01-31T08:00"
-            words = [late if word == "2027-01-31T08:00" else word for word in one[1:]]
-            assert user.run(*words, *extra).returncode == 0, one
-        states = user.call("runs", "list").stdout
-        assert states.count("scheduled") == 2
+        # The date of the page passes some day.
+        shown = [user.run(*one[1:]) for one in commands(later.replace("2027-01-31", "2099-01-31"))]
+        assert [one.returncode for one in shown] == [0] * 7, shown
+        assert shown[3].stdout.count("scheduled") == 2
+        assert "Summarise the new issues." in shown[4].stdout
+        assert "Ended: morning" in shown[5].stderr
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
     assert tomllib.loads(chats) == {"durable": {"servers": True}}
@@ -46,12 +44,13 @@ def test_the_page(user: User) -> None:
     assert user.call("check", JOURNAL_URL="postgresql://localhost/ripieno").returncode == 0
     (user.configuration / "config.toml").unlink()
     user_program = user.workspace / "program.py"
-    user_program.write_text(program.replace("anthropic/claude-sonnet-4-5", f"score:{user.workspace / 'notes.toml'}"))
-    with user.start("work", "--approve", "io.write_file") as process:
-        wait_for(process, "takes submitted runs")
-        with user.python(str(user_program)) as running:
-            out, err = running.communicate(timeout=PATIENCE)
-        assert "It is written." in out, err
-        assert out.strip().endswith("stop")
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
+    for options, name, finish in (((), "note-1", "open"), (("--approve", "io.write_file"), "note-2", "stop")):
+        user_program.write_text(program.replace("note-1", name))
+        with user.start("work", *options) as process:
+            wait_for(process, "takes submitted runs")
+            with user.python(str(user_program)) as running:
+                out, err = running.communicate(timeout=PATIENCE)
+            assert out.strip().endswith(finish), err
+            assert ("It is written." in out) == (finish == "stop")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0

@@ -4,6 +4,7 @@ import contextlib
 import html
 import json
 import pathlib
+import re
 import runpy
 import shlex
 from collections.abc import Iterator
@@ -21,22 +22,13 @@ continues = true
 [[turns]]
 text = "One two three four."
 """
-PERSON = """
+NOTE = """
 [score]
-name = "person"
+name = "note"
 [[turns]]
-text = '{{"name": "Ada", "age": 36}}'
-"""
-TITLE = """
-[score]
-name = "title"
+calls = [{ tool = "write_file", arguments = { path = "note.txt", content = "Hello." } }]
 [[turns]]
-text = "I ask the page."
-[[turns.calls]]
-tool = "read_title"
-label = "title"
-[[turns]]
-text = "The page says: {title}"
+text = "I have tried."
 """
 ASKED = """
 import asyncio, ripieno
@@ -69,6 +61,14 @@ def printed(user: User, program: str) -> str:
     return out
 
 
+def refused(user: User, program: str) -> str:
+    (user.workspace / "program.py").write_text(program)
+    with user.python("program.py") as process:
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    return err
+
+
 def test_agents(user: User) -> None:
     program, table, command, _ = texts("tutorials/agents", "python", "toml", "", "python")
     (user.workspace / "README.rst").write_text("A title\n")
@@ -81,26 +81,35 @@ def test_agents(user: User) -> None:
 
 
 def test_structured_answers(user: User) -> None:
-    program, table = texts("tutorials/structured-answers", "python", "toml")
-    with scripted(user, PERSON, f"{table}[providers.house.capabilities]\njson_mode = true\n"):
+    kinds = ("python", "toml", "toml", "console", "toml", "toml")
+    program, provider, score, rehearse, model, agent = texts("tutorials/structured-answers", *kinds)
+    assert shlex.split(rehearse)[1:] == ["ripieno", "rehearse", "./person.toml", "--port", "8000"]
+    (user.workspace / "person.toml").write_text(score)
+    with user.rehearse("./person.toml") as urls:
+        address = "http://127.0.0.1:8000/v1"
+        assert address in provider
+        user.configure(f"{provider.replace(address, urls['openai-chat'])}{model}{agent}")
         assert printed(user, program) == "36\n"
+    user.configure(f"{provider.replace('json_mode = true', '')}{model}")
+    assert "json_mode" in refused(user, program)
 
 
 def test_client_tools(user: User) -> None:
-    ensemble, program, commands = texts("tutorials/client-tools", "toml", "python", "console")
-    place = user.configuration / "ensembles" / "browser-page.toml"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with scripted(user, TITLE):
-        place.write_text(ensemble)
-        assert printed(user, program) == "The page says: The result of read_title with {}\n"
-        ask, listed, result, resume = (shlex.split(line)[2:] for line in commands.splitlines())
-        assert user.call(*ask).returncode == 10
-        (found,) = json.loads(user.call(*listed, "--format", "json").stdout)
-        known = {"3f9a": found["conversation"], "call_1": found["waiting"][0]["call"]}
-        for command in (result, resume):
-            done = user.call(*(known.get(word, word) for word in command))
-            assert done.returncode == 0, done.stderr
-        assert done.stdout == "The page says: Ripieno\n"
+    ensemble, score, program, commands = texts("tutorials/client-tools", "toml", "toml", "python", "console")
+    user.ensemble("browser-page", ensemble)
+    (user.workspace / "title.toml").write_text(score)
+    assert printed(user, program) == "The page says: The result of read_title with {}\n"
+    ask, listed, result, resume = (shlex.split(line)[2:] for line in commands.splitlines())
+    assert user.call(*ask).returncode == 10
+    (found,) = json.loads(user.call(*listed, "--format", "json").stdout)
+    known = {"3f9a": found["conversation"], "call_1": found["waiting"][0]["call"]}
+    for command in (result, resume):
+        done = user.call(*(known.get(word, word) for word in command))
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "The page says: Ripieno\n"
+    # The same with a model at an endpoint, the configured one.
+    with scripted(user, score):
+        assert printed(user, re.sub("MODEL = .*", "MODEL = None", program)).startswith("The page says:")
 
 
 def test_a_score_in_a_file_is_the_model_of_a_program(user: User) -> None:
@@ -110,6 +119,19 @@ def test_a_score_in_a_file_is_the_model_of_a_program(user: User) -> None:
     assert printed(user, f"{start}{model}{rest.partition(chr(10))[2]}") == expected
     # The name of the command line is explained in these terms.
     assert "model_of(Score.read('count.toml'))" in printed(user, ASKED)
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_a_program_asks_a_person(user: User, answer: str) -> None:
+    program = blocks("tutorials/embed")[-1].text
+    with scripted(user, NOTE):
+        (user.workspace / "program.py").write_text(program)
+        with user.python("program.py") as process:
+            out, err = process.communicate(f"{answer}\n", timeout=PATIENCE)
+    assert process.returncode == 0, err
+    assert "io.write_file" in out
+    assert out.endswith("I have tried.\n")
+    assert (user.workspace / "note.txt").exists() == (answer == "y")
 
 
 @pytest.fixture(scope="module")

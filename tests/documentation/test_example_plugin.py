@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -17,6 +18,7 @@ from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister
 from ripieno.jsonvalues import freeze
 from tests.assembly.test_plugins import install
+from tests.documentation.code_blocks import blocks
 from tests.support.command_line import ROOT, User
 from tests.support.toml_ensembles import Alerts
 
@@ -71,6 +73,13 @@ def test_installed_is_not_consent(user: User) -> None:
     for words in (["invoke", "weather.get_weather"], ["tools", "-e", "weather"], ["forecast"]):
         done = user.call(*words)
         assert (done.returncode, advice in done.stderr) == (2, True), done.stderr
+
+
+def test_the_commands_of_the_tutorial(allowing: User) -> None:
+    page = next(block.text for block in blocks("tutorials/write-a-plugin") if "ripieno tools" in block.text)
+    for line in page.splitlines():
+        done = allowing.call(*shlex.split(line)[2:])
+        assert (done.returncode, done.stdout != "") == (0, True), done.stderr
 
 
 def test_the_tutorial_has_all_hooks() -> None:
@@ -141,6 +150,7 @@ def test_check_and_doctor_find_what_its_origin_needs(allowing: User) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{file}:7: warning: the program 'read-the-gauge' is not in PATH" in done.stdout
     assert f"{file}:8: warning: the variable STATION_PASSWORD is not set" in done.stdout
+    assert "Ensemble 'station': The variable STATION_PASSWORD is not set." in allowing.call("tools").stderr
     done = allowing.call("doctor", "--no-connect", "--format", "json")
     facts = json.loads(done.stdout)
     (seen,) = (one for one in facts["ensembles"] if one["name"] == "station")

@@ -23,7 +23,6 @@ from google import genai
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-import ripieno
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.canisters import (
@@ -98,12 +97,12 @@ def small() -> Iterator[str]:
 
 
 def test_add_a_provider(user: User, call: Call, small: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    house, ask, gemini, capabilities, probe = texts(
-        "tutorials/add-a-provider", "toml", "console", "toml", "toml", "console"
+    house, ask, gemini, header, client, capabilities, probe = texts(
+        "tutorials/add-a-provider", "toml", "console", "toml", "toml", "python", "toml", "console"
     )
     monkeypatch.setenv("HOUSE_KEY", "k")
     monkeypatch.setenv("GEMINI_API_KEY", "k")
-    user.configure("\n".join([PORT.sub(small.removesuffix("/v1"), house), gemini, capabilities]))
+    user.configure("\n".join([PORT.sub(small.removesuffix("/v1"), house), gemini, header, capabilities]))
     checked = call("check", "--strict")
     assert (checked.code, checked.out) == (0, f"Checked {BUNDLED} ensembles: 0 errors, 0 warnings.\n")
     assert "HOUSE_GEMINI_KEY or GEMINI_API_KEY*" in call("providers", "gemini").out
@@ -111,6 +110,9 @@ def test_add_a_provider(user: User, call: Call, small: str, monkeypatch: pytest.
     assert (row["capabilities"]["function_calling"], row["capabilities"]["parallel_calls"]) == (False, False)
     asked = user.call(*typed(ask), HOUSE_KEY="k")
     assert (asked.returncode, asked.stdout) == (0, "one two three four\n")
+    (user.workspace / "client.py").write_text(client)
+    with user.python("client.py", OPENAI_BASE_URL=small, OPENAI_API_KEY="k") as process:
+        assert process.communicate(timeout=PATIENCE) == ("one two three four\n", "")
     probed = user.call(*typed(probe), HOUSE_KEY="k")
     shown = probe.splitlines()[1:]
     assert shown.pop() == "..."
@@ -348,7 +350,7 @@ def test_embedding(starting: User, small: str) -> None:
     assert (starting.workspace / "users" / "alice").is_dir()
     # The first answer is shown as its events come, the second is printed.
     assert printed(starting, conducted).count("one two three four") == 2
-    exec(compile(confirmer, "page", "exec"), {"ripieno": ripieno})
+    assert printed(starting, confirmer) == "one two three four\n"
 
 
 # The journal and observability.

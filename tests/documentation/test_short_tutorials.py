@@ -150,10 +150,14 @@ def test_testing_a_tool(pytester: pytest.Pytester) -> None:
 
 def test_a_score_at_a_terminal(user: User) -> None:
     *_, score, ask = texts("tutorials/test-a-tool", *TESTING)
-    user.ensemble("words", next(typed("toml")))
-    (user.workspace / "poem.txt").write_text("one two three\n")
+    user.ensemble("words", next(typed("toml")), folder=user.workspace / "ensembles")
     (user.workspace / "counting.toml").write_text(score)
-    command = shlex.split(ask.removeprefix("$ ripieno "))
+    write, trust, ask = (line.removeprefix("$ ") for line in ask.splitlines())
+    subprocess.run(write, shell=True, check=True, cwd=user.workspace)
+    command = shlex.split(ask)[1:]
+    # As the page says.
+    assert "which is not offered" in user.call(*command).stdout
+    assert user.call(*shlex.split(trust)[1:], "--yes").returncode == 0
     done = user.call(*command)
     assert (done.returncode, done.stdout) == (0, "I count.\nThe count is: 3 poem.txt\n"), done.stderr
     (user.workspace / "poem.txt").write_text("one two\n")

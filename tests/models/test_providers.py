@@ -41,6 +41,17 @@ async def test_the_first_that_is_set_is_sent(secrets: dict[str, str], key: str) 
     assert asked[0].headers["authorization"] == f"Bearer {key}"
 
 
+async def test_a_header_whose_variables_are_not_set_is_left_out() -> None:
+    async with serving(answer_chat) as (url, asked):
+        for secrets in ({"FIRST": "k"}, {"FIRST": "k", "TEAM": "cellar"}):
+            headers = {"X-Team": ("{env:TEAM}", ""), "X-Plain": "yes"}
+            providers = providers_of(secrets, base_url=f"{url}/v1", headers=headers)
+            await providers.access_model("house/m").converse(HI)
+            await providers.close()
+    assert [one.headers.get("x-team") for one in asked] == [None, "cellar"]
+    assert [one.headers["x-plain"] for one in asked] == ["yes", "yes"]
+
+
 def test_where_none_is_set_all_are_named() -> None:
     with pytest.raises(ConfigurationInvalidity) as caught:
         providers_of({"SECOND_NAME": "b"}).access_provider("house")

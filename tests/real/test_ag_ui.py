@@ -94,6 +94,9 @@ async def test_whole_rounds_with_the_real_client(tmp_path: pathlib.Path, version
         assert len(first["interrupts"]) == 1
         # The client itself refuses to leave an interrupt unanswered.
         assert "pending interrupt" in ignored["thrown"]
+        if name == "edit":
+            shown, *rest = rest
+            assert [one["metadata"]["arguments"] for one in shown["interrupts"]] == [{"text": "edited"}]
         assert not any(one.get("thrown") or one["error"] or one["interrupts"] for one in rest)
         assert any(one.startswith("tool: ") and result in one for one in _shown(seen[name])), seen[name]
     assert written.texts == ["asked", "edited"]

@@ -129,6 +129,10 @@ async def test_use_chat_edits_always_and_a_tool_of_the_page(tmp_path: pathlib.Pa
             page.on("dialog", lambda dialog: dialog.accept('{"text": "edited"}'))
             await say(page, "Write.")
             await page.get_by_role("button", name="Edit").click()
+            # The edited call is shown, and asked about like any other.
+            await expect(page.get_by_text('{"text":"edited"}')).to_be_visible()
+            assert written.texts == []
+            await page.get_by_role("button", name="Approve").click()
             await expect(page.get_by_text("It was edited.")).to_be_visible()
             await say(page, "Where am I?")
             await expect(page.get_by_text("You are there.")).to_be_visible()

@@ -1,5 +1,6 @@
 """A PostgreSQL server for all tests of a run, and places for journals in both databases."""
 
+import contextlib
 import hashlib
 import itertools
 import os
@@ -69,7 +70,46 @@ def place(new_place: NewPlace) -> pathlib.Path | str:
     return new_place()
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place_with_queue(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> pathlib.Path | str:
+    """A place of a journal with a queue."""
+    if request.param == "sqlite":
+        return tmp_path / "journal"
+    return address_with_queue(request.getfixturevalue("postgresql_server"))
+
+
 def address_of_schema(uri: str) -> str:
     """The address of a schema that does not exist yet."""
     joint = "&" if "?" in uri else "?"
     return f"{uri}{joint}options={urllib.parse.quote(f'-csearch_path=test_{uuid.uuid4().hex[:12]}')}"
+
+
+def address_with_queue(uri: str) -> str:
+    """The address of a new database, which has the tables of a journal and its queue.
+
+    It is a copy, since the engine of the queue needs seconds to make its tables, and one program at a time makes them.
+    """
+    import psycopg
+
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(uri, autocommit=True) as connection:
+        # One process of a run makes the first one.
+        connection.execute("SELECT pg_advisory_lock(1)")
+        if connection.execute("SELECT 1 FROM pg_database WHERE datname = 'with_queue'").fetchone() is None:
+            connection.execute("CREATE DATABASE with_queue")
+            _make_tables(_address_of_database(uri, "with_queue"))
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE with_queue")  # type: ignore[arg-type]
+    return _address_of_database(uri, name)
+
+
+def _make_tables(address: str) -> None:
+    from ripieno.assembly.submissions import dispatcher_beside
+    from ripieno.storage.journal import Journal
+
+    with Journal(address) as journal, contextlib.closing(dispatcher_beside(address)) as dispatcher:
+        journal.count()
+        dispatcher.listed()
+
+
+def _address_of_database(uri: str, name: str) -> str:
+    return urllib.parse.urlsplit(uri)._replace(path=f"/{name}").geturl()

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from ripieno.approvals.visible_text import visible
 from ripieno.canisters.faults import Effect
-from ripieno.jsonvalues import canonical, digest, freeze
+from ripieno.jsonvalues import canonical, digest, freeze, parse
+from ripieno.storage.records import Record
 
 
 class Scope(Protocol):
@@ -68,6 +69,13 @@ class Allowance:
             "at": self.at.isoformat(),
         }
 
+    def revocation(self, owner: str, conversation: str) -> Record:
+        """The record that a person has taken it back."""
+        exact = {} if self.arguments is None else {"arguments": parse(self.arguments)}
+        rule = f"{self.tool} with {'exactly these' if exact else 'any'} arguments"
+        details = {"rule": rule, "allowed": self.at.isoformat(), **exact}
+        return Record(stage="revoked", conversation=conversation, turn=0, tool=self.tool, owner=owner, details=details)
+
 
 class Allowances:
     """The allowances of all owners. Each counts for its owner and its conversation, and for no other.
@@ -101,9 +109,9 @@ class Allowances:
         """The allowances of an owner, by conversations."""
         return {name: tuple(given.values()) for (one, name), given in self._given.items() if one == owner and given}
 
-    def take_back(self, owner: str, conversation: str, identifier: str) -> bool:
-        """Ends an allowance: the next call asks again. False if there is none."""
-        return self._given.get((owner, conversation), {}).pop(identifier, None) is not None
+    def take_back(self, owner: str, conversation: str, identifier: str) -> Allowance | None:
+        """Ends an allowance and returns it: the next call asks again. None if there is none."""
+        return self._given.get((owner, conversation), {}).pop(identifier, None)
 
     def forget(self, owner: str, conversation: str) -> None:
         """Ends all allowances of a conversation."""

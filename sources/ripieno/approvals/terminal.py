@@ -25,6 +25,8 @@ _TRIES = 3
 _LINES = 50
 _COLUMNS = 80
 _NOT_YET = "View the whole call first: v."
+_EACH = "A rule requires confirmation of each call; it cannot be allowed for later calls."
+_ONCE = "You edited this call, so a yes is for this call alone; there is no always."
 _NO_TERMINAL = "There is no terminal on which to ask the user."
 
 
@@ -85,8 +87,10 @@ class TerminalConfirmer:
                 case "e":
                     arguments = await self._other_arguments(request)
                     if arguments is not None:
+                        allows = request.waivable and not self._single
                         edited, request = arguments
                         shown, menu, prompt, seen = self._question(request)
+                        prompt = f"{prompt.removesuffix(menu)}{_ONCE}\n{menu}" if allows else prompt
                 case "" | "n" | "no":
                     return Deny("The user said no.")
                 case word if word in ("?", "help") or re.fullmatch(r"/\w*", word):
@@ -94,7 +98,7 @@ class TerminalConfirmer:
                 case _ if self._single:
                     _print(f"{visible(line)!r} is no answer. Type y for yes, n for no.")
                 case "a" | "always":
-                    _print("A rule requires confirmation of each call; it cannot be allowed for later calls.")
+                    _print(_EACH if edited is None else _ONCE)
                 case _:
                     return Deny(f"The user said no, and adds: {line}")
         return Deny("The user gave no answer.")
@@ -113,7 +117,11 @@ class TerminalConfirmer:
             if self._edit is None:
                 entered = (await self._line("The arguments, as one line of JSON (empty: unchanged): ")).strip()
             else:
-                entered = await run_in_thread(self._edit, text, name="editor", patient=False)
+                try:
+                    entered = await run_in_thread(self._edit, text, name="editor", patient=False)
+                except OSError as error:
+                    _print(f"The editor failed: {visible(str(error))}")
+                    return None
             if not entered:
                 return None
             text = entered

@@ -40,6 +40,7 @@ from ripieno.exceptions import (
     explain_absence,
 )
 from ripieno.execution import Execution
+from ripieno.jsonvalues import EMPTY
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.providers import Providers
@@ -65,6 +66,7 @@ class Assembly:
         secrets: Mapping[str, str] | None = None,
         alert: Callable[[Alert], None] | None = None,
         watchers: Sequence[Watcher] = (),
+        clients: Mapping[str, Any] = EMPTY,
     ) -> None:
         self.loaded = loaded
         self.configuration = loaded.configuration
@@ -99,6 +101,7 @@ class Assembly:
             protocol=functools.partial(loaded.registry.resolve, "protocols"),
             secrets=variables,
             caution=self.configuration.breaker,
+            clients=clients,
         )
 
     def _note(self, alert: Alert) -> None:

@@ -184,7 +184,7 @@ def load_configuration(
     general = (*([ConfigurationInvalidity(problems)] if problems else ()), *failures)
     for found in (ensembles, profiles):
         problems += (problem for problem in found.problems if problem.severity == "error")
-    unread = _names_of([problem.file for problem in problems], ensembles.unreadable)
+    unread = frozenset((*ensembles.refused, *providers.refused, *profiles.refused))
     if project is not None and trusted:
         failures.extend(changed_since_trusted(project, layers[-1], ensembles.files))
     known_ensembles = apply_settings(ensembles.ensembles.replaced(whole.inline), whole, unread, failures, parts=counted)
@@ -242,11 +242,6 @@ def load_configuration(
         unreadable=ensembles.unreadable,
         unread=unread,
     )
-
-
-def _names_of(files: Iterable[str | None], unreadable: Iterable[EnsembleDescriptor]) -> frozenset[str]:
-    """The names that files with errors may define: those of ensembles, and of the files themselves."""
-    return frozenset((*(pathlib.Path(one).stem for one in files if one), *(one.name for one in unreadable)))
 
 
 def _obstacle(project: Project, store: TrustStore) -> str:

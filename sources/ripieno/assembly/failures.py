@@ -1,5 +1,7 @@
 """Everything that prevents a start, in one list: what loading found, what origins find, and patterns of agents."""
 
+import contextlib
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ripieno.assembly.configuration import LoadedConfiguration
@@ -12,8 +14,8 @@ from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted, spelling
 from ripieno.ensembles import Ensemble, Origin
 from ripieno.ensembles.opener import needed_origins
-from ripieno.ensembles.origin import check_origin
-from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
+from ripieno.ensembles.origin import check_origin, tables_of
+from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, RipienoError, nearest
 from ripieno.jsonvalues import EMPTY
 
 
@@ -100,18 +102,53 @@ def _check(descriptor: EnsembleDescriptor, registry: Registry) -> Iterator[Probl
         try:
             origin: Origin = registry.resolve("origins", name)
         except RipienoError as error:
-            yield _unknown(descriptor, name, error)
+            yield from _unknown(descriptor, name, error)
+            if isinstance(error, NameAbsence):
+                yield from _check_as_meant(descriptor, name, registry)
         else:
             yield from check_origin(origin, descriptor)
 
 
-def _unknown(descriptor: EnsembleDescriptor, name: str, error: RipienoError) -> Problem:
-    """The problem at the first table that names the origin."""
+def _check_as_meant(descriptor: EnsembleDescriptor, name: str, registry: Registry) -> Iterator[Problem]:
+    """The further problems of tables with an unknown origin, read as those of the origin that was probably meant.
+
+    That is the most similar name; without one, the only origin that has any of the given keys.
+    """
+    named = [one.invocable for one in descriptor.invokers]
+    given = [one.settings for one in (descriptor.connection, *named) if one is not None and one.origin == name]
+    keys = {key for settings in given for key in settings}
+    similar = nearest(name, registry.origins, 1)
+    meant: list[Origin] = []
+    for other in similar or registry.origins:
+        with contextlib.suppress(RipienoError):
+            origin: Origin = registry.resolve("origins", other)
+            if similar or any(keys & table.known.keys() for table in tables_of(origin).values()):
+                meant.append(origin)
+    if len(meant) == 1:
+        yield from check_origin(meant[0], _with_origin(descriptor, name, meant[0].name))
+
+
+def _with_origin(descriptor: EnsembleDescriptor, name: str, other: str) -> EnsembleDescriptor:
+    """The descriptor with another origin wherever it has that of a name."""
+    connection = descriptor.connection
+    if connection is not None and connection.origin == name:
+        connection = dataclasses.replace(connection, origin=other)
+    invokers = (
+        dataclasses.replace(one, invocable=dataclasses.replace(one.invocable, origin=other))
+        if one.invocable.origin == name
+        else one
+        for one in descriptor.invokers
+    )
+    return dataclasses.replace(descriptor, connection=connection, invokers=tuple(invokers))
+
+
+def _unknown(descriptor: EnsembleDescriptor, name: str, error: RipienoError) -> Iterator[Problem]:
+    """A problem at each table that names the origin."""
     connection = descriptor.connection
     places: list[tuple[str | None, Path]]
     places = [(descriptor.file, ("connection", "origin"))] if connection and connection.origin == name else []
     places += [
         (one.file, (*path, "invocable", "origin")) for one, path in descriptor.located() if one.invocable.origin == name
     ]
-    file, path = places[0] if places else (descriptor.file, ("ensemble",))
-    return Problem(message=f"ensemble {descriptor.name!r}: {error}", file=file, key=dotted(path))
+    for file, path in places or [(descriptor.file, ("ensemble",))]:
+        yield Problem(message=f"ensemble {descriptor.name!r}: {error}", file=file, key=dotted(path))

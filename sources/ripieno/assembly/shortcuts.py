@@ -16,6 +16,7 @@ from ripieno.conducting import Watcher
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.opener import connect_all, disconnect_all
 from ripieno.exceptions import AssemblyFailure, UsageError
+from ripieno.jsonvalues import EMPTY
 from ripieno.sandbox import Spawner
 from ripieno.storage.records import Recorder
 
@@ -34,6 +35,7 @@ def assemble(
     places: Places | None = None,
     project: Project | None = None,
     layers: Literal["user"] | None = None,
+    clients: Mapping[str, Any] = EMPTY,
 ) -> Assembly:
     """An assembly of package data, allowed plugins, and ``configuration``, a file or a mapping with the same tables.
 
@@ -41,7 +43,9 @@ def assemble(
     ``workspace`` is the folder that confines file tools, by default the current one. ``secrets`` are the variables
     that descriptors may name, by default the environment. ``recorder`` records calls and runs, by default the journal
     if ``[journal] enabled`` is true; ``grants`` has approvals from other processes, and ``watchers`` get every event of
-    every run. Enter it with ``async with``.
+    every run. ``clients`` are official clients that this program made (``openai.AsyncOpenAI``,
+    ``anthropic.AsyncAnthropic``, ``google.genai.Client``), by the names of the providers whose requests they carry.
+    Enter it with ``async with``. Errors: ``NameAbsence`` for a client of an unknown provider.
     """
     loaded = load_own_configuration(configuration, layers=layers, workspace=workspace, places=places, project=project)
     return Assembly(
@@ -53,6 +57,7 @@ def assemble(
         secrets=secrets,
         alert=alert,
         watchers=watchers,
+        clients=clients,
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime
 import os
 import pathlib
@@ -152,12 +153,14 @@ class SubmittedRun:
     def _restore(self, dispatched: Dispatched) -> Conversation:
         submission = self.submission
         try:
-            return resumable(self._journal, submission.conversation, owner=submission.owner).conversation
+            found = resumable(self._journal, submission.conversation, owner=submission.owner).conversation
         except NameAbsence:
             if dispatched.state != "cancelled":
                 raise
             # It was cancelled before a worker took it.
             return Conversation(identifier=submission.conversation, finish="cancelled")
+        # One that waits is kept as what is to be continued, without a finish.
+        return dataclasses.replace(found, finish="open") if dispatched.state == "waiting" and found.open else found
 
 
 def make_submission(

@@ -157,6 +157,8 @@ class Report:
     tool: str = ""
     #: The arguments that ran, if a person edited those of the model.
     edited: Mapping[str, Any] | None = None
+    #: What it would change, as the person who approved it was shown: usually a unified diff, at most 64 KB of it.
+    change: str = ""
 
     def __post_init__(self) -> None:
         tuple_fields(self, "changes", "retried")

@@ -22,7 +22,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from frozendict import frozendict
@@ -42,6 +42,8 @@ from ripieno.exceptions import JsonInvalidity, SerializationInvalidity
 from ripieno.jsonvalues import freeze, is_table, thaw
 
 VERSION = 1
+#: What the mapping of a registered type has beside its fields.
+_TYPE = ("type",)
 T = TypeVar("T")
 #: A function that is applied to each free text, bytes or JSON before it is written; literals of a type stay unchanged.
 Change: TypeAlias = Callable[[Any], Any]
@@ -75,10 +77,10 @@ def serialize(value: Any, change: Change | None = None) -> dict[str, Any]:
 def deserialize(kind: type[T], mapping: Mapping[str, Any]) -> T:
     """The value of a registered type. Errors: ``SerializationInvalidity``."""
     fields, name = _unversioned(mapping), _TYPES[kind]
-    found = fields.pop("type", None)
+    found = fields.get("type")
     if found != name:
         _fail(name, f"its type is {found!r}, not {name!r}")
-    value: T = read(kind, fields, name)
+    value: T = _read_fields(kind, fields, name, _TYPE)
     return value
 
 
@@ -200,11 +202,10 @@ def _choice(kinds: Mapping[str, Any]) -> _Codec:
         return {"type": _TYPES[type(value)], **_codec(type(value)).write(value, change)}
 
     def read(value: Any, place: str) -> Any:
-        fields = dict(_mapping(value, place))
-        kind = fields.pop("type", None)
+        kind = _mapping(value, place).get("type")
         if not isinstance(kind, str) or kind not in kinds:
             _fail(place, f"there is no type {kind!r}; known are {', '.join(kinds)}")
-        return _codec(kinds[kind]).read(fields, place)
+        return _read_fields(kinds[kind], value, place, _TYPE)
 
     return _Codec(write, read)
 
@@ -225,18 +226,20 @@ def _write_fields(kind: Any, value: Any, change: Change | None) -> dict[str, Any
     return written
 
 
-def _read_fields(kind: Any, value: Any, place: str) -> Any:
+def _read_fields(kind: Any, value: Any, place: str, labels: Collection[str] = ()) -> Any:
+    """The value of the fields, beside ``labels``, which are none."""
     stored = _mapping(value, place)
     members = _members(kind)
-    for name in stored:
-        if name not in members:
-            _fail(place, f"there is no field {name!r}; known are {', '.join(members)}")
     parts: dict[str, Any] = {}
-    for name, (default, codec) in members.items():
-        if name in stored:
-            parts[name] = codec.read(stored[name], f"{place}.{name}")
-        elif default is dataclasses.MISSING:
-            _fail(place, f"the field {name!r} is missing")
+    for name, part in stored.items():
+        if (member := members.get(name)) is not None:
+            parts[name] = member[1].read(part, f"{place}.{name}")
+        elif name not in labels:
+            _fail(place, f"there is no field {name!r}; known are {', '.join(members)}")
+    if len(parts) < len(members):
+        for name, (default, _) in members.items():
+            if default is dataclasses.MISSING and name not in parts:
+                _fail(place, f"the field {name!r} is missing")
     try:
         return kind(**parts)
     except ValueError as error:

@@ -47,7 +47,7 @@ def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | No
       ripieno undo --list
       ripieno undo --skip
       ripieno undo --to before-refactoring
-      ripieno --workspace ~/work/house undo --format json
+      ripieno undo --workspace ~/work/house --format json
     """
     if mark is not None and (count is not None or listing):
         raise click.UsageError("--to MARK cannot be combined with N or --list.")

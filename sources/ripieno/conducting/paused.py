@@ -25,7 +25,7 @@ from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.serialization import deserialize, register, serialize, write
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
 from ripieno.jsonvalues import digest
-from ripieno.storage.databases.contract import Connection, Database
+from ripieno.storage.databases.contract import Connection, Database, row_key
 from ripieno.storage.dispatch.contract import Submission
 
 #: Seconds for which an approval is valid until the conversation is resumed.
@@ -105,7 +105,7 @@ class PausedStore:
 
     def save(self, paused: Paused) -> None:
         """Writes a conversation, durably, in place of an earlier version of it."""
-        key = _key(paused.owner, paused.identifier)
+        key = row_key(paused.owner, paused.identifier)
         row = (*key, paused.at.isoformat(), json.dumps(serialize(paused)))
         with self._writing(paused.owner, paused.identifier) as connection:
             connection.execute(
@@ -125,7 +125,7 @@ class PausedStore:
         """The owner's paused conversation with exactly this identifier, if there is one."""
         with self._database.using("read") as connection:
             query = "SELECT conversation, body FROM paused WHERE owner = ? AND conversation = ?"
-            found = connection.execute(query, _key(owner, identifier)).fetchone()
+            found = connection.execute(query, row_key(owner, identifier)).fetchone()
         return None if found is None else self._read(*found)
 
     def find(self, identifier: str) -> Paused:
@@ -223,7 +223,7 @@ class PausedStore:
     def forget(self, identifier: str, *, owner: str = "") -> None:
         """Deletes a conversation, if it is there."""
         with self._writing(owner, identifier) as connection:
-            connection.execute("DELETE FROM paused WHERE owner = ? AND conversation = ?", _key(owner, identifier))
+            connection.execute("DELETE FROM paused WHERE owner = ? AND conversation = ?", row_key(owner, identifier))
 
     @contextlib.contextmanager
     def claimed(self, identifier: str, *, owner: str = "") -> Generator[None, None, None]:
@@ -254,8 +254,3 @@ class PausedStore:
             raise InputError(
                 f"{self._database.name}: the paused conversation {name!r} cannot be read: {error}"
             ) from error
-
-
-def _key(owner: str, identifier: str) -> tuple[str, str]:
-    """In ASCII: applications choose them freely, and databases refuse U+0000 and half a surrogate pair."""
-    return json.dumps(owner), json.dumps(identifier)

@@ -90,7 +90,7 @@ class ProviderDescriptor:
     """One provider. ``capabilities``, ``timeouts`` and ``breaker`` have the given keys only.
 
     ``base_url``, ``api_key``, ``region``, ``project``, ``api_version`` and the values of ``headers`` are templates.
-    ``api_key``, ``region`` and ``project`` may have alternatives: the first whose variables are set is used.
+    ``api_key``, ``region``, ``project`` and headers may have alternatives: the first whose variables are set is used.
     """
 
     name: str
@@ -99,7 +99,7 @@ class ProviderDescriptor:
     base_url: str | None = None
     api_key: Choice = None
     carrier: str | None = None
-    headers: frozendict[str, str] = EMPTY
+    headers: frozendict[str, Choice] = EMPTY
     cloud: str | None = None
     region: Choice = None
     project: Choice = None
@@ -156,10 +156,10 @@ ENDPOINT_KEYS = (
     Key("carrier", _PROTOCOL, 'The protocol that carries the protocol "prompted".', example="example-chat"),
     Key(
         "headers",
-        Named(_HEADER_NAME, Variables(text=Text(blank=True))),
-        "Headers to send with every request.",
+        Named(_HEADER_NAME, Alternatives(several=Several(Variables(text=Text(blank=True)), "strings", once=True))),
+        "Headers to send with every request. An empty one is not sent.",
         EMPTY,
-        {"X-Team": "{env:TEAM}"},
+        {"X-Team": ["{env:TEAM}", ""]},
     ),
     Key("cloud", _PROTOCOL, "The cloud that hosts the models, if any. It determines the addresses.", example="example"),
     Key("region", Alternatives(), "Its region in the cloud.", example="{env:HOUSE_REGION}"),

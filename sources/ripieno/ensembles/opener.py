@@ -15,7 +15,7 @@ from ripieno.ensembles.ensemble import Definition, Ensemble, Opened, Opener, Ser
 from ripieno.ensembles.origin import Connected, Origin, pin_programs
 from ripieno.ensembles.requirements import find_unmet_of
 from ripieno.ensembles.surroundings import Surroundings
-from ripieno.exceptions import NameAbsence, RipienoError, SchemaInvalidity
+from ripieno.exceptions import ConnectionFailure, InputError, NameAbsence, RipienoError, SchemaInvalidity
 from ripieno.jsonvalues import EMPTY, digest
 from ripieno.schemas import Schema
 from ripieno.storage.pins import admit, advise, check_command
@@ -61,7 +61,11 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
         async with contextlib.AsyncExitStack() as stack:
             connected: dict[str, Connected] = {}
             for name in needed_origins(descriptor):
-                connected[name] = await stack.enter_async_context(origins[name].open(descriptor, surroundings))
+                try:
+                    connected[name] = await stack.enter_async_context(origins[name].open(descriptor, surroundings))
+                except InputError as error:
+                    # Such as a variable that is not set: the message does not say whose.
+                    raise ConnectionFailure(descriptor.name, str(error)) from error
             main = connected[descriptor.connection.origin] if descriptor.connection is not None else None
             reasons = ((one.name, why_not(one, descriptor, surroundings)) for one in descriptor.invokers)
             disabled = {name: reason for name, reason in reasons if reason is not None}

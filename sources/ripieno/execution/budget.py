@@ -1,6 +1,7 @@
 """Counts what one run has used and refuses calls beyond its limits. Never raises."""
 
 import collections
+import itertools
 import json
 import time
 from typing import TypeAlias
@@ -90,13 +91,11 @@ class Budget:
 
     def _cycle(self, key: _CallKey, repeats: int) -> tuple[_CallKey, ...]:
         """The cycle of calls that a call of ``key`` would begin again; or none."""
-        if len(self._past) < 2 * repeats:
-            return ()
-        past = tuple(self._past)
         for length in range(2, _LONGEST_CYCLE + 1):
-            rounds = past[-length * repeats :]
-            if len(rounds) < length * repeats or rounds[0][0] != key:
+            first = len(self._past) - length * repeats
+            if first < 0 or self._past[first][0] != key:
                 continue
+            rounds = tuple(itertools.islice(self._past, first, None))
             if all(one == rounds[place % length] for place, one in enumerate(rounds)):
                 return tuple(call for call, _ in rounds[:length])
         return ()

@@ -34,6 +34,8 @@ from ripieno.storage.records import Recorder
 
 #: The highest timeout that an argument can set, in seconds.
 _LONGEST = 86_400.0
+#: Characters of a shown change that a report keeps.
+_CHANGE = 64 * 1024
 
 
 class Execution:
@@ -149,8 +151,9 @@ class Execution:
             assert result is not None
             if end is not None:
                 end(result)
-            if prepared.edited:
-                report = dataclasses.replace(result.report, edited=invocation.arguments)
+            if prepared.edited or prepared.change:
+                edited = invocation.arguments if prepared.edited else None
+                report = dataclasses.replace(result.report, edited=edited, change=(prepared.change or "")[:_CHANGE])
                 result = call.outcome = dataclasses.replace(result, report=report)
             if call.withdrawn or self.reporter.recorder is None:
                 show(call)

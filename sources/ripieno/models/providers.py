@@ -12,11 +12,13 @@ from ripieno.descriptors.reader.alternatives import Choice, alternatives
 from ripieno.descriptors.templates import Template
 from ripieno.descriptors.timeouts import Caution, Timeouts
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem
+from ripieno.jsonvalues import EMPTY
 from ripieno.models.model import Model, Provider
 from ripieno.models.protocol import Capabilities, Protocol
 from ripieno.models.protocols.prompted import prompted_protocol
 from ripieno.models.protocols.text_calls.interpreter import interpret
 from ripieno.models.transport.breaker import Breaker
+from ripieno.models.transport.clients import endpoint_of
 from ripieno.models.transport.clouds import reach
 from ripieno.models.transport.endpoints import Endpoint
 
@@ -26,7 +28,11 @@ _JITTER = 0.25
 
 
 class Providers:
-    """All known providers. Each is made at first use; all are closed together."""
+    """All known providers. Each is made at first use; all are closed together.
+
+    ``clients`` are official clients by the names of providers, whose requests they carry. They are not closed.
+    Errors: ``NameAbsence`` for a client of an unknown provider.
+    """
 
     def __init__(
         self,
@@ -35,7 +41,12 @@ class Providers:
         protocol: Callable[[str], Protocol],
         secrets: Mapping[str, str],
         caution: Caution = Caution(),  # noqa: B008  frozen
+        clients: Mapping[str, Any] = EMPTY,
     ) -> None:
+        for name in clients:
+            if name not in descriptors:
+                raise NameAbsence("provider", name, descriptors, hint="Clients are named by their providers.")
+        self._clients = clients
         self.descriptors = descriptors
         self._protocol = protocol
         self._secrets = secrets
@@ -99,31 +110,17 @@ class Providers:
         # A prompted descriptor without a carrier is refused earlier.
         carrier = descriptor.carrier if descriptor.protocol == _PROMPTED else None
         protocol = self._protocol(carrier or descriptor.protocol)
-        if descriptor.base_url is None and descriptor.cloud is None:
-            raise self._problem(descriptor, "it has no base_url", "Set base_url.")
-        texts = {
-            key: self._expand(descriptor, key, choice)
-            for key in ("base_url", "api_key", "region", "project", "api_version")
-            if alternatives(choice := getattr(descriptor, key))
-        }
-        endpoint = Endpoint(
-            provider=descriptor.name,
-            sdk=protocol.sdk,
-            base_url=texts.get("base_url", ""),
-            key=texts.get("api_key"),
-            headers={
-                header: self._expand(descriptor, f"headers.{header}", value)
-                for header, value in descriptor.headers.items()
-            },
-            timeouts=Timeouts(**descriptor.timeouts),
-            cloud=descriptor.cloud,
-            **{key: texts.get(key) for key in ("region", "project", "api_version")},
-        )
+        client = self._clients.get(descriptor.name)
+        common: dict[str, Any] = {"timeouts": Timeouts(**descriptor.timeouts), "cloud": descriptor.cloud}
+        if client is None:
+            endpoint = self._endpoint(descriptor, protocol.sdk, **common)
+        else:
+            endpoint = endpoint_of(descriptor.name, protocol.sdk, client, **common)
         overrides: dict[str, Any] = dict(descriptor.breaker)
         caution = dataclasses.replace(self._caution, **overrides)
         breaker = self._breakers.setdefault((endpoint.place.rstrip("/"), caution), Breaker(caution))
         self._guarded.setdefault(breaker, descriptor.name)
-        transport, protocol = reach(endpoint, protocol, breaker)
+        transport, protocol = reach(endpoint, protocol, breaker, client)
         # Some of its models leave calls in the text; each request's capabilities say which ones.
         rows = (descriptor.capabilities, *(row.capabilities for row in descriptor.models))
         if carrier is None and any(row.get("text_calls") for row in rows):
@@ -138,6 +135,24 @@ class Providers:
             ),
         )
         return provider if carrier is None else _prompted(provider)
+
+    def _endpoint(self, descriptor: ProviderDescriptor, sdk: str, **fields: Any) -> Endpoint:
+        if descriptor.base_url is None and descriptor.cloud is None:
+            raise self._problem(descriptor, "it has no base_url", "Set base_url.")
+        texts: dict[str, Any] = {
+            key: self._expand(descriptor, key, choice)
+            for key in ("base_url", "api_key", "region", "project", "api_version")
+            if alternatives(choice := getattr(descriptor, key))
+        }
+        headers = {
+            header: text
+            for header, value in descriptor.headers.items()
+            if (text := self._expand(descriptor, f"headers.{header}", value))
+        }
+        key = texts.pop("api_key", None)
+        return Endpoint(
+            provider=descriptor.name, sdk=sdk, key=key, headers=headers, **{"base_url": "", **texts}, **fields
+        )
 
     def _expand(self, descriptor: ProviderDescriptor, key: str, choice: Choice) -> str:
         """The first template whose variables are all set, expanded. Errors: ``ConfigurationInvalidity``."""

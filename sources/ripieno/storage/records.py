@@ -10,14 +10,16 @@ from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.jsonvalues import freeze
 
 #: A run ``began`` or ``ended``; a canister was ``said``; a model's answer was complete, with its usage (``turned``); a
-#: person was ``asked`` whether a call may run, and ``answered``; a person gave the conversation a title (``titled``);
-#: an answer was ``cut`` off, with what the model had written, which is no message; the rest are the outcomes of a call.
+#: person was ``asked`` whether a call may run, and ``answered``; a person took back what *always* had allowed
+#: (``revoked``), or gave the conversation a title (``titled``); an answer was ``cut`` off, with what the model had
+#: written, which is no message; the rest are the outcomes of a call.
 Stage = Literal[
     "began",
     "said",
     "turned",
     "asked",
     "answered",
+    "revoked",
     "started",
     "finished",
     "refused",

@@ -142,6 +142,61 @@ def test_an_error_is_at_its_own_line_and_has_no_warnings_in_its_wake(call: Call,
     assert done.out.endswith(f"Checked {BUNDLED + 1} ensembles: 2 errors, 0 warnings.\n")
 
 
+WRONG_ORIGINS = """[ensemble]
+name = "wrong"
+description = "Has an unknown origin in each tool"
+
+[[invokers]]
+name = "measure_text"
+description = "Counts words."
+effect = "read"
+[invokers.invocable]
+origin = "comand"
+argv = ["wc", "--", "{pth}"]
+
+[[invokers]]
+name = "list_text"
+description = "Lists."
+effect = "read"
+[invokers.invocable]
+origin = "shell"
+argv = ["ls", "--", "{pth}"]
+"""
+
+
+def test_an_unknown_origin_hides_no_other_error_of_its_tool(call: Call, user: User) -> None:
+    # The first name is like one that exists; of the second tool, only its keys say which one was meant.
+    file = user.ensemble("wrong", WRONG_ORIGINS)
+    for arguments in ((), (str(file),)):
+        done = call("check", *arguments)
+        assert [line for line in done.out.splitlines() if line.startswith(str(file))] == [
+            f"{file}:10: error: ensemble 'wrong': There is no origin named 'comand'. Did you mean 'command'?",
+            f"{file}:11: error: 'pth' is not an argument",
+            f"{file}:18: error: ensemble 'wrong': There is no origin named 'shell'. "
+            "Known: client, command, http, mcp, python.",
+            f"{file}:19: error: 'pth' is not an argument",
+        ]
+        assert done.code == exit_codes.INPUT
+    # A start reports the same, and each place of one name.
+    file.write_text(WRONG_ORIGINS.replace("shell", "comand"))
+    started = call("tools")
+    assert started.err.count("There is no origin named 'comand'") == started.err.count("'pth' is not an argument") == 2
+
+
+def test_the_number_of_ensembles_is_the_same_with_and_without_errors(call: Call, user: User) -> None:
+    file = user.ensemble("wrong", WRONG_ORIGINS)
+    user.ensemble("mine", WRONG_ORIGINS.replace("wrong", "mine"), folder=user.workspace / "ensembles")
+    for text in (WRONG_ORIGINS, WRONG_ORIGINS.replace("effect", "efect"), "not TOML"):
+        file.write_text(text)
+        done = call("check")
+        # Also the ensemble of a folder that is not trusted, which is left out.
+        assert f"Checked {BUNDLED + 2} ensembles:" in done.out
+        assert "Left out: mine" in done.err
+        # Without TOML, nothing says what the file is.
+        assert f"Checked {1 - (text == 'not TOML')} ensemble" in call("check", str(file)).out
+    assert "Checked 1 ensemble:" in call("check", str(user.workspace / "ensembles")).out
+
+
 def test_a_missing_module_is_an_error_of_its_own_line_and_not_of_each_tool(call: Call, user: User) -> None:
     file = user.ensemble("faulty", FAULTY.partition('[[invokers]]\nname = "get_it"')[0] + SECOND)
     message = f"{file}:5: error: the module of 'faulty' cannot be used: There is no Python file {file.parent}/dates.py."

@@ -219,12 +219,44 @@ def test_the_printed_commands_work_in_another_folder(
     begun = call("ask", "--defer", "--config", str(named), "--workspace", str(workspace), "Write two files.")
     (printed,) = [line for line in begun.err.splitlines() if line.startswith("To continue:")]
     monkeypatch.chdir(tmp_path)
-    approved = call("approvals", "approve").out
+    elsewhere = call("approvals", "approve")
+    (line,) = [one for one in elsewhere.err.splitlines() if one.startswith("  ripieno approvals approve ")]
+    assert elsewhere.code == exit_codes.INPUT
+    approved = call(*shlex.split(line)[1:]).out
     assert approved.endswith(f"Continue with:{printed.removeprefix('To continue:').replace('    ', ' ')}\n")
-    refused = call("approvals", "deny")
+    refused = call("approvals", "deny", "--workspace", str(workspace))
     assert (refused.code, approved.splitlines()[-1] in refused.err) == (exit_codes.INPUT, True)
     command = shlex.split(approved.rpartition("Continue with: ")[2])
     assert call(*command[1:]).code == 0
     assert sorted(one.name for one in workspace.iterdir()) == ["first.txt", "second.txt"]
     ended = call(*command[1:])
     assert f"ripieno chat --resume {command[2]} --config '{named}' --workspace '{workspace}'" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("command", "place", "answer"),
+    [
+        (("approvals", "show"), 2, "It began with: Write two files."),
+        (("approvals", "approve"), 2, "Approved: io.write_file"),
+        (("approvals", "approve", "", "call_1_1"), 2, "Approved: io.write_file"),
+        (("approvals", "deny", "--advice", "Not now."), 2, "Denied: io.write_file"),
+        (("approvals", "revoke"), 2, "is approved. See: "),
+        (("resume",), 1, "Waiting: io.write_file"),
+    ],
+)
+def test_one_of_several_that_wait_is_named(
+    user: User, call: Call, command: tuple[str, ...], place: int, answer: str
+) -> None:
+    """Without a name, a command does nothing, and prints itself with each name."""
+    for _ in range(2):
+        assert call("ask", "--defer", "Write two files.").code == exit_codes.WAITING
+    before = call("approvals", "list", "--format", "json").out
+    identifiers = [one["conversation"][:8] for one in json.loads(before)]
+    refused = call(*command)
+    assert (refused.code, "2 conversations of " in refused.err) == (exit_codes.INPUT, True)
+    assert call("approvals", "list", "--format", "json").out == before
+    lines = [shlex.split(one) for one in refused.err.splitlines() if one.startswith("  ripieno ")]
+    given = [one for one in command[place:] if one]
+    assert lines == [["ripieno", *command[:place], one, *given] for one in reversed(identifiers)]
+    done = call(*lines[0][1:])
+    assert answer in done.out + done.err

@@ -90,7 +90,7 @@ def test_an_approval_elsewhere_names_the_folder(
     monkeypatch.chdir(folder)
     paused = begin(call, store, "laptop")
     monkeypatch.chdir(tmp_path)
-    done = call("approvals", "approve")
+    done = call("approvals", "approve", paused.short)
     assert "asks again" not in done.out
     command, client = done.out.splitlines()[1:]
     assert command == f"Continue with: ripieno resume {paused.short} --workspace '{folder}'"

@@ -121,6 +121,18 @@ def test_the_answer_streams_and_notes_stand_beside_it(user: User, served: str) -
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, done.stdout, "")
 
 
+@plays("talking anthropic")
+def test_no_sdk_is_imported_to_ask(user: User, served: str) -> None:
+    program = (
+        "import sys\nfrom ripieno.cli import main\n"
+        "assert main(['ask', 'Hi.']) == 0\n"
+        "assert not {'anthropic', 'openai', 'google', 'mcp', 'httpx2', 'pydantic', 'starlette'} & sys.modules.keys()"
+    )
+    with user.python("-c", program, PYTHONSAFEPATH="1") as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (0, "First.\n"), err
+
+
 def test_a_pipe_is_added_to_the_prompt(user: User) -> None:
     (user.workspace / "talking.toml").write_text(TALKING)
     command = ("ask", "-m", "score:talking.toml")
@@ -255,7 +267,8 @@ def test_a_tool_with_a_bug_ends_the_run(user: User, served: str) -> None:
 @plays("writing")
 def test_nobody_to_ask_means_no(user: User, served: str) -> None:
     done = user.run("ask", "Write it.")
-    assert done.returncode == 0
+    # The answer is there, and a script notices that a call was not allowed.
+    assert done.returncode == exit_codes.DENIED == 13
     assert done.stdout.startswith("I write.\nI could not: ")
     assert "? io.write_file wants to run (its effect is write)" in done.stderr
     lines = done.stderr.splitlines()
@@ -419,6 +432,9 @@ def test_what_a_chat_allows_is_listed_and_taken_back(user: User, served: str) ->
         screen.type("/exit\n")
         assert screen.end() == 0
     assert (user.workspace / "b.txt").read_text() == "one"
+    assert "  revoked: io.write_file with any arguments\n" in user.run("journal", "show").stdout
+    found = user.run("journal", "search", "io.write_file with", "--stage", "revoked")
+    assert (found.returncode, found.stdout.count("  revoked  ")) == (0, 1), found
 
 
 @plays("talking")

@@ -2,6 +2,8 @@
 
 import pathlib
 import shlex
+import signal
+import sys
 
 import pytest
 
@@ -77,17 +79,123 @@ def test_only_what_can_go_on_is_completed(user: User, call: Call, scores: pathli
     assert complete(user, "ripieno approvals show ") == [waiting]
 
 
-def test_an_interrupted_question_is_asked_again(user: User, scores: pathlib.Path) -> None:
-    with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
+EDIT = ("e\n", "The arguments, as JSON (empty: unchanged): ", '"content": "one"')
+AGAIN = ('\x15{"path": "a.txt", "content": "two"}\n', "there is no always.", "Allow it?")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([], id="choice"),
+        pytest.param([("no, because", "because")], id="advice"),
+        pytest.param([EDIT], id="edited arguments"),
+        pytest.param([EDIT, ('\x15{"path"', '{"path"')], id="edited arguments, begun"),
+        pytest.param([EDIT, AGAIN], id="choice after other arguments"),
+    ],
+)
+@pytest.mark.parametrize("command", ["ask", "resume"])
+def test_an_interrupted_question_is_asked_again(
+    user: User, scores: pathlib.Path, lines: list[tuple[str, ...]], command: str
+) -> None:
+    """Ctrl-C at any line of an approval ends the command at once: nothing is decided, and a sentence says so."""
+    begin = ("ask", "-m", f"score:{scores}/writes.toml", "Write.")
+    if command == "resume":
+        assert user.call(*begin[:1], "--defer", *begin[1:]).returncode == exit_codes.WAITING
+    with Screen(user, *(begin if command == "ask" else ["resume"])) as screen:
         screen.wait_for("Allow it?")
+        for typed, *shown in lines:
+            screen.type(typed)
+            for text in shown:
+                screen.wait_for(text)
         screen.type("\x03")
-        screen.wait_for("To continue:")
-        assert screen.end() == exit_codes.WAITING
+        screen.wait_for("Waiting: io.write_file (call_1_1): it needs the approval of a person.")
+        screen.wait_for("To continue:    ripieno resume ")
+        assert (screen.end(), screen.echoes) == (exit_codes.SIGNAL + 2, True)
+        assert "Traceback" not in screen.text
     with Screen(user, "resume") as screen:
         screen.wait_for("Allow it?")
         screen.type("y\n")
         assert screen.end() == 0
     assert (user.workspace / "a.txt").read_text() == "one"
+
+
+def test_a_terminated_command_ends_the_line_that_is_edited(user: User, scores: pathlib.Path) -> None:
+    with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
+        screen.wait_for("Allow it?")
+        screen.type(EDIT[0])
+        screen.wait_for(EDIT[2])
+        screen.process.send_signal(signal.SIGTERM)
+        screen.wait_for("To continue:    ripieno resume ")
+        assert (screen.end(), screen.echoes) == (exit_codes.SIGNAL + signal.SIGTERM, True)
+
+
+EDITOR = """#!{python} -I
+import json, os, signal, sys
+signal.signal(signal.SIGINT, lambda *_: os.write(1, b"A key of mine."))
+os.write(1, b"Ready.")
+line = sys.stdin.readline().strip()
+open(sys.argv[1], "w").write(json.dumps({{"path": "a.txt", "content": line}}))
+"""
+
+
+@pytest.mark.parametrize("command", ["ask", "chat"])
+def test_ctrl_c_in_an_editor_is_a_key_of_it(user: User, scores: pathlib.Path, command: str) -> None:
+    editor = scores / "editor"
+    editor.write_text(EDITOR.format(python=sys.executable))
+    editor.chmod(0o755)
+    prompt = ["Write."] if command == "ask" else []
+    with Screen(user, command, "-m", f"score:{scores}/writes.toml", *prompt, VISUAL=str(editor)) as screen:
+        if command == "chat":
+            screen.wait_for("you: ")
+            screen.type("Write.\n")
+        screen.wait_for("Allow it?")
+        screen.type("e\n")
+        screen.wait_for("Ready.")
+        for _ in range(2):
+            screen.type("\x03")
+            screen.wait_for("A key of mine.")
+        screen.type("two\n")
+        screen.wait_for("there is no always.")
+        screen.wait_for("Allow it?")
+        screen.type("a\n")
+        screen.wait_for("there is no always.")
+        screen.wait_for("Allow it?")
+        screen.type("y\n")
+        if command == "chat":
+            screen.wait_for("you: ")
+            screen.type("/exit\n")
+        assert screen.end() == 0
+    assert (user.workspace / "a.txt").read_text() == "two"
+
+
+def test_an_editor_that_fails_decides_nothing(user: User, scores: pathlib.Path) -> None:
+    for editor, why in (("false", "The editor failed: false ended with exit code 1."), ("/none", "The editor failed:")):
+        with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.", EDITOR=editor) as screen:
+            screen.wait_for("Allow it?")
+            screen.type("e\n")
+            screen.wait_for(why)
+            screen.wait_for("Allow it?")
+            screen.type("n\n")
+            assert screen.end() == 0
+    assert not (user.workspace / "a.txt").exists()
+
+
+def test_a_chat_goes_on_after_ctrl_c_at_edited_arguments(user: User, scores: pathlib.Path) -> None:
+    with Screen(user, "chat", "-m", f"score:{scores}/writes.toml") as screen:
+        screen.wait_for("you: ")
+        screen.type("Write.\n")
+        screen.wait_for("Allow it?")
+        screen.type(EDIT[0])
+        screen.wait_for(EDIT[2])
+        screen.type("\x03")
+        screen.wait_for("(stopped)")
+        screen.wait_for("you: ")
+        screen.type("/tools\n")
+        screen.wait_for("io.read_file (read): ")
+        screen.wait_for("you: ")
+        screen.type("\x04")
+        assert screen.end() == 0
+    assert not (user.workspace / "a.txt").exists()
 
 
 def test_an_interrupted_run_prints_the_command_that_continues_it(user: User, scores: pathlib.Path) -> None:

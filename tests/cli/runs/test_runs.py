@@ -1,7 +1,7 @@
 """``ripieno submit``, ``work`` and ``runs`` as a user types them: commands of the tutorial, workers as processes."""
 
+import datetime
 import json
-import pathlib
 import re
 import signal
 from collections.abc import Generator
@@ -62,12 +62,13 @@ def test_a_submitted_run_waits_for_a_worker_for_a_person_and_ends(user: User, sc
         seen = user.run(*watch[1].split())
         assert seen.returncode == 10
         assert "I look around." in seen.stdout
-        assert "It waits for a person. To see the call: ripieno approvals show" in seen.stderr
+        assert "It waits for a person." in seen.stderr
         assert not (user.workspace / "note.txt").exists()
-        show = re.search(r"ripieno (approvals show \w+)", seen.stderr)
-        assert show is not None
-        assert "note.txt" in user.call(*show[1].split()).stdout
-        answered = user.run("approvals", "approve")
+        commands = re.findall(r": +ripieno (approvals \w+ \w+)", seen.stderr)
+        show, approve, deny = (one.split() for one in commands)
+        assert deny == ["approvals", "deny", approve[-1]]
+        assert "note.txt" in user.call(*show).stdout
+        answered = user.run(*approve)
         following = re.search(r"A worker continues it. To watch it: ripieno (runs watch \w+)", answered.stdout)
         assert following is not None
         ended = user.run(*following[1].split())
@@ -108,7 +109,11 @@ def test_watching_from_the_submission_and_once_more_later(user: User) -> None:
 def test_what_waits_for_its_time_is_cancelled(user: User, score: str) -> None:
     late = user.run("submit", "-m", score, "--at", "+2h", "--id", "late", "Keep a note.")
     assert "not before" in late.stderr
-    assert "scheduled" in user.call("runs", "list").stdout
+    (due,) = [one["starts"] for one in json.loads(user.call("runs", "list", "--format", "json").stdout)]
+    headers, row = user.call("runs", "list").stdout.splitlines()
+    assert re.split("  +", headers)[3] == "DUE (UTC)"
+    assert re.split("  +", row)[3] == f"{datetime.datetime.fromisoformat(due):%Y-%m-%d %H:%M:%S}"
+    assert re.split("  +", row)[1] == "scheduled"
     assert "Cancelled: late" in user.call("runs", "cancel", "late").stderr
     assert "It has ended already: cancelled." in user.call("runs", "cancel", "late").stderr
     assert "cancelled" in user.call("runs", "list", "--state", "cancelled").stdout
@@ -118,7 +123,13 @@ def test_schedules_are_listed_and_ended(user: User, score: str) -> None:
     given = ("--cron", "0 8 * * *", "--name", "morning")
     made = user.run("submit", "-m", score, *given, "Summarise the new issues.")
     assert "Scheduled: morning (0 8 * * *, UTC)" in made.stderr
-    assert "0 8 * * *" in user.call("runs", "schedules").stdout
+    (schedule,) = json.loads(user.call("runs", "schedules", "--format", "json").stdout)
+    coming = datetime.datetime.fromisoformat(schedule["next"])
+    assert datetime.timedelta() < coming - datetime.datetime.now(datetime.UTC) < datetime.timedelta(days=1)
+    assert (coming.hour, coming.minute, schedule["prompt"]) == (8, 0, "Summarise the new issues.")
+    headers, row = user.call("runs", "schedules").stdout.splitlines()
+    assert re.split("  +", headers) == ["NAME", "CRON (UTC)", "NEXT (UTC)", "PROMPT"]
+    assert re.split("  +", row) == ["morning", "0 8 * * *", f"{coming:%Y-%m-%d} 08:00:00", "Summarise the new issues."]
     assert "Ended: morning" in user.call("runs", "schedules", "--end", "morning").stderr
     refused = user.call("runs", "schedules", "--end", "morning")
     assert refused.returncode == 2
@@ -172,12 +183,33 @@ def test_an_unknown_run_and_an_ambiguous_beginning_are_named(user: User, score: 
     assert "no submission named 'other'" in user.call("runs", "watch", "other").stderr
 
 
-def test_a_failed_run_says_why(user: User, tmp_path: pathlib.Path) -> None:
-    user.configure('[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:1/v1"\n')
+def test_a_key_that_is_missing_here_is_a_warning_of_the_submission(user: User, score: str) -> None:
+    user.configure('[model]\ndefault = "openai/m"\n[agents.clerk]\nmodel = "anthropic/m"\n')
+    for options, model in (((), "openai/m"), (("--agent", "clerk"), "anthropic/m")):
+        variable = f"{model.partition('/')[0].upper()}_API_KEY"
+        warning = f"! The provider of {model} needs the variable {variable}"
+        submitted = user.call("submit", "--at", "+1h", *options, "Hello?")
+        assert (submitted.returncode, warning in submitted.stderr) == (0, True)
+        submitted = user.call("submit", "--at", "+1h", *options, "Hello?", **{variable: "sk-1"})
+        assert (submitted.returncode, "!" in submitted.stderr) == (0, False)
+    assert "!" not in user.call("submit", "--at", "+1h", "-m", score, "Hello?").stderr
+
+
+def test_a_failed_run_says_why(user: User) -> None:
+    # The worker lacks the key of the first model, and nothing answers for the second one.
+    user.configure(
+        '[providers.closed]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:1/v1"\n'
+        '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:1/v1"\napi_key = "{env:HOUSE_KEY}"\n'
+    )
     with user.start("work") as process:
         wait_for(process, "takes submitted runs")
-        failed = user.run("submit", "--watch", "-m", "house/m", "Hello?")
-        assert failed.returncode == 1
-        assert "It failed:" in failed.stderr
+        for model in ("closed/m", "house/m"):
+            failed = user.run("submit", "--watch", "-m", model, "Hello?", HOUSE_KEY="x")
+            assert failed.returncode == 1
+            assert "It failed:" in failed.stderr
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
+    # The cause comes first, not the path of the file that it is in.
+    _, house, closed = user.call("runs", "list").stdout.splitlines()
+    assert "provider 'house': api_key needs the variable HOUSE_KEY" in house
+    assert "Nothing answers at" in closed

@@ -73,7 +73,8 @@ def shown(*events: Event) -> str:
         ),
         (ConductEnded(finish="stop", turns=1, calls=0), ""),
         (ConductEnded(finish="limit", turns=1, calls=0), "! The run ended with 'limit' after 1 turn.\n"),
-        (ConductEnded(finish="open", turns=3, calls=1), "! The run waits for you, after 3 turns.\n"),
+        (ConductEnded(finish="open", turns=3, calls=1), "! The run waits for you.\n"),
+        (ConductEnded(finish="cancelled", turns=0, calls=1), "! The run ended with 'cancelled'.\n"),
         (ContentSealed(ImageContent(data=b"x", mime_type="image/png")), ""),
     ],
 )

@@ -72,19 +72,23 @@ async def test_an_allowed_tool_that_is_not_offered_is_not_sent() -> None:
     assert asked == []
 
 
-async def test_headers_are_those_of_the_sdk() -> None:
+async def test_headers_are_those_of_the_sdk_which_is_not_imported_for_them() -> None:
+    import anthropic  # The tests' own.
+
     async with serving(answering(b"{}")) as (url, asked):
         async with open_transport(url, ANTHROPIC, headers={"X-Mine": "yes", "anthropic-beta": "b-1"}) as transport:
             await exchange(transport, stream=False, path="/v1/messages", body=b'{"a":1}')
         async with open_transport(url, CHAT) as transport:
             await exchange(transport, stream=False)
     messages, chat = (one.headers for one in asked)
-    assert messages["anthropic-version"] == "2026-10-21"
+    # The version that our decoder was written for. If the SDK's changes, read what has changed.
+    assert messages["anthropic-version"] == anthropic.AsyncAnthropic(api_key=KEY).default_headers["anthropic-version"]
     assert (messages["x-mine"], messages["anthropic-beta"]) == ("yes", "b-1")
     assert "anthropic-version" not in chat
     for headers in (messages, chat):
         assert headers["authorization"] == f"Bearer {KEY}"
         assert headers["content-type"] == "application/json"
+        assert headers["user-agent"] == "ripieno"
         assert not [name for name in headers if name.startswith("x-stainless")]
     assert asked[0].body == b'{"a":1}'
     assert messages["content-length"] == "7"

@@ -54,7 +54,9 @@ for (const [name, payload] of [
   await play(name, async ({ run, answer }) => {
     const round = await run("write");
     await run("too early");
-    await answer(round, payload);
+    const { interrupts } = await answer(round, payload);
+    // An edited call is shown, and asked about like any other.
+    if (interrupts.length) await answer({ interrupts }, { approved: true });
     await run("text");
   });
 }

@@ -216,12 +216,43 @@ async def test_an_approval(
         assert page.kinds[-2] == "MESSAGES_SNAPSHOT"
         before = [one["id"] for one in page.messages]
         page = await front.answer(payload)
+        if payload is not None and "editedArgs" in payload:
+            # The edited call is shown, and asked about like any other.
+            (edited,) = page.interrupts
+            assert (edited["id"] == interrupt["id"], edited["metadata"]["arguments"]) == (False, {"text": "y"})
+            assert "always" not in edited["responseSchema"]["properties"]
+            assert written.texts == []
+            page = await front.answer({"approved": True})
         assert [one["id"] for one in page.messages][: len(before)] == before
         assert result in dict(page.texts())["tool"]
         assert page.texts()[-1] == ("assistant", "Done.")
         assert page.end["outcome"] == {"type": "success"}
         assert "TOOL_CALL_START" not in page.kinds
     assert written.texts == wrote
+
+
+async def test_an_edited_call_runs_only_as_it_was_shown(tmp_path: pathlib.Path) -> None:
+    """Other arguments are shown again, those that the tool refuses are not, and the old question is no way around."""
+    written = Written()
+    async with fronting(
+        tmp_path, scripted(invokes(invoke("write", "one", text="x")), says()), written.definition
+    ) as front:
+        old = (await front.run("Write.")).interrupts
+        page = await front.answer({"approved": True, "editedArgs": {"text": 5}})
+        assert page.end["type"] == "RUN_ERROR"
+        assert (await front.run()).interrupts == old
+        for again in ("w", "v"):
+            page = await front.answer({"approved": True, "editedArgs": {"text": again}})
+            (edited,) = page.interrupts
+            assert edited["metadata"]["arguments"] == {"text": again}
+        resume = [{"interruptId": old[0]["id"], "status": "resolved", "payload": {"approved": True}}]
+        assert (await front.run(resume=resume)).end["code"] == "conflict"
+        assert written.texts == []
+        page = await front.run()
+        # A client that sends the arguments once more with its yes has approved what it was shown.
+        page = await front.answer({"approved": True, "editedArgs": {"text": "v"}})
+        assert page.end["outcome"] == {"type": "success"}
+    assert written.texts == ["v"]
 
 
 async def test_always_is_offered_and_holds(tmp_path: pathlib.Path) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import copy
 import pathlib
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -172,7 +173,7 @@ async def test_an_approval_is_answered_in_the_next_request(
         assert (client.reason, client.call("one")["state"]) == ("tool-calls", "approval-requested")
         assert client.call("one")["descriptor"]["shown"]["arguments"]
         # A page that is loaded again gets the message with its question.
-        before = client.message
+        before = copy.deepcopy(client.message)
         again = Client(version).read((await front.resumed()).content)
         assert again.call("one")["approval"] == client.call("one")["approval"]
         assert again.message["id"] == before["id"]
@@ -183,6 +184,19 @@ async def test_an_approval_is_answered_in_the_next_request(
         fields = {"edits": {"one": {"text": "two"}}} if answer == "edit" else {}
         client = await front.send(**fields, **({"always": ["one"]} if answer == "always" else {}))
         assert client.message["id"] == before["id"]
+        if answer == "edit":
+            # The edited call is shown, and asked about like any other. The page still has the edit.
+            part, first = client.call("one"), before["parts"][-1]["approval"]["id"]
+            assert (client.reason, part["state"], part["input"]) == (
+                "tool-calls",
+                "approval-requested",
+                {"text": "two"},
+            )
+            assert "two" in part["descriptor"]["shown"]["arguments"]
+            assert (part["approval"]["id"] == first, written.texts, client.sends_again) == (False, [], False)
+            assert Client(version).read((await front.resumed()).content).call("one")["approval"] == part["approval"]
+            client.respond(True)
+            client = await front.send(**fields)
         state = "output-denied" if answer == "deny" else "output-available"
         assert client.call("one")["state"] == state
         assert written.texts == {"deny": [], "edit": ["two"]}.get(answer, ["one"])

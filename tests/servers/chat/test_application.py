@@ -230,6 +230,9 @@ async def test_what_was_allowed_is_listed_and_taken_back_by_its_owner(tmp_path: 
         assert (await one.delete(address)).json() == {}
         assert (await one.delete(address)).status_code == 404
         assert (await one.get("/allowances")).json() == {"conversations": {}}
+        (line,) = chat.journal.lines(identifier, stage="revoked")
+        assert (line.owner, line.tool) == ("ada", "mine.write")
+        assert json.loads(line.body or "")["details"]["rule"] == "mine.write with any arguments"
         position = (await one.get(path)).json()["position"]
         await one.post(f"{path}/messages", json={"text": "Again."})
         await events(one, path, "QuestionsAsked", **{"last-event-id": position})

@@ -13,6 +13,7 @@ from ripieno.servers.chat import ring as rings
 from ripieno.servers.chat.events import ChatEvent, Titled
 from ripieno.servers.chat.ring import EventRing, EventsLost
 from tests.counts import count
+from tests.support.virtual_time import VirtualLoop, in_virtual_time
 
 EVENTS = st.one_of(
     st.builds(TextDelta, st.text(max_size=3)),
@@ -128,3 +129,36 @@ async def test_a_position_that_is_not_of_this_ring_is_refused(position: str) -> 
     with pytest.raises(EventsLost):
         ring.after(position.format(ring.epoch))
     assert ring.after(f"{ring.epoch}-0") == []
+
+
+@in_virtual_time
+async def test_the_first_delta_after_a_pause_goes_at_once_and_the_next_ones_are_joined() -> None:
+    ring, loop = EventRing(), asyncio.get_running_loop()
+    begin, start, arrived = ring.position, loop.time(), list[tuple[float, str]]()
+
+    async def read() -> None:
+        async for batch in ring.read(begin):
+            arrived.extend((round(loop.time() - start, 3), getattr(one.event, "text")) for one in batch)  # noqa: B009
+
+    reading = asyncio.create_task(read())
+    for text, pause in (("a", 0.003), ("b", 0.002), ("c", 1.0), ("d", 1.0)):
+        ring.publish(TextDelta(text))
+        await asyncio.sleep(pause)
+    assert arrived == [(0.0, "a"), (rings.JOINED, "bc"), (1.005, "d")]
+    reading.cancel()
+
+
+@in_virtual_time
+async def test_deltas_are_joined_for_longer_on_a_loop_that_is_late() -> None:
+    ring, loop = EventRing(), asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    begin = ring.position
+    ring.publish(TextDelta("a"))
+    ring.publish(TextDelta("b"))
+    # Something else takes the processor, long beyond the time for "b".
+    loop.now += 10 * rings.JOINED
+    for text in "-cdef":
+        await asyncio.sleep(rings.JOINED_LATE / 4 if text > "c" else 0)
+        ring.publish(TextDelta(text))
+    await asyncio.sleep(1)
+    assert [getattr(one.event, "text") for one in ring.after(begin)] == ["a", "b-", "cdef"]  # noqa: B009

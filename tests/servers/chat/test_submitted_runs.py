@@ -26,7 +26,7 @@ from ripieno.servers.http.limits import Refused
 from ripieno.storage.journal import NAME
 from tests.support.chat_servers import ChatProcess, assembly_of_server, chat_server
 from tests.support.chats import Reader
-from tests.support.postgresql import address_of_schema
+from tests.support.postgresql import address_with_queue
 from tests.support.workers import IN_A_TOOL, Site, WorkerProcess, check
 
 #: Seconds after which a test counts as hung.
@@ -42,7 +42,7 @@ def site(request: pytest.FixtureRequest, tmp_path: pathlib.Path, monkeypatch: py
     folder.mkdir()
     place: pathlib.Path | str = Places.of_user().state / NAME
     if request.param == "postgresql":
-        place = address_of_schema(request.getfixturevalue("postgresql_server"))
+        place = address_with_queue(request.getfixturevalue("postgresql_server"))
         monkeypatch.setenv("JOURNAL_URL", place)
     return Site(place=place, folder=folder, host=f"host-{uuid.uuid4().hex[:8]}")
 

@@ -4,10 +4,12 @@ import sqlite3
 
 import pytest
 
+from ripieno.approvals.allowances import Allowances
 from ripieno.canisters import UserCanister
 from ripieno.canisters.contents import TextualContent
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.serialization import serialize
+from ripieno.execution.context import Circumstances
 from ripieno.storage.records import Record
 from tests.servers.web.conftest import Connect
 from tests.support.chats import Reader
@@ -124,6 +126,25 @@ async def test_a_list_comes_in_parts_and_is_searched(connect: Connect) -> None:
         assert hit["identifier"] == names[3]
         assert (await client.get("api/journal?search=Nowhere")).json()["conversations"] == []
         assert (await client.get("api/journal?limit=many")).status_code == 400
+
+
+async def test_what_was_allowed_and_taken_back_is_shown_with_who_and_when(connect: Connect) -> None:
+    one = invoke("write", "one", text="a")
+    details = {"answer": "approve", "always": True, "exact": True}
+    answered = Record(
+        stage="answered", conversation="c", turn=1, tool="mine.write", owner="ada", invocation=one, details=details
+    )
+    scope = Circumstances(conversation="c", turn=1, owner="ada")
+    allowances = Allowances()
+    allowances.add(scope, "mine.write", "write", {"text": "a"}, exact=True)
+    (allowance,) = allowances.of("ada")["c"]
+    async with connect(scripted(says())) as (served, client):
+        served.chat.journal.record([answered, allowance.revocation("ada", "c")])
+        found = (await client.get("api/journal/c/calls")).json()["allowed"]
+        assert [(each["state"], each["tool"], each["arguments"], each["caller"]) for each in found] == [
+            (state, "mine.write", '{"text":"a"}', "ada") for state in ("allowed", "taken back")
+        ]
+        assert found[0]["at"] <= found[1]["at"]
 
 
 async def test_many_calls_come_in_parts(connect: Connect) -> None:

@@ -15,7 +15,7 @@ import pytest
 from ripieno.storage.dispatch.contract import Dispatcher
 from ripieno.storage.journal import Journal
 from tests.counts import ATTACK, count
-from tests.support.postgresql import NewPlace, address_of_schema, server_of
+from tests.support.postgresql import address_with_queue, server_of
 from tests.support.workers import IN_A_TOOL, Site, WorkerProcess, check, submission
 
 #: Seconds without any progress after which a storm counts as hung.
@@ -92,8 +92,8 @@ class Storm:
             one.process.join(HANG)
 
 
-def test_workers_that_are_killed_at_any_moment(new_place: NewPlace, tmp_path: pathlib.Path) -> None:
-    site, wanted, killed = site_of(new_place(), tmp_path), count(1000, 125), 0
+def test_workers_that_are_killed_at_any_moment(place_with_queue: pathlib.Path | str, tmp_path: pathlib.Path) -> None:
+    site, wanted, killed = site_of(place_with_queue, tmp_path), count(1000, 125), 0
     with site.dispatcher() as dispatcher, site.journal() as journal:
         storm = Storm(site, dispatcher, journal)
         storm.submit()
@@ -121,7 +121,7 @@ def test_workers_that_are_killed_at_any_moment(new_place: NewPlace, tmp_path: pa
 
 def test_workers_that_are_robbed_while_they_live(postgresql_server: str, tmp_path: pathlib.Path) -> None:
     """Their leases and claims are ended as if they had not been renewed: others take their conversations."""
-    site, wanted, robbed = site_of(address_of_schema(postgresql_server), tmp_path), count(300, 75), 0
+    site, wanted, robbed = site_of(address_with_queue(postgresql_server), tmp_path), count(300, 75), 0
     with site.dispatcher() as dispatcher, site.journal() as journal:
         storm = Storm(site, dispatcher, journal)
         storm.submit()
@@ -146,7 +146,7 @@ def test_a_server_that_is_restarted_under_its_workers(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: pathlib.Path
 ) -> None:
     server = server_of(tmp_path_factory.mktemp("restarted"))
-    site = site_of(address_of_schema(server.get_uri()), tmp_path)
+    site = site_of(address_with_queue(server.get_uri()), tmp_path)
     with site.dispatcher() as dispatcher, site.journal() as journal:
         storm = Storm(site, dispatcher, journal)
         storm.submit()

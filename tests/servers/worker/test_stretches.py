@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import pathlib
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from ripieno.servers.worker.stretches import Stretches
 from ripieno.storage.dispatch.contract import Ending, Submission
 from ripieno.storage.dispatch.events import EventLog
 from ripieno.storage.journal import Journal
+from ripieno.storage.records import Record
 from ripieno.testing import call, model_of, turn
 from tests.support.workers import Site, assembly_of, check, model, submission
 
@@ -86,6 +87,26 @@ async def test_dispatched_again_after_its_end_it_runs_nothing(bench: Bench, site
     words, lines = site.words(), bench.journal.count()
     assert await bench.conduct(one) == Ending(finish="stop")
     assert (site.words(), bench.journal.count()) == (words, lines)
+
+
+class Interrupted(Journal):
+    """The journal of a worker that is killed after the last answer."""
+
+    def record(self, records: Sequence[Record]) -> None:
+        super().record([one for one in records if one.stage != "ended"])
+
+
+async def test_after_the_last_answer_of_a_killed_worker_the_model_is_not_asked_again(bench: Bench, site: Site) -> None:
+    one = submission("c", "h")
+    with Interrupted(site.place) as journal:
+        async with assembly_of(site, journal, approved=True) as assembly:
+            await Stretches(assembly, journal, model).conduct(one)
+    before = len(list(bench.journal.lines("c")))
+    assert await bench.conduct(one) == Ending(finish="stop")
+    assert [line.stage for line in bench.journal.lines("c")][before:] == ["ended"]
+    assert check(site, bench.journal, "c") == 0
+    assert await bench.conduct(one) == Ending(finish="stop")
+    assert [line.stage for line in bench.journal.lines("c")][before:] == ["ended"]
 
 
 async def test_later_submissions_continue_the_conversation(bench: Bench) -> None:

@@ -20,7 +20,7 @@ from ripieno.storage.dispatch.leases import WorkerLeases
 from ripieno.testing import call, model_of, turn
 from tests.counts import count
 from tests.support import workers
-from tests.support.postgresql import NewPlace
+from tests.support.postgresql import address_with_queue
 from tests.support.workers import IN_A_TOOL, Site, WorkerProcess, check, submission
 
 #: Seconds after which a test counts as hung.
@@ -28,19 +28,17 @@ HANG = 120
 
 
 @pytest.fixture
-def site(new_place: NewPlace, tmp_path: pathlib.Path) -> Site:
+def site(place_with_queue: pathlib.Path | str, tmp_path: pathlib.Path) -> Site:
     folder = tmp_path / "folder"
     folder.mkdir()
-    return Site(place=new_place(), folder=folder, host=f"host-{uuid.uuid4().hex[:8]}")
+    return Site(place=place_with_queue, folder=folder, host=f"host-{uuid.uuid4().hex[:8]}")
 
 
 @pytest.fixture
 def postgresql_site(postgresql_server: str, tmp_path: pathlib.Path) -> Site:
-    from tests.support.postgresql import address_of_schema
-
     folder = tmp_path / "folder"
     folder.mkdir()
-    return Site(place=address_of_schema(postgresql_server), folder=folder, host=f"host-{uuid.uuid4().hex[:8]}")
+    return Site(place=address_with_queue(postgresql_server), folder=folder, host=f"host-{uuid.uuid4().hex[:8]}")
 
 
 @pytest.fixture

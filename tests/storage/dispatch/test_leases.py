@@ -11,6 +11,11 @@ from ripieno.storage.dispatch.leases import LEASE, WorkerLeases
 from tests.support.postgresql import NewPlace
 
 
+def expire(database: Database, name: str) -> None:
+    with database.using("written") as connection:
+        connection.execute("UPDATE workers SET until = 0 WHERE name = ?", (name,))
+
+
 @pytest.fixture
 def database(new_place: NewPlace) -> Generator[Database, None, None]:
     database = database_at(new_place())
@@ -24,17 +29,19 @@ def test_a_lease_is_alive_until_it_ends(database: Database) -> None:
     leases.renew("w2", "two")
     assert [(one.name, one.host) for one in leases.alive()] == [("w1", "one"), ("w2", "two")]
     assert all(0 < one.left <= LEASE for one in leases.alive())
-    leases.end("w1")
+    expire(database, "w1")
     assert [one.name for one in leases.alive()] == ["w2"]
     leases.renew("w1", "one")
     assert [one.name for one in leases.alive()] == ["w1", "w2"]
+    leases.forget("w2")
+    assert [one.name for one in leases.alive()] == ["w1"]
 
 
 def test_the_dead_are_buried_once_and_the_living_never(database: Database) -> None:
     leases = WorkerLeases(database)
     for name in ("dead", "alive"):
         leases.renew(name, "host")
-    leases.end("dead")
+    expire(database, "dead")
     taken: list[str] = []
     assert leases.bury(taken.append) == ["dead"]
     assert leases.bury(taken.append) == ()
@@ -44,7 +51,7 @@ def test_the_dead_are_buried_once_and_the_living_never(database: Database) -> No
 def test_a_burial_that_fails_is_done_again(database: Database) -> None:
     leases = WorkerLeases(database)
     leases.renew("dead", "host")
-    leases.end("dead")
+    expire(database, "dead")
 
     def fail(_: str) -> None:
         raise RuntimeError("killed")
@@ -60,7 +67,7 @@ def test_of_programs_that_bury_at_once_one_does(new_place: NewPlace) -> None:
     try:
         leases = [WorkerLeases(one) for one in databases]
         leases[0].renew("dead", "host")
-        leases[0].end("dead")
+        expire(databases[0], "dead")
         taken: list[str] = []
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             found = [list(one) for one in pool.map(lambda one: one.bury(taken.append), leases)]

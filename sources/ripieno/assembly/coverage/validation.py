@@ -14,6 +14,7 @@ from frozendict import frozendict
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_own_configuration, prefix_of, provision
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, State, TaskStatus, ToolStatus
+from ripieno.assembly.failures import find_failures
 from ripieno.assembly.protection import sandbox_of
 from ripieno.assembly.selection import applied_profile
 from ripieno.assembly.trust import Project
@@ -153,7 +154,7 @@ def validate_loaded(
     if included:
         selected = provision(selected, include=included)
     if selected.failures:
-        raise AssemblyFailure("Start-up would fail:", selected.failures)
+        raise AssemblyFailure("Start-up would fail:", find_failures(selected))
     sandbox = sandbox_of(selected)
     surroundings = Surroundings(
         workspace=selected.workspace, spawner=LocalSpawner(), secrets={}, alert=lambda _: None, sandbox=sandbox

@@ -44,7 +44,7 @@ _KINDS = {**{kind: (kind,) for kind in ("ensemble", "invoker", "provider", "prof
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Findings:
-    """The problems, and the number of ensembles that were checked."""
+    """The problems, and the number of ensembles: also of those with errors, and of those that are left out."""
 
     problems: tuple[Problem, ...]
     ensembles: int = 0
@@ -83,9 +83,10 @@ def check(
 ) -> None:
     """Check descriptors and configuration.
 
-    Without PATH, checks all layers as they are loaded together; with PATH, only those files and folders. Connects
-    nothing and starts no process. Imports the Python functions of files that you trust: your own configuration,
-    plugins, and folders that "ripieno trust" has stored.
+    Without PATH, checks all layers as they are loaded together; with PATH, only those files and folders. The number of
+    ensembles includes those with errors, and those that are left out. Connects nothing and starts no process. Imports
+    the Python functions of files that you trust: your own configuration, plugins, and folders that "ripieno trust" has
+    stored.
 
     With --profile or --for, validates the environment instead: which tools of the manifest are available, which are
     missing and why, and what can replace them. Connects nothing, but tries the sandbox. With --for alone, the
@@ -183,7 +184,10 @@ def _check_layers(settings: Settings, imports: _Imports) -> Findings:
 
 
 def _check_configuration(loaded: LoadedConfiguration, imports: _Imports) -> Findings:
-    return _find(OF_CONFIGURATIONS, Subject(loaded=loaded, descriptors=tuple(loaded.known.values())), imports)
+    findings = _find(OF_CONFIGURATIONS, Subject(loaded=loaded, descriptors=tuple(loaded.known.values())), imports)
+    read = load_ensembles(loaded.layers)
+    names = {*loaded.known, *read.refused, *(one.name for one in read.left_out)}
+    return dataclasses.replace(findings, ensembles=len(names))
 
 
 def _find(checks: Iterable[Check], subject: Subject, imports: _Imports) -> Findings:
@@ -197,7 +201,7 @@ def _find(checks: Iterable[Check], subject: Subject, imports: _Imports) -> Findi
         for one in subject.descriptors
         if one not in imported and one.file and any(tool.invocable.origin == "python" for tool in one.invokers)
     ]
-    return Findings(tuple(problems), ensembles=len(subject.descriptors), unread=tuple(dict.fromkeys(unread)))
+    return Findings(tuple(problems), unread=tuple(dict.fromkeys(unread)))
 
 
 def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], imports: _Imports) -> Findings:
@@ -230,7 +234,7 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], imports: _Im
     found += (*read.problems, *findings.problems)
     found += locate(check_origins(read.unreadable, base.registry, reported=read.problems))
     unread += findings.unread
-    return Findings(problems=_sorted(found), ensembles=len(subject.descriptors) + number, unread=tuple(unread))
+    return Findings(problems=_sorted(found), ensembles=len(ensembles) + number, unread=tuple(unread))
 
 
 def _explain_absence(path: pathlib.Path, loaded: LoadedConfiguration, problems: Sequence[Problem]) -> Iterator[Problem]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.findings import Subject, finding
+from ripieno.cli.common.models import missing_variables
 from ripieno.descriptors import InvokerDescriptor, ProviderDescriptor
 from ripieno.descriptors.loading import load_providers
 from ripieno.descriptors.loading.unknown_names import file_of, models_of
@@ -73,7 +74,7 @@ def _idle_fallbacks(loaded: LoadedConfiguration, variables: Mapping[str, str]) -
         if model == own:
             message = f"{dotted(path)} is {model!r}, the model itself, which has already failed then"
             yield finding(file_of(loaded.parts, path), path, message, "Delete it, or name another model.")
-        elif lacking := _lacking(loaded.providers.get(model.partition("/")[0]), variables):
+        elif lacking := missing_variables(loaded.providers.get(model.partition("/")[0]), variables):
             message = f"the fallback {model} cannot be used: its provider lacks {' and '.join(lacking)}"
             yield finding(file_of(loaded.parts, path), path, message, "Set it (export NAME=…), or delete the fallback.")
 
@@ -84,20 +85,11 @@ def check_keys(subject: Subject) -> Iterator[Problem]:
     seen: set[str] = set()
     for path, model in () if loaded.failures else models_of(loaded.configuration):
         provider = model.partition("/")[0]
-        lacking = _lacking(loaded.providers.get(provider), subject.surroundings.secrets)
+        lacking = missing_variables(loaded.providers.get(provider), subject.surroundings.secrets)
         if lacking and "fallback" not in path and provider not in seen:
             seen.add(provider)
             message = f"the provider of {model} lacks {' and '.join(lacking)}"
             yield finding(file_of(loaded.parts, path), path, message, "Set it: export NAME=…")
-
-
-def _lacking(provider: ProviderDescriptor | None, variables: Mapping[str, str]) -> list[str]:
-    needs = () if provider is None else provider.needs
-    return [
-        "the variable " + " or ".join(" and ".join(one) for one in need)
-        for need in needs
-        if not any(all(variables.get(name) for name in one) for one in need)
-    ]
 
 
 def check_schemas(subject: Subject) -> Iterator[Problem]:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
+import dataclasses
 import io
 import itertools
 import os
@@ -12,7 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import click
 
@@ -30,9 +31,16 @@ from ripieno.exceptions import (
 )
 
 Value = TypeVar("Value")
+#: What a command does at a signal: it is cancelled, ends by itself, or goes on as if there was none.
+Reaction: TypeAlias = Literal["cancel", "end", "ignore"]
 
+#: Groups, whose commands have two words.
+ADVISED_GROUPS = ("approvals", "import", "journal", "new", "responses", "runs", "serve")
 #: A command that a message advises, without the options that select the configuration. ``trust FOLDER`` needs none.
-_ADVISED = re.compile(r"(?<=:)( +)ripieno (?=[a-z])(?!trust [/'])(?![^\n]*--(?:config|profile|workspace)\b)")
+_ADVISED = re.compile(
+    rf"(?<=:)( +ripieno (?!trust [/'])(?:(?:{'|'.join(ADVISED_GROUPS)}) (?=[a-z]))?[a-z]+)\b"
+    r"(?![^\n]*--(?:config|profile|workspace)\b)"
+)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -146,8 +154,14 @@ def advised(text: str) -> str:
     settings = _SETTINGS.get(None)
     if settings is None or not settings.given:
         return text
-    command = f"ripieno {shlex.join(settings.given)} "
-    return _ADVISED.sub(lambda found: found[1] + command, text)
+    # With a profile, ``check`` validates the environment instead of files.
+    files = dataclasses.replace(settings, profile=None)
+
+    def add_options(found: re.Match[str]) -> str:
+        given = (files if found[1].endswith(" check") else settings).given
+        return " ".join((found[1], *map(shlex.quote, given)))
+
+    return _ADVISED.sub(add_options, text)
 
 
 @contextlib.contextmanager
@@ -163,30 +177,36 @@ def messages_to(writer: Callable[[str], None]) -> Generator[None, None, None]:
 def run_async(
     main: Coroutine[Any, Any, Value],
     *,
-    wake: Callable[[], object] | None = None,
+    wake: Callable[[int], Reaction] | None = None,
     again: Callable[[int], None] | None = None,
 ) -> Value:
-    """Runs a coroutine. A signal calls ``wake``, and cancels the coroutine unless that returns True: then it ends by
-    itself. A second signal calls ``again``, or ends the process.
+    """Runs a coroutine. A signal calls ``wake``, which says what happens; without it, the coroutine is cancelled.
+    A second signal calls ``again``, or ends the process.
 
-    Errors: ``Interrupted`` if a signal cancelled it; the errors of the coroutine.
+    Errors: ``Interrupted`` if a signal has ended it; the errors of the coroutine.
     """
-    return asyncio.run(_supervise(main, wake, again))
+    outcome = asyncio.run(_supervise(main, wake, again))
+    if isinstance(outcome, Interrupted):
+        raise outcome
+    return outcome
 
 
 async def _supervise(
-    main: Coroutine[Any, Any, Value], wake: Callable[[], object] | None, again: Callable[[int], None] | None
-) -> Value:
+    main: Coroutine[Any, Any, Value], wake: Callable[[int], Reaction] | None, again: Callable[[int], None] | None
+) -> Value | Interrupted:
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(main)
-    received: list[int] = []
+    received: list[tuple[int, Reaction]] = []
 
     def interrupt(number: int) -> None:
-        received.append(number)
+        reaction = "cancel" if wake is None else wake(number)
+        if reaction == "ignore":
+            return
+        received.append((number, reaction))
         for one in _SIGNALS:
             if loop.remove_signal_handler(one) and again is not None:
                 loop.add_signal_handler(one, again, one)
-        if wake is None or wake() is not True:
+        if reaction == "cancel":
             task.cancel()
 
     for one in _SIGNALS:
@@ -194,8 +214,10 @@ async def _supervise(
         if signal.getsignal(one) is not signal.SIG_IGN:
             loop.add_signal_handler(one, interrupt, one)
     try:
-        return await task
+        value = await task
     except asyncio.CancelledError:
         if received:
-            raise Interrupted(received[0]) from None
+            # Returned, not raised: after a second signal, asyncio would print it with a traceback.
+            return Interrupted(received[0][0])
         raise
+    return Interrupted(received[0][0]) if received and received[0][1] == "end" else value

@@ -43,6 +43,16 @@ def variables_of(provider: ProviderDescriptor) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for need in provider.needs for variables in need for name in variables))
 
 
+def missing_variables(provider: ProviderDescriptor | None, variables: Mapping[str, str]) -> list[str]:
+    """The variables that a provider needs and that are not set, as text: ``the variable A or B``."""
+    needs = () if provider is None else provider.needs
+    return [
+        "the variable " + " or ".join(" and ".join(one) for one in need)
+        for need in needs
+        if not any(all(variables.get(name) for name in one) for one in need)
+    ]
+
+
 def show_address(url: str) -> str:
     """An address with literal user, password and query values hidden. Names of variables stay."""
     scheme = _SCHEME.match(url)

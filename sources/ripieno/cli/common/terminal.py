@@ -2,17 +2,13 @@
 
 import asyncio
 import contextlib
-import importlib
-import json
 import os
 import select
+import signal
 import sys
 import termios
 import threading
-from collections.abc import Callable
-from typing import Any, Self
-
-import click
+from typing import Self
 
 from ripieno.approvals import (
     Answer,
@@ -25,7 +21,8 @@ from ripieno.approvals import (
     TerminalConfirmer,
 )
 from ripieno.assembly.configuration import Places
-from ripieno.cli.common.main import say
+from ripieno.cli.common.editor import Editor
+from ripieno.cli.common.main import Reaction, say
 from ripieno.conducting.observers.console import brief
 from ripieno.jsonvalues import canonical
 
@@ -45,8 +42,9 @@ class Terminal:
         #: The calls for whose approval a person is being asked, and whether these stay open.
         self.asking = 0
         self.postponed = False
-        #: The settings of the terminal before a line is edited.
-        self._before: list[Any] | None = None
+        #: Whether a call was denied because there is no terminal.
+        self.lacking = False
+        self.editor = Editor()
 
     def __enter__(self) -> Self:
         return self
@@ -71,40 +69,40 @@ class Terminal:
             raise EOFError
         return line.decode("utf-8", "replace")
 
-    def line_editor(self) -> Callable[[str], str] | None:
-        """A function that lets the person edit a JSON text in one line, if readline can be used here."""
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return None
+    def edit(self, text: str) -> str | None:
+        """The text as the person edits it; None if it is unchanged.
+
+        Errors: ``EOFError`` after ``interrupt``; ``OSError``, also if the editor fails.
+        """
+        device = os.open(_DEVICE, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
         try:
-            readline = importlib.import_module("readline")
-        except ImportError:
-            return None
+            edited = self.editor.edit(text, device, self._interrupted)
+        finally:
+            os.close(device)
+        if self._interrupted():
+            sys.stderr.write("\n")
+            raise EOFError
+        return edited
 
-        def edit(text: str) -> str:
-            with contextlib.suppress(ValueError):  # What was typed before may be no JSON.
-                text = json.dumps(json.loads(text))
-            self._before = termios.tcgetattr(sys.stdin)
-            readline.set_startup_hook(lambda: readline.insert_text(text))
-            try:
-                return input("The arguments, as JSON (empty: unchanged): ").strip()
-            finally:
-                readline.set_startup_hook(None)
-                self._before = None
-
-        return edit
+    def _interrupted(self) -> bool:
+        return bool(select.select((self._woken,), (), (), 0)[0])
 
     def interrupt(self) -> None:
-        """Ends the current read, and all reads until ``resume``. A line that is edited is left as it is."""
-        if self._before is not None:
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._before)
+        """Ends the current read or editor, and all reads until ``resume``."""
         with contextlib.suppress(BlockingIOError):
             os.write(self._waker, b"!")
+        self.editor.end()
 
-    def postpone(self) -> bool:
-        """Ends all reads. Returns whether a call is being asked about: then these stay open, and their run ends."""
+    def react(self, number: int) -> Reaction:
+        """Ends all reads. A call that is being asked about stays open, and its run ends by itself.
+
+        Ctrl-C in an editor that the person has chosen is a key of it.
+        """
+        if number == signal.SIGINT and self.editor.has_keys:
+            return "ignore"
         self.postponed = self.postponed or self.asking > 0
         self.interrupt()
-        return self.postponed
+        return "end" if self.postponed else "cancel"
 
     def resume(self) -> None:
         """Allows reads again."""
@@ -149,11 +147,14 @@ class YesConfirmer:
 class UnattendedConfirmer(RulesConfirmer):
     """Denies what needs a person, and writes to standard error what to do, once for each tool."""
 
-    def __init__(self) -> None:
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
         self._explained: set[str] = set()
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
         """The denial of ``RulesConfirmer``."""
+        if request.question is None:
+            self._terminal.lacking = True
         if request.question is None and request.tool not in self._explained:
             self._explained.add(request.tool)
             # A rule, or the tool itself, may ask about calls that no setting approves.
@@ -218,20 +219,7 @@ def make_confirmer(terminal: Terminal, *, yes: bool = False, single: bool = Fals
     if yes:
         return YesConfirmer()
     if is_attended():
-        asking = TerminalConfirmer(terminal.read, edit=editor() or terminal.line_editor(), single=single)
+        edit = terminal.edit if terminal.editor.usable else None
+        asking = TerminalConfirmer(terminal.read, edit=edit, single=single)
         return asking if single else PostponableConfirmer(asking, terminal)
-    return RulesConfirmer() if single else UnattendedConfirmer()
-
-
-def editor() -> Callable[[str], str | None] | None:
-    """A function that edits a text in a temporary file with the editor in VISUAL or EDITOR, if one is set."""
-    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
-        return None
-
-    def edit(text: str) -> str | None:
-        try:
-            return click.edit(text, extension=".json")
-        except click.ClickException as error:
-            raise OSError(error.message) from error
-
-    return edit
+    return RulesConfirmer() if single else UnattendedConfirmer(terminal)

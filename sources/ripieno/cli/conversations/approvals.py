@@ -1,6 +1,7 @@
 """``ripieno approvals``: lists calls that wait for a person, and answers them from another process."""
 
 import dataclasses
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,10 +14,12 @@ from ripieno.approvals.presentation import Presentation
 from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.conversation import Waiting
+from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.completion import completion
-from ripieno.cli.common.options import Format, common, formats
+from ripieno.cli.common.options import Format, Settings, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.conversations.persistence import first_words, result_command, resume_command
+from ripieno.cli.conversations.selection import command_lines, only_waiting
 from ripieno.cli.journal.selection import own_place
 from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused, PausedStore
@@ -24,6 +27,9 @@ from ripieno.ensembles import ServerClaim
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import canonical, thaw
 from ripieno.storage.databases.opening import database_at
+
+#: Conversations of other folders that a message lists.
+_LISTED = 3
 
 
 @click.group()
@@ -33,6 +39,9 @@ def approvals() -> None:
 
     A conversation started with --defer pauses when a call needs approval, and is saved. So is one that calls a tool
     with origin = "client". Look at its calls, answer them, and continue with: ripieno resume
+
+    The beginning of an identifier names a conversation. Without one, each command means the only conversation of this
+    folder that waits. If several wait, it does nothing, and prints the command for each.
 
     \b
     Example:
@@ -96,14 +105,14 @@ _PAUSED = completion(_paused)
 def show(conversation: str, call: str, output: Format) -> None:
     """Show the waiting calls of a CONVERSATION, or one CALL, in full.
 
-    The beginning of the identifier is enough. Without it, shows the only conversation that waits.
+    The beginning of the identifier is enough. Without it, shows the only conversation of this folder that waits.
 
     \b
     Example:
       ripieno approvals show
       ripieno approvals show 3f9a call_2
     """
-    paused = _store().find(conversation)
+    paused = _find(_store(), conversation, call)
     chosen = _choose(paused, call, paused.conversation.waiting)
     if output == "json":
         print_json({**_mapping(paused), "waiting": [_waiting(paused, one) for one in chosen]})
@@ -150,7 +159,7 @@ def deny(conversation: str, calls: tuple[str, ...], advice: str) -> None:
       ripieno approvals deny 3f9a call_2 --advice "Only in docs/, please."
     """
     reason = f"The user denied this call. Advice: {advice}" if advice else "The user denied this call."
-    _answer(conversation, calls, Deny(reason))
+    _answer(conversation, calls, Deny(reason), *(("--advice", advice) if advice else ()))
 
 
 @approvals.command()
@@ -169,7 +178,7 @@ def revoke(conversation: str, calls: tuple[str, ...]) -> None:
       ripieno approvals revoke 3f9a call_2
     """
     store = _store()
-    paused = store.find(conversation)
+    paused = _find(store, conversation, *calls)
     given = [name for name, one in paused.answers.items() if isinstance(one.answer, Approve)]
     if not given and not calls:
         raise InputError(f"No call of {paused.identifier} is approved. See: ripieno approvals show {paused.short}")
@@ -197,7 +206,7 @@ def result(conversation: str, call: str, text: str) -> None:
       cat page.html | ripieno approvals result 3f9a call_1 -
     """
     store = _store()
-    paused = store.find(conversation)
+    paused = _find(store, conversation, call, "TEXT")
     if any(one.invocation == call for one in paused.unanswered):
         advice = f"ripieno approvals approve {paused.short}"
         raise InputError(f"The call {call!r} runs here, once it is approved. To approve it: {advice}")
@@ -207,9 +216,9 @@ def result(conversation: str, call: str, text: str) -> None:
     _report(store.give(paused.identifier, [given], owner=paused.owner), "Result given", [waiting])
 
 
-def _answer(conversation: str, calls: Sequence[str], answer: Approve | Deny) -> None:
+def _answer(conversation: str, calls: Sequence[str], answer: Approve | Deny, *options: str) -> None:
     store = _store()
-    paused = store.find(conversation)
+    paused = _find(store, conversation, *calls, *options)
     denies = isinstance(answer, Deny)
     open_ones = (*paused.unanswered, *(paused.lacking if denies else ()))
     wanted = [one for call in calls for one in _choose(paused, call, open_ones)] or list(open_ones)
@@ -266,6 +275,30 @@ def _store() -> PausedStore:
     store = PausedStore(database_at(own_place()))
     click.get_current_context().call_on_close(store.close)
     return store
+
+
+def _find(store: PausedStore, beginning: str, *further: str) -> Paused:
+    """The conversation with this beginning, or else the only one of this folder that waits.
+
+    ``further`` are further arguments of this command. Errors: ``NameAbsence``; ``InputError``, with the command for
+    each conversation that may be meant.
+    """
+    if beginning:
+        return store.find(beginning)
+    context = click.get_current_context()
+    settings = context.ensure_object(Settings)
+
+    def command(paused: Paused) -> str:
+        words = ["ripieno", "approvals", context.info_name or "", paused.short, *further, *settings.selection]
+        return shlex.join(filter(None, words))
+
+    waiting = store.all()
+    workspace = load_layers(settings, quiet=True).workspace
+    if (only := only_waiting(waiting, workspace, command)) is not None:
+        return only
+    others = command_lines([command(one) for one in reversed(waiting)][:_LISTED])
+    elsewhere = f" In other folders:{others}" if others else ""
+    raise InputError(f"No conversation of {workspace.resolve()} waits for an answer.{elsewhere}")
 
 
 def _choose(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting]:

@@ -7,6 +7,7 @@ import sys
 import click
 
 from ripieno.canisters import Conversation
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -29,8 +30,9 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     The answer goes to standard output, lines about tools to standard error. A pipe or a file at standard input is added
     to the PROMPT, or is the whole of it. Calls that change something ask at the terminal first; with --defer they wait
     for an answer, and with --autonomous no one is asked. The exit code is 10 if a call waits, 11 if a limit ended the
-    run, 12 if it ended without an answer, and 3 if the model's endpoint fails. The journal records everything (ripieno
-    journal), and an interrupted run can be continued (ripieno resume).
+    run, 12 if it ended without an answer, 13 if a call was denied because there is no terminal, and 3 if the model's
+    endpoint fails. The journal records everything (ripieno journal), and an interrupted run can be continued (ripieno
+    resume).
 
     The model score:FILE is scripted: a score names the calls, and your own tools run. It needs no key and no network.
     If something differs from what the score expects, it is listed, and the exit code is 1.
@@ -53,8 +55,11 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     loaded = load_layers(settings)
     conversation = Conversation.of(text) if text is not None else begin(wanted.cassette)
     with Terminal() as terminal, open_keeper(loaded, settings) as keeper, keeper.claimed(conversation.identifier):
-        ended = run_async(converse(loaded, wanted, conversation, terminal, keeper), wake=terminal.postpone)
-    raise compared(ended, wanted, loaded)
+        ended = run_async(converse(loaded, wanted, conversation, terminal, keeper), wake=terminal.react)
+    found = compared(ended, wanted, loaded)
+    # A script must notice that its answer is that of a model that was not allowed to do something.
+    denied = terminal.lacking and found.exit_code == exit_codes.GOOD
+    raise click.exceptions.Exit(exit_codes.DENIED) if denied else found
 
 
 def _with_pipe(prompt: str | None) -> str | None:

@@ -232,9 +232,14 @@ class Chat:
             say(f"/revoke takes a number of this list, not {number!r}:")
             self._list_allowed()
             return
-        owner, one = chosen
-        self.assembly.execution.allowances.take_back(owner, self.conversation.identifier, one.identifier)
+        (owner, one), name, execution = chosen, self.conversation.identifier, self.assembly.execution
+        execution.allowances.take_back(owner, name, one.identifier)
         say(f"Taken back: {one}. The next call is asked about again.")
+        if (recorder := execution.reporter.recorder) is not None:
+            try:
+                recorder.record([one.revocation(owner, name)])
+            except RipienoError as error:
+                say(classify(error)[1])
 
     def _answer(self, line: str | None) -> None:
         """Conducts one line, or the waiting calls. After an error, which is reported, the chat continues."""
@@ -256,7 +261,7 @@ class Chat:
         """Shows a run until it ends; ``count`` is the number of earlier canisters."""
         future = self.loop.start(self.follow(run))
         try:
-            self.conversation = future.result()
+            self.conversation = self._result(future)
         except RipienoError as error:
             say(classify(error)[1])
             # Without any answer, the prompt is dropped; the user can type it again.
@@ -271,6 +276,14 @@ class Chat:
             if isinstance(interruption, Interrupted):
                 raise
             say("(stopped)")
+
+    def _result(self, future: concurrent.futures.Future[Conversation]) -> Conversation:
+        while True:
+            try:
+                return future.result()
+            except KeyboardInterrupt:
+                if not self.terminal.editor.has_keys:
+                    raise
 
     async def _conduct(self, line: str | None) -> Run:
         if line is None:

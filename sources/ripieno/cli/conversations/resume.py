@@ -35,10 +35,11 @@ def recall(keeper: Keeper, found: FoundConversation) -> Resumable:
 def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
     """Continue a CONVERSATION that waits for a person, or that was interrupted.
 
-    The beginning of its identifier is enough. Without it, continues the latest one of this folder that waits, or else
-    that was interrupted. Approved calls run now, once. For unanswered calls you are asked; without a terminal they keep
-    waiting. A call that was running when its process was killed is not repeated: the model learns that its outcome is
-    unknown.
+    The beginning of its identifier is enough. Without it, continues the only one of this folder that waits, or else the
+    latest that was interrupted. If several wait, it does nothing, and prints the command for each.
+
+    Approved calls run now, once. For unanswered calls you are asked; without a terminal they keep waiting. A call that
+    was running when its process was killed is not repeated: the model learns that its outcome is unknown.
 
     \b
     Example:
@@ -63,5 +64,5 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
             going = converse(
                 loaded, chosen, recalled.conversation, terminal, keeper, answers=recalled.answers, can_wait=True
             )
-            ended = run_async(going, wake=terminal.postpone)
+            ended = run_async(going, wake=terminal.react)
     raise compared(ended, chosen, loaded)

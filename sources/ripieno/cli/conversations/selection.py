@@ -1,9 +1,9 @@
-"""The conversation that ``resume`` or ``chat --resume`` continues: a named one, or the latest of this workspace."""
+"""The conversation that a command means: a named one, the only one of this folder that waits, or the latest of it."""
 
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -20,6 +20,8 @@ from ripieno.storage.journal import Journal, Summary
 #: Recent conversations that are looked at, and continuations elsewhere that a message lists.
 _RECENT = 50
 _LISTED = 3
+#: Waiting conversations for which a refusal has the command.
+_NAMED = 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +77,9 @@ class FoundConversation:
 def find(keeper: Keeper, beginning: str, workspace: pathlib.Path, *, ended: bool = False) -> FoundConversation:
     """The conversation whose identifier has this beginning.
 
-    Without one: the latest of the workspace that waits, or else that was interrupted, or else, if ``ended``, the latest
-    at all that no gateway client requested. Errors: ``NameAbsence``; ``InputError`` if several match, or none.
+    Without one: the only one of the workspace that waits, or else the latest that was interrupted, or else, if
+    ``ended``, the latest at all that no gateway client requested. Errors: ``NameAbsence``; ``InputError`` if several
+    match, or none.
     """
     journal = keeper.journal
     if not beginning:
@@ -89,9 +92,31 @@ def find(keeper: Keeper, beginning: str, workspace: pathlib.Path, *, ended: bool
     return FoundConversation.of_journal(journal, journal.find(beginning))
 
 
+def only_waiting(waiting: Sequence[Paused], workspace: pathlib.Path, command: Callable[[Paused], str]) -> Paused | None:
+    """The one conversation of the workspace that waits; None if there is none.
+
+    Errors: ``InputError`` if several wait, with the command for each. None of them is the obvious one to act on.
+    """
+    here = [one for one in waiting if FoundConversation.of_paused(one).is_of(workspace)]
+    if len(here) > 1:
+        listed = command_lines([command(one) for one in reversed(here)][:_NAMED])
+        advice = "To see what each is about: ripieno approvals list"
+        raise InputError(
+            f"{len(here)} conversations of {workspace.resolve()} wait. Name the one you mean:{listed}\n{advice}"
+        )
+    return here[0] if here else None
+
+
+def command_lines(commands: Sequence[str]) -> str:
+    """Commands for a message, each on a line of its own."""
+    return "".join(f"\n  {one}" for one in commands)
+
+
 def _latest(keeper: Keeper, workspace: pathlib.Path, *, ended: bool) -> FoundConversation:
-    journal = keeper.journal
-    waiting = [FoundConversation.of_paused(one) for one in reversed(keeper.store.all())]
+    journal, paused = keeper.journal, keeper.store.all()
+    if (only := only_waiting(paused, workspace, resume_command)) is not None:
+        return FoundConversation.of_paused(only)
+    waiting = [FoundConversation.of_paused(one) for one in reversed(paused)]
     own = () if journal is None else (one for one in journal.conversations(limit=_RECENT) if _continues(one))
     interrupted = () if journal is None else (FoundConversation.of_journal(journal, one) for one in own)
     elsewhere: list[FoundConversation] = []
@@ -107,7 +132,7 @@ def _latest(keeper: Keeper, workspace: pathlib.Path, *, ended: bool) -> FoundCon
     known: dict[str, FoundConversation] = {}
     for one in elsewhere:
         known.setdefault(one.identifier, one)
-    commands = "".join(f"\n  {_command(one, keeper.options)}" for one in list(known.values())[:_LISTED])
+    commands = command_lines([_command(one, keeper.options) for one in list(known.values())[:_LISTED]])
     others = f" In other folders:{commands}" if commands else " To start one: ripieno ask"
     raise InputError(f"No conversation of {workspace.resolve()} waits or was interrupted.{others}")
 

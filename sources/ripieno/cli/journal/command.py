@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import pathlib
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -33,7 +34,7 @@ from ripieno.exceptions import InputError
 from ripieno.storage.files import open_private
 from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor
 from ripieno.storage.journal.copies import copy_journal
-from ripieno.storage.journal.lines import says
+from ripieno.storage.journal.lines import Line, says
 from ripieno.storage.outputs import Outputs
 
 #: Characters of an identifier in tables.
@@ -146,6 +147,8 @@ def search(
 ) -> None:
     """Search the journal for a text. The exit code is 1 if it is not found.
 
+    A call is recorded at each stage: stages with the same text are one row. With --format json, each line is listed.
+
     \b
     Example:
       ripieno journal search README.rst
@@ -161,23 +164,31 @@ def search(
     if output == "json":
         print_json([line.mapping() for line in lines])
     elif lines:
-        rows = [
-            (
-                visible(line.conversation)[:_ABBREVIATED],
-                str(line.number),
-                moment(line.at),
-                line.stage,
-                visible(line.tool),
-                excerpt(says(line, text) or text, text),
-            )
-            for line in lines
-        ]
-        print_table(("CONVERSATION", "LINE", "TIME (UTC)", "STAGE", "TOOL", "TEXT"), rows)
+        print_table(("CONVERSATION", "LINE", "TIME (UTC)", "STAGE", "TOOL", "TEXT"), _rows(lines, text))
         if more:
             say(f"Showing the first {limit}. For more, use --limit.")
     if not lines:
         say("Not found.")
         raise click.exceptions.Exit(exit_codes.REFUSED)
+
+
+def _rows(lines: Iterable[Line], text: str) -> list[tuple[str, ...]]:
+    """The rows of found lines: one for all stages of a call in which the text is the same."""
+    same: dict[tuple[str, str, str], list[Line]] = {}
+    for line in lines:
+        found = excerpt(says(line, text) or text, text)
+        same.setdefault((line.conversation, line.invocation or str(line.number), found), []).append(line)
+    return [
+        (
+            visible(conversation)[:_ABBREVIATED],
+            str(several[0].number),
+            moment(several[0].at),
+            ", ".join(dict.fromkeys(one.stage for one in several)),
+            visible(several[-1].tool),
+            found,
+        )
+        for (conversation, _, found), several in same.items()
+    ]
 
 
 @journal.command()

@@ -12,8 +12,9 @@ import click
 from ripieno.assembly.configuration import Places
 from ripieno.assembly.journal import journal_place
 from ripieno.cli.common.completion import completion
+from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Command, Number, Settings
-from ripieno.descriptors.loading.layers import read_configuration_part
+from ripieno.descriptors.loading.layers import ConfigurationPart, read_configuration_part
 from ripieno.exceptions import ConfigurationInvalidity, InputError
 from ripieno.jsonvalues import EMPTY
 from ripieno.storage.databases.opening import database_at
@@ -43,6 +44,12 @@ def own_place() -> pathlib.Path | str:
 
     Ensembles and providers are not read. Errors: ``InputError``, also for a file of ``--config`` that cannot be read.
     """
+    urls: list[str | None] = [one.parts.get("journal", EMPTY).get("url") for one in _parts()]
+    return journal_place(next(filter(None, reversed(urls)), None), Places.of_user().state, os.environ)
+
+
+def _parts() -> list[ConfigurationPart]:
+    """The user's own configuration, and the one that ``--config`` names. Errors: ``ConfigurationInvalidity``."""
     places = Places.of_user()
     named = click.get_current_context().ensure_object(Settings).config
     parts = [read_configuration_part(places.file, layer="user")] if places.file.is_file() else []
@@ -50,8 +57,15 @@ def own_place() -> pathlib.Path | str:
         parts.append(read_configuration_part(named))
         if problems := [one for one in parts[-1].problems if one.severity == "error"]:
             raise ConfigurationInvalidity(problems)
-    urls: list[str | None] = [one.parts.get("journal", EMPTY).get("url") for one in parts]
-    return journal_place(next(filter(None, reversed(urls)), None), places.state, os.environ)
+    return parts
+
+
+def _report_off() -> None:
+    """Reports that the configuration records nothing: what is read was recorded with another one, or earlier."""
+    tables = [(one.file, one.parts.get("journal", EMPTY)) for one in _parts()]
+    off = [(file, table["enabled"]) for file, table in tables if "enabled" in table]
+    if off and not off[-1][1]:
+        say(f"! The journal is off: {off[-1][0]} has enabled = false under [journal]. Nothing newer is recorded.")
 
 
 def place_of(text: str | None) -> pathlib.Path | str:
@@ -70,12 +84,23 @@ def name_of(text: str | None) -> str:
 
 def has_journal(text: str | None) -> bool:
     """Whether there is a journal to read: a user may have none yet. Errors: ``InputError``."""
-    return text is not None or isinstance(place := own_place(), str) or place.exists()
+    known = text is not None or isinstance(place := own_place(), str) or place.exists()
+    if not known:
+        _report_off()
+    return known
 
 
 @contextlib.contextmanager
 def open_journal(text: str | None) -> Generator[Journal, None, None]:
-    """An existing journal. Errors: ``InputError``."""
+    """An existing journal, with a warning if the user's own is off. Errors: ``InputError``."""
+    if text is None:
+        _report_off()
+    with _opened(text) as journal:
+        yield journal
+
+
+@contextlib.contextmanager
+def _opened(text: str | None) -> Generator[Journal, None, None]:
     place = place_of(text)
     if isinstance(place, pathlib.Path) and not place.exists():
         advice = " To read another one, give --journal FILE." if text is None else ""
@@ -100,7 +125,7 @@ def find_conversation(journal: Journal, beginning: str | None, *, conducted: boo
 
 
 def _conversations(context: click.Context) -> Sequence[str]:
-    with context.scope(), open_journal(context.params.get("file")) as journal:
+    with context.scope(), _opened(context.params.get("file")) as journal:
         return [one.identifier for one in journal.conversations(limit=50)]
 
 

@@ -164,8 +164,11 @@ def _step(record: Record) -> str:
         return f"{name}{taken}{again}{changed}" + (f": {error.category}: {visible(error.message)}" if error else "")
     if record.stage == "started" and "allowed" in record.details:
         return f"{name} ({visible(str(record.details['allowed']))})"
-    if record.stage == "ended":
-        return visible(str(record.details.get("finish", "")))
+    if record.stage in ("ended", "revoked"):
+        arguments: Any = record.details.get("arguments")
+        exact = "" if arguments is None else f" {visible(canonical(arguments).decode())}"
+        owner = f", by {visible(record.owner)}" if record.owner and record.stage == "revoked" else ""
+        return visible(str(record.details.get("finish", record.details.get("rule", "")))) + exact + owner
     details = {key: value for key, value in record.details.items() if value not in (None, "")}
     shown = visible(json.dumps(json.loads(canonical(details)), ensure_ascii=False)) if details else ""
     return " ".join(part for part in (name, shown) if part)

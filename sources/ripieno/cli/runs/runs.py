@@ -1,5 +1,7 @@
 """``ripieno runs``: lists, watches and cancels runs that workers conduct."""
 
+import datetime
+import re
 from typing import Any
 
 import click
@@ -14,10 +16,13 @@ from ripieno.cli.runs.queue import SHORT, complete_submission, find, open_queue,
 from ripieno.cli.runs.watch import show_run
 from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import PausedStore
-from ripieno.storage.dispatch.contract import STATES, Dispatched, State
+from ripieno.storage.dispatch.contract import STATES, Dispatched, Schedule, State, Submission
 from ripieno.storage.dispatch.leases import WorkerLeases
 
-_WIDTH = 40
+#: Characters of a prompt or a reason.
+_WIDTH = 72
+#: The place of an error in a file, and the folder of a path: what precedes the cause in a reason.
+_PLACE = re.compile(r"\A(?:\S+: )?error: |(?<![^\s'\"(])/(?:[^\s/'\"]+/)+")
 
 
 @click.group()
@@ -65,14 +70,15 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
         [
             one.submission.identifier[:SHORT],
             "answered" if one.submission.identifier in answered else one.state,
-            f"{one.submitted:%Y-%m-%d %H:%M:%S}",
+            _time(one.submitted),
+            _time(one.starts if one.state == "scheduled" else None),
             one.submission.conversation[:SHORT],
             one.worker or "-",
-            (one.reason and brief(one.reason, _WIDTH)) or _words(one),
+            brief(_PLACE.sub("", one.reason), _WIDTH) or _words(one.submission),
         ]
         for one in found
     ]
-    print_table(["RUN", "STATE", "SUBMITTED (UTC)", "CONVERSATION", "WORKER", "PROMPT OR REASON"], rows)
+    print_table(["RUN", "STATE", "SUBMITTED (UTC)", "DUE (UTC)", "CONVERSATION", "WORKER", "PROMPT OR REASON"], rows)
 
 
 @runs.command()
@@ -151,19 +157,37 @@ def schedules(end: str | None, output: Format) -> None:
             return
         found = dispatcher.schedules()
     if output == "json":
-        print_json([{"name": one.name, "cron": one.cron, "conversation": one.submission.conversation} for one in found])
+        print_json([_schedule(one) for one in found])
     elif not found:
         click.echo("There is no schedule.")
     else:
-        print_table(["NAME", "CRON (UTC)"], [[one.name, one.cron] for one in found])
+        rows = [[one.name, one.cron, _time(one.next), _words(one.submission)] for one in found]
+        print_table(["NAME", "CRON (UTC)", "NEXT (UTC)", "PROMPT"], rows)
 
 
-def _words(dispatched: Dispatched) -> str:
-    said = (one for one in dispatched.submission.canisters if isinstance(one, UserCanister))
-    words = next((text_of(one.content) for one in said), "")
-    if dispatched.submission.response:
+def _time(time: datetime.datetime | None) -> str:
+    return "-" if time is None else f"{time:%Y-%m-%d %H:%M:%S}"
+
+
+def _prompt(submission: Submission) -> str:
+    said = (one for one in submission.canisters if isinstance(one, UserCanister))
+    return next((text_of(one.content) for one in said), "")
+
+
+def _words(submission: Submission) -> str:
+    if submission.response:
         return "(background response)"
-    return brief(words, _WIDTH) if words else "(continues after an answer)"
+    return brief(_prompt(submission), _WIDTH) or "(continues after an answer)"
+
+
+def _schedule(schedule: Schedule) -> dict[str, Any]:
+    return {
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "next": schedule.next and schedule.next.isoformat(),
+        "prompt": _prompt(schedule.submission),
+        "conversation": schedule.submission.conversation,
+    }
 
 
 def _mapping(dispatched: Dispatched) -> dict[str, Any]:

@@ -9,19 +9,21 @@ from typing import Any
 
 import click
 
+from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.assembly.journal import open_journal
 from ripieno.assembly.submissions import SubmittedRun, make_submission, open_dispatcher
 from ripieno.canisters import Conversation
 from ripieno.cli.common.assembly import load_without_ensembles
 from ripieno.cli.common.completion import complete_agent
 from ripieno.cli.common.main import run_async, say
+from ripieno.cli.common.models import missing_variables
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.scores import find_model
 from ripieno.cli.runs.queue import SHORT
 from ripieno.cli.runs.watch import show_run
 from ripieno.exceptions import InputError
 from ripieno.models import Model
-from ripieno.storage.dispatch.contract import PRIORITIES, Dispatcher, Schedule
+from ripieno.storage.dispatch.contract import PRIORITIES, Dispatcher, Schedule, Submission
 from ripieno.storage.dispatch.leases import WorkerLeases
 
 _DELAY = re.compile(r"\+(\d{1,6})([smhd])")
@@ -101,6 +103,7 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
     try:
         with open_journal(loaded, os.environ) as journal:
             submission = make_submission(loaded, journal, said, identifier=identifier, **fields)
+            _warn(loaded, submission)
             if cron is not None:
                 dispatcher.repeat(Schedule(name=name, cron=cron, submission=submission))
                 say(f"Scheduled: {name} ({cron}, UTC). To list the schedules: ripieno runs schedules")
@@ -117,6 +120,15 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
 def _typed(model: str | Model | None) -> str:
     """A scripted model by the path of its file, so that the worker finds it."""
     return f"score:{model.name}" if isinstance(model, Model) else model or ""
+
+
+def _warn(loaded: LoadedConfiguration, submission: Submission) -> None:
+    """Warns about a key that is missing here. It is no error: the worker has an environment of its own."""
+    agent = loaded.configuration.agents.get(submission.agent)
+    model = submission.model or (agent and agent.model) or loaded.configuration.model or ""
+    provider = loaded.providers.get(model.partition("/")[0])
+    if lacking := missing_variables(provider, variables_of(loaded, os.environ)):
+        say(f"! The provider of {model} needs {' and '.join(lacking)}, not set here. Its worker must have it.")
 
 
 def _report(

@@ -49,7 +49,11 @@ async def _text(run: SubmittedRun, dispatched: Dispatched) -> str:
 def _exit(dispatched: Dispatched) -> click.exceptions.Exit:
     short = dispatched.submission.conversation[:8]
     if dispatched.state == "waiting":
-        say(f"It waits for a person. To see the call: ripieno approvals show {short}")
+        say("It waits for a person.")
+        say(f"To see the call:  ripieno approvals show {short}")
+        say(f"To approve it:    ripieno approvals approve {short}")
+        say(f"To deny it:       ripieno approvals deny {short}")
+        say("A worker then continues it.")
     elif dispatched.state == "failed":
         say(f"It failed: {dispatched.reason or dispatched.finish}")
     elif dispatched.state == "cancelled":

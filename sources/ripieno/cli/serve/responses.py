@@ -22,7 +22,7 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles
 from ripieno.cli.common.completion import complete_ensemble
-from ripieno.cli.common.main import Interrupted, run_async, say
+from ripieno.cli.common.main import Interrupted, Reaction, run_async, say
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
 from ripieno.cli.common.options import Number, Settings, common, journaled, pass_settings
 from ripieno.cli.serve.common import (
@@ -166,8 +166,9 @@ def _run(served: _Served, workers: int) -> int | None:
     def report_ending() -> None:
         say(f"Ending: open answers have {served.chosen.grace:g} s. Another signal ends them at once.")
 
-    def ending() -> None:
+    def ending(_: int) -> Reaction:
         asyncio.get_running_loop().call_later(NOTICED, report_ending)
+        return "cancel"
 
     def end_now(number: int) -> None:
         # Remaining tools and connections end with the process, as if it were killed.

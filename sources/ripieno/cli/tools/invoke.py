@@ -239,7 +239,7 @@ def invoke(
         folder.mkdir(parents=True, exist_ok=True)
     with Terminal() as terminal:
         confirmer = make_confirmer(terminal, yes=yes, single=True)
-        called = run_async(_invoke(loaded, tool, pairs, given, confirmer), wake=terminal.interrupt)
+        called = run_async(_invoke(loaded, tool, pairs, given, confirmer), wake=terminal.react)
     if called.bug is not None and settings.debug:
         traceback.print_exception(called.bug)
     if output == "json":

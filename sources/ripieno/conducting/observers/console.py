@@ -107,9 +107,11 @@ class Renderer:
             case Alert():
                 self.note(f"! {f'{event.tool}: ' if event.tool else ''}{clean(event.message)}", "yellow")
             case ConductEnded(finish="open"):
-                self.note(f"! The run waits for you, after {_count(event.turns, 'turn')}.", "yellow")
+                self.note("! The run waits for you.", "yellow")
             case ConductEnded(finish=finish) if finish not in _SILENT:
-                self.note(f"! The run ended with {finish!r} after {_count(event.turns, 'turn')}.", "yellow")
+                # A run that is continued can end before the model is asked.
+                after = f" after {_count(event.turns, 'turn')}" if event.turns else ""
+                self.note(f"! The run ended with {finish!r}{after}.", "yellow")
             case _:
                 pass
 

@@ -108,9 +108,13 @@ class LeftOut:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFile:
-    """The report of a loading. ``files`` has the SHA-256 of each file that was read, by path."""
+    """The report of a loading. ``files`` has the SHA-256 of each file that was read, by path.
+
+    ``refused`` are the names of trusted files with errors: those that they give, or else their own without ``.toml``.
+    """
 
     problems: tuple[Problem, ...] = ()
+    refused: tuple[str, ...] = ()
     shadowed: tuple[Shadowed, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     files: frozendict[str, str] = EMPTY
@@ -236,6 +240,7 @@ class _Collector(Generic[D]):
         self._restrict: _Restrict[D] = restrict
         self._problems: list[Problem] = []
         self._shadowed: list[Shadowed] = []
+        self._refused: list[str] = []
         self._left_out: list[LeftOut] = []
         self._files: dict[str, str] = {}
         for layer in layers:
@@ -244,6 +249,7 @@ class _Collector(Generic[D]):
     def found(self) -> dict[str, Any]:
         return {
             "problems": tuple(self._problems),
+            "refused": tuple(self._refused),
             "shadowed": tuple(self._shadowed),
             "left_out": tuple(self._left_out),
             "files": frozendict(self._files),
@@ -311,10 +317,12 @@ class _Collector(Generic[D]):
     ) -> None:
         """Collects the problems of a file. One of an untrusted layer is also left out: it needs trust first."""
         self._complain(layer, problems)
-        if not layer.trusted:
-            header = mapping.get(self.kind)
-            name = header.get("name") if is_table(header) else None
-            name = name if isinstance(name, str) and name else path.stem
+        header = mapping.get(self.kind)
+        name = header.get("name") if is_table(header) else None
+        name = name if isinstance(name, str) and name else path.stem
+        if layer.trusted:
+            self._refused.append(name)
+        else:
             self._left_out.append(LeftOut(name=name, layer=layer.name, file=file_name(path), reason=UNTRUSTED))
 
     def _complain(self, layer: Layer, problems: Iterable[Problem]) -> None:

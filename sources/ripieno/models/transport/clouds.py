@@ -8,18 +8,16 @@
 
 import dataclasses
 import importlib.util
-import json
 import urllib.parse
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
-from ripieno.exceptions import ProviderFailure, ProviderUnreachable
-from ripieno.jsonvalues import EMPTY
+from ripieno.exceptions import ProviderFailure
 from ripieno.models.protocol import Natives, Protocol
 from ripieno.models.transport.aws_frames import unframe
 from ripieno.models.transport.breaker import Breaker
+from ripieno.models.transport.clients import ClientCarrier, carrier_of
 from ripieno.models.transport.endpoints import Endpoint, key_of
-from ripieno.models.transport.http import Answer, broken, silent
 from ripieno.models.transport.transport import HttpTransport
 
 #: The SDK for each cloud.
@@ -33,14 +31,17 @@ HOMES = frozenset(_EXTRAS)
 _REQUEST_HEADERS = ("x-stainless-retry-count", "x-stainless-timeout", "x-stainless-read-timeout")
 
 
-def reach(endpoint: Endpoint, protocol: Protocol, breaker: Breaker | None = None) -> tuple[HttpTransport, Protocol]:
-    """The transport for an endpoint, and the protocol with the endpoint's paths.
+def reach(
+    endpoint: Endpoint, protocol: Protocol, breaker: Breaker | None = None, client: Any = None
+) -> tuple[HttpTransport, Protocol]:
+    """The transport for an endpoint, and the protocol with the endpoint's paths; those of a ``client`` are its own.
 
     Errors: ``ProviderFailure`` for a cloud that is unknown or does not support this protocol.
     """
     cloud = endpoint.cloud
+    carrier = None if client is None else carrier_of(endpoint, client)
     if cloud is None:
-        return HttpTransport(endpoint, breaker), protocol
+        return HttpTransport(endpoint, breaker, carrier), protocol
     if cloud not in CLOUDS:
         raise ProviderFailure(
             endpoint.provider, f"No cloud is named {cloud!r}.", hint=f"Known clouds: {', '.join(CLOUDS)}."
@@ -52,8 +53,8 @@ def reach(endpoint: Endpoint, protocol: Protocol, breaker: Breaker | None = None
             hint=f"It supports protocols whose sdk is {CLOUDS[cloud]!r}.",
         )
     if cloud == "azure":
-        return HttpTransport(endpoint, breaker), _by_deployment(endpoint, protocol)
-    carrier = SdkCarrier(endpoint)
+        return HttpTransport(endpoint, breaker, carrier), protocol if carrier else _by_deployment(endpoint, protocol)
+    carrier = carrier or CloudCarrier(endpoint)
     return (FramedTransport if cloud == "bedrock" else HttpTransport)(endpoint, breaker, carrier), protocol
 
 
@@ -72,34 +73,23 @@ class FramedTransport(HttpTransport):
         return unframe(pieces, self._endpoint.provider)
 
 
-class SdkCarrier:
-    """Posts mappings through an SDK's client for a cloud, over a pool of the SDK's kind."""
-
-    failures: tuple[type[Exception], ...] = ()
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._client: Any = None
-        self._sdk: Any = None
-        #: Options of every request.
-        self._options: Mapping[str, Any] = EMPTY
+class CloudCarrier(ClientCarrier):
+    """Posts through an SDK's client for a cloud, which it makes, over a pool of the SDK's kind."""
 
     def open(self) -> None:
         if self._client is not None:
             return
+        super().open()
         import httpx2
 
-        self.failures = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
         timeouts = self._endpoint.timeouts
         # ``Watch`` times reading: this client has no time-out for the first byte, and sets a timer for each piece.
         timeout = httpx2.Timeout(None, connect=timeouts.connect, write=timeouts.between)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
         # No redirects: they would receive the key.
-        client = httpx2.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
-        self._prepare(client)
-        self._client = client
+        self._prepare(httpx2.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False))
 
-    def _prepare(self, client: Any) -> None:
+    def _prepare(self, pool: Any) -> None:
         endpoint = self._endpoint
         key = key_of(endpoint)
         module, extra = _EXTRAS[endpoint.cloud or ""]
@@ -115,85 +105,31 @@ class SdkCarrier:
         from anthropic.lib.vertex import AsyncAnthropicVertex
 
         settings: dict[str, Any] = {
-            "http_client": client,
-            "timeout": client.timeout,
+            "http_client": pool,
+            "timeout": pool.timeout,
             "max_retries": 0,
             "base_url": endpoint.base_url or None,
         }
         try:
             if endpoint.cloud == "bedrock":
-                self._sdk = AsyncAnthropicBedrock(api_key=key, aws_region=endpoint.region, **settings)
+                client: Any = AsyncAnthropicBedrock(api_key=key, aws_region=endpoint.region, **settings)
             else:
                 places = {"region": endpoint.region, "project_id": endpoint.project}
                 settings.update((name, place) for name, place in places.items() if place is not None)
-                self._sdk = AsyncAnthropicVertex(access_token=key, **settings)
+                client = AsyncAnthropicVertex(access_token=key, **settings)
         except Exception as error:
             raise self._refused(error) from None
         # Remove the SDKs' headers about this machine.
-        removed = (name for name in self._sdk.default_headers if name.lower().startswith("x-stainless-"))
+        removed = (name for name in client.default_headers if name.lower().startswith("x-stainless-"))
         self._options = {
             "headers": {**dict.fromkeys((*removed, *_REQUEST_HEADERS), anthropic.omit), **endpoint.headers}
         }
-
-    async def send(self, body: bytes, path: str) -> Answer:
-        import anthropic
-        import httpx2
-
-        self.open()
-        failure: Exception
-        try:
-            response = await self._sdk.post(
-                path,
-                body=json.loads(body),
-                cast_to=httpx2.Response,
-                stream=True,
-                stream_cls=anthropic.AsyncStream[object],
-                options=self._options,
-            )
-            return _raw(response)
-        except anthropic.APIStatusError as error:
-            return _raw(error.response)
-        except anthropic.APIConnectionError as error:
-            # Errors of the pool have types that ``explain`` knows.
-            cause = error.__cause__
-            failure = cause if isinstance(cause, httpx2.HTTPError) else self._refused(error)
-        except httpx2.HTTPError:
-            raise
-        except Exception as error:
-            failure = self._refused(error)
-        raise failure
-
-    def _refused(self, error: Exception) -> ProviderFailure:
-        """The error for credentials, regions or projects that were not found, in the SDK's words."""
-        return ProviderFailure(
-            self._endpoint.provider,
-            f"No request could be made for {self._endpoint.shown}: {str(error) or type(error).__name__}",
-            hint="Check that its credentials, region and project are set.",
-            category="permission",
-        )
-
-    def explain(self, error: Exception) -> ProviderUnreachable:
-        import httpx2
-
-        provider, base, reason = self._endpoint.provider, self._endpoint.shown, str(error) or type(error).__name__
-        if isinstance(error, httpx2.ConnectError):
-            return silent(self._endpoint, reason)
-        if isinstance(error, httpx2.TimeoutException):
-            words = f"{base} took too long ({type(error).__name__})."
-            return ProviderUnreachable(provider, words, hint="Try again later.", category="timeout")
-        # An invalid address stays invalid.
-        lost = isinstance(error, httpx2.HTTPError) and not isinstance(error, httpx2.UnsupportedProtocol)
-        return broken(self._endpoint, reason, retryable=lost)
+        self._client = client
 
     async def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
-            await client.aclose()
-
-
-def _raw(response: Any) -> Answer:
-    """A response that the SDK has not read."""
-    return Answer(response.status_code, response.headers, response.aiter_bytes, response.aclose)
+            await client.close()
 
 
 def _installed(module: str) -> bool:

@@ -3,15 +3,16 @@
 import base64
 import dataclasses
 import functools
-import importlib
 import urllib.parse
 from collections.abc import Mapping
-from typing import Any
 
 from ripieno.descriptors.timeouts import Timeouts
 from ripieno.exceptions import ProviderFailure
 from ripieno.jsonvalues import EMPTY
 from ripieno.storage.redaction import Redactor
+
+#: The version of the Messages API that its protocol reads and writes: that of the installed SDK (a test compares them).
+MESSAGES_VERSION = "2026-10-21"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,42 +72,27 @@ class Endpoint:
 
 
 def headers_of(endpoint: Endpoint) -> dict[str, str]:
-    """The headers of every request: the SDK's, the credentials, and the provider's. Imports the SDK.
+    """The headers of every request; those that the provider's descriptor gives replace ours.
 
-    The SDKs require a key, so for a server without one the header is removed.
+    No SDK is imported for them: that costs more than half a second (measured).
     Errors: ``ProviderFailure`` for a key or header that HTTP cannot carry.
     """
     key = key_of(endpoint)
+    headers = {"Accept": "application/json", "Content-Type": "application/json", "User-Agent": "ripieno"}
+    if endpoint.sdk == "anthropic":
+        headers["anthropic-version"] = MESSAGES_VERSION
+    given = {name.lower() for name in endpoint.headers}
+    if key is not None and "authorization" not in given:
+        headers |= _credentials(endpoint, key)
+    return {name: value for name, value in headers.items() if name.lower() not in given} | dict(endpoint.headers)
+
+
+def _credentials(endpoint: Endpoint, key: str) -> dict[str, str]:
     if endpoint.sdk == "google":
         # A key in the address would be in every log on the way.
-        return (
-            ({} if key is None else {"x-goog-api-key": key})
-            | {"content-type": "application/json"}
-            | dict(endpoint.headers)
-        )
-    import httpx2
-
-    settings: dict[str, Any] = {
-        "api_key": key or "none",
-        # This client only provides headers. It never posts.
-        "base_url": "http://nowhere.invalid",
-        "http_client": httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(204))),
-        "max_retries": 0,
-        "default_headers": dict(endpoint.headers),
-    }
-    client = "AsyncAnthropic" if endpoint.sdk == "anthropic" else "AsyncOpenAI"
-    made: Any = getattr(importlib.import_module(endpoint.sdk), client)(**settings)
-    headers = {
-        name: value
-        for name, value in made.default_headers.items()
-        # Remove the SDKs' headers about this machine.
-        if isinstance(value, str) and not name.lower().startswith(("authorization", "x-stainless-"))
-    }
-    given = {name: value for name, value in endpoint.headers.items() if name.lower() == "authorization"}
-    if key is None or given:
-        return headers | given
+        return {"x-goog-api-key": key}
     # Azure takes an account's key in a header of its own; a directory token arrives as Authorization.
-    return headers | ({"api-key": key} if endpoint.cloud == "azure" else {"Authorization": f"Bearer {key}"})
+    return {"api-key": key} if endpoint.cloud == "azure" else {"Authorization": f"Bearer {key}"}
 
 
 def key_of(endpoint: Endpoint) -> str | None:

@@ -1,20 +1,15 @@
-"""Requests to an endpoint: an official SDK provides the headers, a carrier of ours sends the bytes.
+"""Requests to an endpoint: a carrier sends the bytes, and secrets leave neither in logs nor in errors.
 
-============  =====================================  ==========================================
-``sdk``       the client that is made                what it provides
-============  =====================================  ==========================================
-anthropic     ``anthropic.AsyncAnthropic``           version header, bearer key
-openai        ``openai.AsyncOpenAI``                 organization headers, bearer key
-google        none                                   the key in ``x-goog-api-key``
-``cloud``     (``ripieno.models.transport.clouds``)
-azure         ``openai.AsyncOpenAI``                 organization headers; the key in ``api-key``; paths by deployment
-bedrock       ``anthropic.AsyncAnthropicBedrock``    path, body and signature
-vertex        ``anthropic.AsyncAnthropicVertex``     path, body and token
-============  =====================================  ==========================================
+=====================================  =============================================================================
+carrier                                for
+=====================================  =============================================================================
+``http.PooledCarrier``                 most endpoints, azure too: the key is a header, and no SDK is imported
+``clouds.CloudCarrier``                bedrock and vertex: an official SDK makes paths, signatures and tokens
+``clients.ClientCarrier``              an official client that an application made
+=====================================  =============================================================================
 
 The SDKs' typed body transforms grow with the history, and their accumulators lose calls (measured), so neither is
-used. SDKs are imported at the first request to a provider. Their retries are off: they report nothing and ignore a
-run's time limit.
+used. Their retries are off: they report nothing and ignore a run's time limit.
 """
 
 import asyncio

@@ -6,6 +6,7 @@ the owner of each request.
 
 import contextlib
 import functools
+import json
 from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from starlette.routing import Route
 from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import NameAbsence, RequestInvalidity
+from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.downloads import download
@@ -30,6 +31,7 @@ from ripieno.servers.chat.requests import (
     Authenticate,
     RequestChecks,
     identifier_of,
+    number_in,
     required,
     text,
     type_in,
@@ -39,6 +41,8 @@ from ripieno.servers.chat.uploads import read_upload
 from ripieno.servers.http.bodies import json_response
 
 _TITLE = 200
+#: Messages in a part of a conversation, at most.
+_PART = 500
 
 
 def create_application(chat: Chat, *, authenticate: Authenticate, origins: Collection[str] = ()) -> Starlette:
@@ -56,6 +60,7 @@ def create_application(chat: Chat, *, authenticate: Authenticate, origins: Colle
         ("GET", one, endpoints.open),
         ("PATCH", one, endpoints.rename),
         ("DELETE", one, endpoints.delete),
+        ("GET", f"{one}/messages", endpoints.earlier),
         ("POST", f"{one}/messages", endpoints.say),
         (UPLOAD, f"{one}/attachments", endpoints.attach),
         ("DELETE", f"{one}/attachments/{{reference}}", endpoints.detach),
@@ -116,7 +121,17 @@ class _Endpoints:
         return {"identifier": await self._chat.create(owner, title)}
 
     async def open(self, request: Request, owner: str) -> Answered:
-        return await self._chat.snapshot(owner, identifier_of(request))
+        found = await self._chat.snapshot(owner, identifier_of(request), limit=number_in(request, "limit"))
+        if len(found["messages"]) <= _PART:
+            return found
+        return json_response(await run_in_thread(lambda: json.dumps(found).encode(), name="snapshot"))
+
+    async def earlier(self, request: Request, owner: str) -> Answered:
+        before, limit = number_in(request, "before"), number_in(request, "limit")
+        if before is None:
+            raise RequestInvalidity("before is the place of a message.", parameter="before")
+        part = min(limit or _PART, _PART)
+        return await self._chat.messages(owner, identifier_of(request), before=before, limit=part)
 
     async def rename(self, request: Request, owner: str) -> Answered:
         await self._chat.rename(owner, identifier_of(request), _title(await self._body(request)))
@@ -192,9 +207,7 @@ class _Endpoints:
         return {"conversations": {name: [one.mapping() for one in given] for name, given in found.items()}}
 
     async def take_back(self, request: Request, owner: str) -> Answered:
-        allowance = str(request.path_params["allowance"])
-        if not self._chat.allowances.take_back(owner, identifier_of(request), allowance):
-            raise NameAbsence("allowance", allowance)
+        await self._chat.take_back(owner, identifier_of(request), str(request.path_params["allowance"]))
         return {}
 
     async def usage(self, request: Request, owner: str) -> Answered:

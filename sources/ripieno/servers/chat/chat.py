@@ -1,11 +1,11 @@
 """``Chat``: the conversations of all owners over one assembly. The HTTP application and other interfaces use it."""
 
-import functools
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
-from ripieno.approvals import Edit, Given
+from ripieno.approvals import Approve, Edit, Given
+from ripieno.approvals.grants import Binding
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
 from ripieno.canisters.contents import Content
@@ -14,9 +14,10 @@ from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalid
 from ripieno.jsonvalues import digest, thaw
 from ripieno.servers.chat.contents import referenced
 from ripieno.servers.chat.events import Said, Titled
-from ripieno.servers.chat.held import HeldConversation
+from ripieno.servers.chat.held import EditedCall, HeldConversation
 from ripieno.servers.chat.messages import ChatLimits, text_of
 from ripieno.servers.chat.open_conversations import OpenConversations
+from ripieno.servers.chat.parts import messages_of, read_part
 from ripieno.servers.chat.questions import (
     Question,
     approval_question,
@@ -129,14 +130,24 @@ class Chat:
 
         await self._open.change(owner, identifier, change)
 
-    async def snapshot(self, owner: str, identifier: str) -> dict[str, Any]:
-        """A conversation as it is now: messages, the turn under way, questions, and the position of its events."""
-        return (await self.follow(owner, identifier))()
+    async def snapshot(self, owner: str, identifier: str, *, limit: int | None = None) -> dict[str, Any]:
+        """A conversation as it is now: messages, the turn under way, questions, and the position of its events.
+
+        With a ``limit``, it has the newest messages, and ``place`` counts those before; ``messages`` gives these.
+        """
+        held = await self._open.find(owner, identifier)
+        found, canisters = _snapshot(held, identifier), held.conversation.canisters
+        return {**found, **await read_part(canisters, limit=limit)}
 
     async def follow(self, owner: str, identifier: str) -> Callable[[], dict[str, Any]]:
-        """A function that gives the snapshot of each moment, for a reader of the events."""
+        """A function that gives the whole snapshot of each moment, for a reader of the events."""
         held = await self._open.find(owner, identifier)
-        return functools.partial(_snapshot, held, identifier)
+        return lambda: {**_snapshot(held, identifier), "messages": messages_of(held.conversation.canisters)}
+
+    async def messages(self, owner: str, identifier: str, *, before: int, limit: int) -> dict[str, Any]:
+        """The newest messages before a place, and the ``place`` of the first of them."""
+        held = await self._open.find(owner, identifier)
+        return await read_part(held.conversation.canisters, before=before, limit=limit)
 
     async def position(self, owner: str, identifier: str) -> str:
         """The position after the last event of a conversation."""
@@ -245,22 +256,29 @@ class Chat:
         *,
         tools: Ensemble | None = None,
         at: str | None = None,
+        unseen: bool = True,
     ) -> int:
         """Answers a question, and returns the number of questions that are left.
 
-        The run goes on with the last answer about a call. An answer is final. Errors: ``Conflict`` for a question that
-        has changed, was answered, or is unknown; ``RequestInvalidity``.
+        The run goes on with the last answer about a call. An answer is final. Unless ``unseen``, other arguments are no
+        answer: the call is asked about again with them. Errors: ``Conflict`` for a question that has changed, was
+        answered, or is unknown; ``RequestInvalidity``.
         """
 
         async def change(held: HeldConversation) -> int:
             _require_at(held, at)
-            question = held.question(invocation)
+            question, edited = held.question(invocation), None
             answer = read_answer(question, sent)
             if question["kind"] == "input":
                 held.answer_input(invocation, answer)
                 return len(held.questions) - 1
-            edited = None
-            if isinstance(answer, Edit) and (shown := sent.get("shown")) is not None:
+            asked = held.edited.get(invocation)
+            if asked is not None and (answer == Edit(asked.arguments) or isinstance(answer, Approve)):
+                # A yes to the question in which exactly this edited call was shown.
+                answer, edited = Edit(asked.arguments), asked.binding
+            elif isinstance(answer, Edit) and not unseen and sent.get("shown") is None:
+                return await self._ask_again(held, invocation, answer)
+            elif isinstance(answer, Edit) and (shown := sent.get("shown")) is not None:
                 if (edited := held.revised.get(str(shown))) is None:
                     raise Conflict("The call with these arguments was not shown. Load the question again.")
             elif isinstance(answer, Edit):
@@ -284,16 +302,28 @@ class Chat:
             _require_free(held, None)
             answer = read_answer(held.question(invocation), {**sent, "answer": "edit"})
             assert isinstance(answer, Edit)
-            run = self._runs.make(held, held.conversation, None, model=held.model, agent=held.agent)
-            try:
-                waiting = await run.revise(invocation, answer.arguments)
-            except InputError as error:
-                raise RequestInvalidity(str(error), parameter="arguments") from None
-            question = approval_question(waiting)
-            held.revised[str(question["digest"])] = binding_of(waiting)
+            question, binding = await self._revised(held, invocation, answer)
+            held.revised[str(question["digest"])] = binding
             return question
 
         return await self._open.change(owner, identifier, change)
+
+    async def _ask_again(self, held: HeldConversation, invocation: str, edit: Edit) -> int:
+        """Asks about an edited call in place of the model's; returns the number of open questions."""
+        _require_free(held, None)
+        question, binding = await self._revised(held, invocation, edit)
+        held.edited[invocation] = EditedCall(edit.arguments, question, binding)
+        held.ask()
+        return len(held.questions)
+
+    async def _revised(self, held: HeldConversation, invocation: str, edit: Edit) -> tuple[Question, Binding]:
+        """The question about an edited call, and its binding. Errors: ``RequestInvalidity``."""
+        run = self._runs.make(held, held.conversation, None, model=held.model, agent=held.agent)
+        try:
+            waiting = await run.revise(invocation, edit.arguments)
+        except InputError as error:
+            raise RequestInvalidity(str(error), parameter="arguments") from None
+        return approval_question(waiting), binding_of(waiting)
 
     async def deliver(
         self,
@@ -348,6 +378,13 @@ class Chat:
         for identifier, held in self._open.of(owner):
             found[identifier] = [thaw(one) for one in held.questions]
         return {identifier: asked for identifier, asked in found.items() if asked}
+
+    async def take_back(self, owner: str, identifier: str, allowance: str) -> None:
+        """Ends what *always* has allowed, and then records that. Errors: ``NameAbsence`` if there is none."""
+        taken = self.allowances.take_back(owner, identifier, allowance)
+        if taken is None:
+            raise NameAbsence("allowance", allowance)
+        await self._store.record(taken.revocation(owner, identifier))
 
     async def usage(self, owner: str, since: str = "") -> dict[str, Any]:
         """The owner's tokens and calls since a time (ISO 8601, UTC), in total and by day and model."""

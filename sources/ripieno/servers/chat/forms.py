@@ -55,7 +55,8 @@ class Tokens(TypedDict):
 CONVERSATION = form(
     "Conversation",
     "A conversation as it is now. The events after ``position`` follow by ``/events?after=POSITION``. ``turn`` is the "
-    "turn under way; after a run that was stopped, the one that was cut off. ``finish`` says how the last run ended.",
+    "turn under way; after a run that was stopped, the one that was cut off. ``finish`` says how the last run ended. "
+    "``place`` counts the messages before ``messages``.",
     identifier=str,
     title=str,
     model=str | None,
@@ -63,10 +64,17 @@ CONVERSATION = form(
     tokens=Tokens,
     state=Literal["running", "waiting", "interrupted", "idle"],
     messages=list[MESSAGE],
+    place=int,
     turn=list[TurnText | TurnBinary | TURN_CALL],
     finish=Finish | None,
     questions=list[Question],
     position=str,
+)
+PART = form(
+    "Part",
+    "Messages of a conversation; ``place`` counts those before. It begins with a turn, and may be longer than asked.",
+    messages=list[MESSAGE],
+    place=int,
 )
 
 

@@ -4,6 +4,7 @@ A run goes on when its readers leave. It ends by itself, by ``stop``, or with th
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -22,7 +23,6 @@ from ripieno.canisters.contents import Content
 from ripieno.canisters.events import ConductEnded, TurnBegan
 from ripieno.exceptions import Conflict
 from ripieno.jsonvalues import thaw
-from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.events import ChatEvent, QuestionsAsked, Said
 from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.chat.questions import Question, input_question, questions_of
@@ -32,6 +32,15 @@ from ripieno.servers.http.errors import refusal_of
 from ripieno.storage.dispatch.events import Logged, QuestionAnswered, RunFailed, StretchBegan
 
 _ASKING = (UserCanister, ResultCanister)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EditedCall:
+    """A call with other arguments, and the question in which it was shown."""
+
+    arguments: Mapping[str, Any]
+    question: Question
+    binding: Binding
 
 
 class ConversationRun(Protocol):
@@ -64,6 +73,8 @@ class HeldConversation:
         self.seen = 0
         #: The bindings of edited calls that were shown, by their digests.
         self.revised: dict[str, Binding] = {}
+        #: Edited calls that are asked about in place of the model's, by their invocations.
+        self.edited: dict[str, EditedCall] = {}
         #: Whether a run may be about to begin, while something is stored first.
         self.starting = False
         self.ring = EventRing()
@@ -110,7 +121,9 @@ class HeldConversation:
         """The questions that have no answer yet."""
         if self.running:
             return tuple(question for question, _ in self._inputs.values())
-        return tuple(one for one in questions_of(self.conversation) if one["invocation"] not in self.answers)
+        asked = {str(one["invocation"]): one for one in questions_of(self.conversation)}
+        asked |= {name: one.question for name, one in self.edited.items() if name in asked}
+        return tuple(one for name, one in asked.items() if name not in self.answers)
 
     def question(self, invocation: str) -> Question:
         """The open question about a call. Errors: ``Conflict``."""
@@ -124,10 +137,9 @@ class HeldConversation:
         )
 
     def snapshot(self) -> dict[str, Any]:
-        """All that a page shows, and the position after which events follow."""
+        """All that a page shows beside the messages, and the position after which events follow."""
         return {
             "state": self.state,
-            "messages": [message_of(one) for one in self.conversation.canisters],
             "turn": self._turn.mapping(),
             "finish": None if self.running else self.conversation.finish,
             "questions": [thaw(one) for one in self.questions],
@@ -156,7 +168,7 @@ class HeldConversation:
 
     def begin(self, run: ConversationRun, ended: Callable[[], Awaitable[None]]) -> None:
         """Starts a run, while none is under way. ``ended`` stores its end; only then the next one can begin."""
-        self.conversation, self.answers = run.conversation, {}
+        self.conversation, self.answers, self.edited = run.conversation, {}, {}
         self._turn, self._run, self._end = LiveTurn(), run, None
         self._failures.clear()
         run.watch(self._take)
@@ -189,7 +201,7 @@ class HeldConversation:
             return Defer(request.reason)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._inputs[request.invocation] = (input_question(request), future)
-        self._ask()
+        self.ask()
         try:
             answer = await future
         finally:
@@ -197,7 +209,8 @@ class HeldConversation:
             self.publish(QuestionAnswered(invocation=request.invocation, answer=_kind(future)))
         return answer
 
-    def _ask(self) -> None:
+    def ask(self) -> None:
+        """Passes the open questions to all readers."""
         self.publish(QuestionsAsked(questions=self.questions))
 
     def _take(self, event: Logged) -> None:
@@ -255,7 +268,7 @@ class HeldConversation:
             for failure in self._failures:
                 self.publish(failure)
             if self.questions:
-                self._ask()
+                self.ask()
             if self._end is not None:
                 self.publish(self._end)
 

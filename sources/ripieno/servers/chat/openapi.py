@@ -42,9 +42,18 @@ class Operation:
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/conversations"): Operation("Lists the conversations.", forms.ConversationList),
     ("POST", "/conversations"): Operation("Begins a conversation.", forms.Created, forms.Title),
-    ("GET", _ONE): Operation("Opens a conversation: all that a page shows.", forms.CONVERSATION),
+    ("GET", _ONE): Operation(
+        "Opens a conversation: all that a page shows.",
+        forms.CONVERSATION,
+        query={"limit": "A number: only the newest messages."},
+    ),
     ("PATCH", _ONE): Operation("Gives a conversation another title.", forms.Done, forms.Title),
     ("DELETE", _ONE): Operation("Stops the run and deletes the conversation.", forms.Done),
+    ("GET", f"{_ONE}/messages"): Operation(
+        "The messages before those of a snapshot or of an earlier part.",
+        forms.PART,
+        query={"before": "The place of that part.", "limit": "A number of messages, at most 500."},
+    ),
     ("POST", f"{_ONE}/messages"): Operation(
         "Says something. Calls that wait are denied, with the text as the reason.", forms.Done, forms.Message
     ),

@@ -115,6 +115,16 @@ def identifier_of(request: Request) -> str:
     return str(request.path_params["identifier"])
 
 
+def number_in(request: Request, name: str, *, digits: int = 9) -> int | None:
+    """A number of the query, or None. Errors: ``RequestInvalidity``."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= digits):
+        raise RequestInvalidity(f"{name} is a number.", parameter=name)
+    return int(text)
+
+
 def type_in(request: Request) -> str:
     """The type of the body, from its header."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()

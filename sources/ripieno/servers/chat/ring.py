@@ -11,8 +11,8 @@ from ripieno.servers.chat.events import ChatEvent, sent_form
 
 #: Events, and bytes of their JSON, that are kept.
 MOST_EVENTS, MOST_BYTES = 5_000, 4 * 1024 * 1024
-#: Seconds for which deltas are joined (measured: 3,000 deltas became 126 events).
-JOINED = 0.03
+#: Seconds after deltas for which the next ones are joined; and the most, on an event loop that is late.
+JOINED, JOINED_LATE = 0.008, 0.03
 _JOINABLE = (TextDelta, ReasoningDelta, ArgumentsDelta, ExecutionProgress)
 
 
@@ -57,18 +57,20 @@ class EventRing:
         return f"{self.epoch}-{self._last}"
 
     def publish(self, event: ChatEvent) -> None:
-        """Adds an event. Deltas that follow each other within some milliseconds become one."""
+        """Adds an event. The first delta after a pause goes at once; those within the next milliseconds are joined."""
         if self._pending is not None:
             joined = merged(self._pending, event)
             if joined is not None:
                 self._pending = joined
                 return
             self.flush()
-        if isinstance(event, _JOINABLE):
+        if not isinstance(event, _JOINABLE):
+            self._append(event)
+        elif self._timer is not None:
             self._pending = event
-            self._timer = asyncio.get_running_loop().call_later(JOINED, self.flush)
         else:
             self._append(event)
+            self._join(JOINED)
 
     def restart(self) -> None:
         """Begins anew, where what happened is in no event: all readers need a snapshot first."""
@@ -81,12 +83,21 @@ class EventRing:
 
     def flush(self) -> None:
         """Adds the deltas that wait for others."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         pending, self._pending = self._pending, None
         if pending is not None:
             self._append(pending)
+
+    def _join(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._joined)
+
+    def _joined(self) -> None:
+        timer, self._timer = self._timer, None
+        assert timer is not None
+        if self._pending is not None:
+            self.flush()
+            # A loop that is late has much to do: fewer events cost less.
+            late = asyncio.get_running_loop().time() - timer.when()
+            self._join(min(JOINED + 2 * late, JOINED_LATE))
 
     def after(self, position: str) -> Sequence[Entry]:
         """The events after a position. Errors: ``EventsLost``."""

@@ -49,13 +49,13 @@ class ConversationStore:
 
     async def rename(self, owner: str, identifier: str, title: str) -> None:
         """Gives a conversation another title. It is one of the owner's."""
-        await self._record(
+        await self.record(
             Record(stage="titled", conversation=identifier, turn=0, owner=owner, details={"title": title})
         )
 
     async def record_cut(self, owner: str, identifier: str, texts: Sequence[Mapping[str, Any]]) -> None:
         """Keeps the texts of an answer that was cut off, beside the conversation."""
-        await self._record(Record(stage="cut", conversation=identifier, turn=0, owner=owner, details={"texts": texts}))
+        await self.record(Record(stage="cut", conversation=identifier, turn=0, owner=owner, details={"texts": texts}))
 
     async def summary(self, owner: str, identifier: str) -> Summary:
         """One conversation in short."""
@@ -135,7 +135,8 @@ class ConversationStore:
         await _in_thread(claim.enter)
         return claim
 
-    async def _record(self, record: Record) -> None:
+    async def record(self, record: Record) -> None:
+        """Adds a record to the journal."""
         await _in_thread(self._journal.record, [record])
 
     def _summary(self, owner: str, identifier: str) -> Summary:

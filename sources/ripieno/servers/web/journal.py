@@ -13,8 +13,9 @@ from starlette.requests import Request
 from ripieno.canisters import Canister
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import NameAbsence, RequestInvalidity
+from ripieno.jsonvalues import canonical
 from ripieno.servers.chat.contents import message_of
-from ripieno.servers.chat.requests import Answered, RequestChecks, identifier_of
+from ripieno.servers.chat.requests import Answered, RequestChecks, identifier_of, number_in
 from ripieno.storage.journal import InvocationState, Journal, Line, Summary
 from ripieno.storage.journal.restoration import Restored, fold, is_cut
 
@@ -39,16 +40,16 @@ class JournalPages:
     async def index(self, request: Request, owner: str) -> Answered:
         asked = request.query_params
         whose = owner or asked.get("owner")
-        limit = min(_number(asked.get("limit"), "limit") or 50, _LISTED)
-        before = _number(asked.get("before"), "before", digits=18)
+        limit = min(number_in(request, "limit") or 50, _LISTED)
+        before = number_in(request, "before", digits=18)
         return await self._read(self._list, whose, asked.get("search", ""), before, limit)
 
     async def transcript(self, request: Request, owner: str) -> Answered:
-        before = _number(request.query_params.get("before"), "before")
+        before = number_in(request, "before")
         return await self._read(self._transcript, owner, identifier_of(request), before)
 
     async def calls(self, request: Request, owner: str) -> Answered:
-        part = _number(request.query_params.get("part"), "part")
+        part = number_in(request, "part")
         return await self._read(self._calls, owner, identifier_of(request), part)
 
     async def verify(self, request: Request, owner: str) -> Answered:
@@ -92,22 +93,23 @@ class JournalPages:
         return self._journal.restore(name, owner=owner), (total.input_tokens, total.output_tokens)
 
     def _calls(self, owner: str, identifier: str, part: int | None) -> dict[str, Any]:
-        calls, turns = self._kept("calls", self._find(owner, identifier), self._fold)
+        calls, turns, allowed = self._kept("calls", self._find(owner, identifier), self._fold)
         start = (part or 0) * _CALLS
         end = start + _CALLS
         return {
             "calls": calls[start:end],
             "turns": turns[start:end],
+            "allowed": allowed,
             "count": len(calls),
             "tokens": {name: sum(one[name] for one in turns) for name in ("input", "output")},
             "more": end < max(len(calls), len(turns)),
         }
 
-    def _fold(self, summary: Summary) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def _fold(self, summary: Summary) -> tuple[list[dict[str, Any]], ...]:
         lines = list(self._journal.lines(summary.identifier, owner=summary.owner))
         starts = _starts(lines)
         calls = [_call(state, starts.get((state.turn, state.identifier))) for state in fold(lines)]
-        return calls, list(_turns(lines))
+        return calls, list(_turns(lines)), list(_allowed(lines))
 
     def _kept(self, kind: str, summary: Summary, read: Callable[[Summary], Any]) -> Any:
         """The part of a conversation that was read for an earlier part of it, if no line was added since."""
@@ -158,14 +160,6 @@ def _short(summary: Summary, tokens: tuple[int, int]) -> dict[str, Any]:
         "finish": summary.finish or ("" if not summary.conducted else None),
         "caller": summary.owner,
     }
-
-
-def _number(text: str | None, name: str, *, digits: int = 9) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= digits):
-        raise RequestInvalidity(f"{name} is a number.", parameter=name)
-    return int(text)
 
 
 def _can_cut(restored: Restored, canisters: tuple[Canister, ...], at: int) -> bool:
@@ -224,3 +218,21 @@ def _turns(lines: list[Line]) -> Iterator[dict[str, Any]]:
                 "input": usage.get("input_tokens", 0),
                 "output": usage.get("output_tokens", 0),
             }
+
+
+def _allowed(lines: list[Line]) -> Iterator[dict[str, Any]]:
+    """What a person allowed with *always*, and took back. ``arguments`` are None for any."""
+    for line in lines:
+        record = line.record if line.stage in ("answered", "revoked") else None
+        if record is None or (line.stage == "answered" and record.details.get("always") is not True):
+            continue
+        arguments: Any = record.details.get("arguments")
+        if record.invocation is not None and record.details.get("exact"):
+            arguments = record.invocation.arguments
+        yield {
+            "at": line.at,
+            "tool": record.tool,
+            "arguments": None if arguments is None else canonical(arguments).decode(),
+            "state": "allowed" if line.stage == "answered" else "taken back",
+            "caller": record.owner,
+        }

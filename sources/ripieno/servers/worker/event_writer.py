@@ -6,14 +6,17 @@ import dataclasses
 from ripieno.canisters.events import ArgumentsDelta, ReasoningDelta, TextDelta, merged
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, Superseded
+from ripieno.storage.databases.contract import RowConflict
 from ripieno.storage.dispatch.contract import Submission
 from ripieno.storage.dispatch.events import EventLog, Logged
 from ripieno.storage.redaction import Redactor
 
 #: Seconds for which events are joined into one commit.
 JOINED = 0.05
-#: Events that are kept while the database refuses them.
+#: Events that are kept while the database refuses them. Those after them are lost to who watches.
 _KEPT = 10_000
+#: Events of one commit: a statement of SQLite has at most 32,766 parameters.
+_BATCH = 1_000
 
 
 class EventWriter:
@@ -27,6 +30,8 @@ class EventWriter:
         self._submission = submission
         self._redactor = redactor
         self._pending: list[Logged] = []
+        #: Those of a commit that has begun, and perhaps failed.
+        self._sent: list[Logged] = []
         self._changed = asyncio.Event()
         self._ended = False
         self._task: asyncio.Task[None] | None = None
@@ -47,39 +52,54 @@ class EventWriter:
     def take(self, event: Logged) -> None:
         """Adds an event. Deltas that follow each other become one."""
         joined = merged(self._pending[-1], event) if self._pending else None
-        if joined is None:
-            self._pending.append(event)
-        else:
+        if joined is not None:
             self._pending[-1] = joined
+        elif len(self._pending) < _KEPT:
+            self._pending.append(event)
         self._changed.set()
 
     async def _write(self) -> None:
         while True:
             await self._changed.wait()
-            if not self._ended:
+            ended = self._ended
+            if not ended:
                 await asyncio.sleep(JOINED)
             self._changed.clear()
-            events = self._settled()
-            if events:
-                try:
-                    self._last = await run_in_thread(
-                        self._log.append, self._submission, self._last, events, name="events"
-                    )
-                except Superseded:
-                    # The run ends by itself, with its next record.
-                    return
-                except InputError:
-                    # They are tried again with the next ones, and at the end once.
-                    self._pending[:0] = events if len(self._pending) < _KEPT else ()
-                    if self._ended:
-                        return
-            if self._ended and not self._pending:
+            failed = False
+            try:
+                await self._append()
+            except Superseded:
+                # The run ends by itself, with its next record.
                 return
+            except RowConflict:
+                # The last event of the run before this one came between.
+                self._changed.set()
+                continue
+            except InputError:
+                # They are tried again with the next ones, and at the end once.
+                failed = True
+            if ended and (failed or not self._pending):
+                return
+            # One event alone may be the end of a text that is kept back.
+            if self._ended or (len(self._pending) > 1 and not failed):
+                self._changed.set()
+
+    async def _append(self) -> None:
+        log, submission = self._log, self._submission
+        if self._sent:
+            # A server that went away may have written them.
+            if await run_in_thread(log.after, submission, self._last, name="events"):
+                self._sent = []
+            self._last = await run_in_thread(log.last, submission.owner, submission.conversation, name="events")
+        self._sent = self._sent or self._settled()
+        if self._sent:
+            self._last = await run_in_thread(log.append, submission, self._last, self._sent, name="events")
+            self._sent = []
 
     def _settled(self) -> list[Logged]:
-        """Takes the pending events, but for the end of a text that may be the beginning of a secret."""
-        events, self._pending = self._pending, []
-        last = events[-1] if events else None
+        """Takes pending events, but for the end of a text that may be the beginning of a secret."""
+        events, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
+        last = events[-1] if events and not self._pending else None
         if isinstance(last, TextDelta | ReasoningDelta | ArgumentsDelta) and self._redactor and not self._ended:
             settled = self._redactor.unsettled(last.text, 0)
             if settled < len(last.text):

@@ -27,7 +27,8 @@ from ripieno.servers.worker.event_writer import EventWriter
 from ripieno.storage.dispatch.contract import Ending, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, StretchBegan
 from ripieno.storage.journal import Journal
-from ripieno.storage.records import Record
+from ripieno.storage.journal.lines import Line
+from ripieno.storage.records import Record, Stage
 
 #: Seconds between attempts to claim a conversation that another process conducts.
 _ATTEMPTS = 0.5
@@ -217,28 +218,51 @@ class Stretches:
     def _restore(self, submission: Submission) -> tuple[Ending | None, Resumable, Paused | None]:
         """The conversation to conduct; or the end, if an earlier worker has recorded it."""
         owner, name = submission.owner, submission.conversation
-        marks = dict.fromkeys(("began", "ended"), False)
-        finish = ""
-        for stage in marks:
-            for line in self._journal.lines(name, owner=owner, stage=stage):
-                details: Mapping[str, Any] = EMPTY if line.record is None else line.record.details
-                if details.get("submitted") == submission.identifier:
-                    marks[stage] = True
-                    finish = str(details.get("finish", ""))
+        began, ended = self._marked(submission, "began"), self._marked(submission, "ended")
         paused = self._paused.load(name, owner=owner)
         try:
             restored = resumable(self._journal, name, paused, owner=owner)
         except NameAbsence:
             restored = Resumable(conversation=Conversation(identifier=name))
-        if marks["ended"]:
-            return Ending(finish=finish), restored, paused
+        if ended is not None:
+            return Ending(finish=str(_details(ended).get("finish", ""))), restored, paused
         conversation = restored.conversation
-        if submission.canisters and not marks["began"]:
+        if began is not None and not conversation.open and (answered := self._answered(submission, began)) is not None:
+            return self._end(submission, answered), restored, paused
+        if submission.canisters and began is None:
             if conversation.open:
                 conversation = conversation.decline_open(_words(submission) or "The user sent something else instead.")
             conversation = conversation.say(submission.canisters)
             restored = Resumable(conversation=conversation)
         return None, restored, paused
+
+    def _marked(self, submission: Submission, stage: Stage) -> Line | None:
+        """The first line of a stage that names the submission."""
+        lines = self._journal.lines(submission.conversation, owner=submission.owner, stage=stage)
+        return next((one for one in lines if _details(one).get("submitted") == submission.identifier), None)
+
+    def _answered(self, submission: Submission, began: Line) -> Line | None:
+        """The last answer of a run, if nothing was left to do after it: its worker ended before it recorded the end."""
+        *_, last = self._journal.lines(submission.conversation, owner=submission.owner)
+        answered = last.stage == "turned" and last.number > began.number
+        return last if answered and _details(last).get("finish") != "invocations" else None
+
+    def _end(self, submission: Submission, answered: Line) -> Ending:
+        """Records the end of a run whose last answer is recorded."""
+        finish = str(_details(answered).get("finish", ""))
+        details = {"finish": finish, "submitted": submission.identifier}
+        self._journal.record(
+            [
+                Record(
+                    stage="ended",
+                    conversation=submission.conversation,
+                    turn=answered.turn,
+                    owner=submission.owner,
+                    details=details,
+                )
+            ]
+        )
+        return Ending(finish=finish)
 
     def _begin(self, submission: Submission, restored: Resumable, paused: Paused | None) -> Run:
         model = submission.model or (paused.model if paused else "")
@@ -314,3 +338,7 @@ def _once(waiting: Waiting) -> Waiting:
     if "choices" in request:
         request["choices"] = [one for one in request["choices"] if one != "always"]
     return dataclasses.replace(waiting, request=freeze(request))
+
+
+def _details(line: Line) -> Mapping[str, Any]:
+    return EMPTY if line.record is None else line.record.details

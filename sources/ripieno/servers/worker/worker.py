@@ -82,21 +82,19 @@ class Worker:
         working = self._dispatcher.working(
             self.name, hosts=self.hosts, slots=self._slots, stretch=self._stretches.conduct
         )
-        try:
-            async with working:
-                left = asyncio.Event()
-                beating = asyncio.create_task(self._beat(left), name="ripieno worker")
-                try:
-                    await self._stopping.wait()
-                    if self.running:
-                        self._report(f"{len(self.running)} runs are under way. They have {self._grace:.0f} s to end.")
-                    await self._stretches.leave(self._grace)
-                finally:
-                    left.set()
-                    await asyncio.wait((beating,))
-        finally:
-            await run_in_thread(self._leases.end, self.name, name="lease")
-            await run_in_thread(self._leases.bury, self._dispatcher.take_back, name="lease")
+        async with working:
+            left = asyncio.Event()
+            beating = asyncio.create_task(self._beat(left), name="ripieno worker")
+            try:
+                await self._stopping.wait()
+                if self.running:
+                    self._report(f"{len(self.running)} runs are under way. They have {self._grace:.0f} s to end.")
+                await self._stretches.leave(self._grace)
+            finally:
+                left.set()
+                await asyncio.wait((beating,))
+        # Not if the queue could not take back what was running: another worker does that when the lease ends.
+        await run_in_thread(self._leases.forget, self.name, name="lease")
 
     async def _beat(self, left: asyncio.Event) -> None:
         """Renews the lease, and looks after cancelled submissions and dead workers, until the event is set."""

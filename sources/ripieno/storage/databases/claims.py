@@ -8,12 +8,11 @@ never an effect.
 
 import contextlib
 import dataclasses
-import json
 import threading
 from collections.abc import Callable, Generator, Sequence
 
 from ripieno.exceptions import InputError, Superseded
-from ripieno.storage.databases.contract import Connection, Disconnected
+from ripieno.storage.databases.contract import Connection, Disconnected, row_key
 
 #: Seconds after which a claim that is not renewed may be taken.
 LEASE = 15.0
@@ -45,7 +44,7 @@ class Claim:
     @property
     def parameters(self) -> Sequence[object]:
         """The parameters of ``query``."""
-        return *_key(self.owner, self.conversation), self.epoch
+        return *row_key(self.owner, self.conversation), self.epoch
 
     def check(self, connection: Connection) -> None:
         """Errors: ``Superseded``. Until the end of the transaction, nobody else takes the claim."""
@@ -86,7 +85,7 @@ class Claims:
         """
         key = owner, conversation
         with self._connect() as connection:
-            found = connection.execute(_TAKE, (*_key(*key), LEASE)).fetchone()
+            found = connection.execute(_TAKE, (*row_key(*key), LEASE)).fetchone()
         if found is None:
             yield False
             return
@@ -133,8 +132,3 @@ class Claims:
             lost = self._lost.pop(key, None) if self._held.get(key) is claim else None
         if lost is not None:
             lost()
-
-
-def _key(owner: str, conversation: str) -> _Key:
-    """In ASCII: applications choose them freely, and PostgreSQL refuses U+0000 and half a surrogate pair."""
-    return json.dumps(owner), json.dumps(conversation)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -14,6 +15,14 @@ class RowConflict(Exception):
 
 class Disconnected(InputError):
     """The server of the database went away. What was being written may be there or not; look before trying again."""
+
+
+def row_key(owner: str, conversation: str) -> tuple[str, str]:
+    """The columns that name a conversation of an owner: two texts of JSON in ASCII.
+
+    Applications choose them freely, and databases refuse U+0000 and half a surrogate pair.
+    """
+    return json.dumps(owner), json.dumps(conversation)
 
 
 class Rows(Protocol):

@@ -87,11 +87,12 @@ class Ending:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A submission that is repeated. ``cron`` has five fields, in UTC."""
+    """A submission that is repeated. ``cron`` has five fields, in UTC. A listed one has its ``next`` time."""
 
     name: str
     cron: str
     submission: Submission
+    next: datetime.datetime | None = dataclasses.field(default=None, compare=False)
 
 
 #: One stretch of a conduct. It raises nothing; None gives the submission back to the queue.

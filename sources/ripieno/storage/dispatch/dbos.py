@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequ
 from typing import Any
 
 import dbos
+from croniter import croniter
 from sqlalchemy.exc import SQLAlchemyError
 
 from ripieno.canisters.serialization import deserialize, serialize
@@ -47,7 +48,7 @@ VERSION = "ripieno-1"
 _APPLICATION = "ripieno"
 _OCCURRENCE = "ripieno.occurrence"
 #: Seconds between looks for queued submissions of each priority.
-_LOOKS: Mapping[Priority, float] = {"normal": 0.5, "low": 2.0}
+_LOOKS: Mapping[Priority, float] = {"normal": 0.75, "low": 3.0}
 _STATES: Mapping[State, Collection[str]] = {
     "scheduled": ("DELAYED",),
     "queued": ("ENQUEUED",),
@@ -164,11 +165,14 @@ class DbosDispatcher:
     def schedules(self) -> Sequence[Schedule]:
         with self._using("read") as client:
             rows = client.list_schedules()
+        now = datetime.datetime.now(datetime.UTC)
         found = [
             Schedule(
                 name=row["schedule_name"],
                 cron=row["schedule"],
                 submission=deserialize(Submission, row["context"]["submission"]),
+                # As the engine reads it.
+                next=croniter(row["schedule"], now, second_at_beginning=True).get_next(datetime.datetime),
             )
             for row in rows
         ]

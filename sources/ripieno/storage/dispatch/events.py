@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ripieno.canisters import Canister
 from ripieno.canisters.events import Event, EventBase
 from ripieno.canisters.serialization import Change, read, register, write
-from ripieno.storage.databases.contract import Database, RowConflict
+from ripieno.storage.databases.contract import Database, RowConflict, row_key
 from ripieno.storage.dispatch.contract import Submission
 
 #: Seconds for which events are kept.
@@ -69,7 +69,7 @@ class EventLog:
         """The number of the last event of a conversation; 0 if there is none."""
         query = "SELECT coalesce(max(number), 0) FROM events WHERE owner = ? AND conversation = ?"
         with self.database.using("read") as connection:
-            return int(connection.execute(query, _key(owner, conversation)).fetchone()[0])
+            return int(connection.execute(query, row_key(owner, conversation)).fetchone()[0])
 
     def lasts(self, conversations: Iterable[tuple[str, str]]) -> Sequence[int]:
         """The number of the last event of each conversation, by owner and name."""
@@ -92,7 +92,7 @@ class EventLog:
         if there are others after this number.
         """
         owner, conversation = submission.owner, submission.conversation
-        key = (*_key(owner, conversation), submission.identifier)
+        key = (*row_key(owner, conversation), submission.identifier)
         values = [
             value
             for place, one in enumerate(events, 1)
@@ -118,7 +118,7 @@ class EventLog:
             "AND body ->> '$.type' IN ('stretch began', 'question answered') ORDER BY number"
         )
         with self.database.using("read") as connection:
-            rows = connection.execute(query, (*_key(owner, conversation), number)).fetchall()
+            rows = connection.execute(query, (*row_key(owner, conversation), number)).fetchall()
         return [(int(row[0]), str(row[1]), read(Logged, json.loads(row[2]), "event")) for row in rows]
 
     def after(self, submission: Submission, number: int) -> Sequence[tuple[int, Logged]]:
@@ -127,7 +127,7 @@ class EventLog:
             "SELECT number, body FROM events WHERE owner = ? AND conversation = ? AND submission = ? AND number > ? "
             f"ORDER BY number LIMIT {_MOST}"
         )
-        key = (*_key(submission.owner, submission.conversation), submission.identifier)
+        key = (*row_key(submission.owner, submission.conversation), submission.identifier)
         with self.database.using("read") as connection:
             rows = connection.execute(query, (*key, number)).fetchall()
         return [(int(row[0]), read(Logged, json.loads(row[1]), "event")) for row in rows]
@@ -135,7 +135,7 @@ class EventLog:
     def forget(self, owner: str, conversation: str) -> None:
         """Deletes the events of a conversation."""
         with self.database.using("written") as connection:
-            connection.execute("DELETE FROM events WHERE owner = ? AND conversation = ?", _key(owner, conversation))
+            connection.execute("DELETE FROM events WHERE owner = ? AND conversation = ?", row_key(owner, conversation))
 
     def clean(self, running: Collection[str] = ()) -> None:
         """Deletes the events of submissions that have had none for some minutes, but for those that are ``running``."""
@@ -161,8 +161,3 @@ def _insertion(count: int, held: str | None = None) -> str:
 def topic_of(owner: str, conversation: str) -> str:
     """The topic of announcements about a conversation."""
     return hashlib.sha256(json.dumps([owner, conversation]).encode()).hexdigest()[:32]
-
-
-def _key(owner: str, conversation: str) -> tuple[str, str]:
-    """In ASCII: applications choose them freely, and databases refuse U+0000 and half a surrogate pair."""
-    return json.dumps(owner), json.dumps(conversation)

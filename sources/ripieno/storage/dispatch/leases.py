@@ -45,10 +45,10 @@ class WorkerLeases:
                 (name, host, LEASE),
             )
 
-    def end(self, name: str) -> None:
-        """Ends the lease of a worker, as if it had not been renewed."""
+    def forget(self, name: str) -> None:
+        """Forgets a worker that runs nothing any more."""
         with self._database.using("written") as connection:
-            connection.execute("UPDATE workers SET until = 0 WHERE name = ?", (name,))
+            connection.execute("DELETE FROM workers WHERE name = ?", (name,))
 
     def alive(self) -> Sequence[WorkerState]:
         """The workers whose leases have not ended."""

@@ -131,8 +131,11 @@ class _Endpoints:
             return True, said
         if asked.resume:
             for answer in read_answers(asked.resume, questions):
-                left = await chat.answer(owner, identifier, answer.invocation, answer.sent, tools=tools)
+                left = await chat.answer(owner, identifier, answer.invocation, answer.sent, tools=tools, unseen=False)
                 runs = runs or not left
+            # An edited call is asked about again. Results wait for the answer, and come with it once more.
+            if interrupts_of(await chat.snapshot(owner, identifier)):
+                return runs, None
         # A page that only connects sends no messages: it reads, and starts nothing.
         elif asked.sent and (snapshot["state"] == "interrupted" or _is_unanswered(snapshot)):
             await chat.resume(owner, identifier, tools=tools, at=at)

@@ -4,7 +4,7 @@ Mounted beneath ``/api``, it is at ``/api/chat``, where the front end looks for 
 """
 
 import contextlib
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +16,7 @@ from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.servers.chat.ai_sdk.encoder import Encoder
 from ripieno.servers.chat.ai_sdk.frames import DONE, Frame, Version, encoded
 from ripieno.servers.chat.ai_sdk.history import messages_of
-from ripieno.servers.chat.ai_sdk.request import Incoming, read_incoming, settle
+from ripieno.servers.chat.ai_sdk.request import Incoming, Settlement, read_incoming, settle
 from ripieno.servers.chat.chat import UNDER_WAY, Chat
 from ripieno.servers.chat.downloads import download
 from ripieno.servers.chat.requests import (
@@ -103,12 +103,22 @@ class _Endpoints:
         batches = await self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
         left, at = 1, snapshot["position"]
         for invocation, answer in settlement.answers.items():
-            left, at = await self._chat.answer(owner, identifier, invocation, answer, at=at), None
-        for result in settlement.results:
+            left, at = await self._chat.answer(owner, identifier, invocation, answer, at=at, unseen=False), None
+        edited = await self._edited(owner, identifier, settlement)
+        # Results wait for the answers to edited calls, and come with them once more.
+        for result in settlement.results if not edited else ():
             left, at = await self._chat.deliver(owner, identifier, result, at=at), None
         encoder = self._encoder(request, identifier)
-        began = encoder.go_on(snapshot)
+        began = (*encoder.go_on(snapshot), *encoder.ask_again(edited))
         return _stream(encoder, (*began, *encoder.finish("tool-calls")) if left else began, batches)
+
+    async def _edited(self, owner: str, identifier: str, settlement: Settlement) -> Sequence[Mapping[str, Any]]:
+        """The questions about calls that were edited in this request, and are shown before they run."""
+        edits = {name for name, answer in settlement.answers.items() if answer["answer"] == "edit"}
+        if not edits:
+            return ()
+        snapshot = await self._chat.snapshot(owner, identifier)
+        return [one for one in snapshot["questions"] if one["kind"] == "approval" and one["invocation"] in edits]
 
     async def resume(self, request: Request, owner: str) -> Answered:
         try:

@@ -68,6 +68,13 @@ class Encoder:
                 self._parts.calls.pop(message["invocation_id"], None)
         return self._taken()
 
+    def ask_again(self, questions: Sequence[Mapping[str, Any]]) -> Sequence[Frame]:
+        """The questions about edited calls: the client shows their arguments, and asks for another answer."""
+        for question in questions:
+            self._parts.begin(self._parts.calls[question["invocation"]], question["arguments"])
+        self._ask(questions)
+        return self._taken()
+
     def replay(self, snapshot: Mapping[str, Any]) -> Sequence[Frame]:
         """The message of a snapshot from its beginning, with the turn under way; the snapshot's events follow."""
         self._begin(snapshot)

@@ -1,0 +1,38 @@
+"""Parts of a conversation's messages: a page shows the newest first, and earlier ones on demand."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
+from ripieno.ensembles.threads import run_in_thread
+from ripieno.servers.chat.contents import message_of
+
+#: Messages that are made in the event loop. More take a thread (measured: 10,000 hold up all others for 150 ms).
+_FEW = 200
+
+
+async def read_part(
+    canisters: Sequence[Canister], *, before: int | None = None, limit: int | None = None
+) -> dict[str, Any]:
+    """``messages``: the newest ``limit``, of those before a place; all without a limit. ``place`` counts those before.
+
+    There are more if the first of them would be in the middle of a turn: calls are beside their results.
+    """
+    end = len(canisters) if before is None else min(before, len(canisters))
+    place = 0 if limit is None else max(end - limit, 0)
+    while 0 < place < end and _continues(canisters[place - 1], canisters[place]):
+        place -= 1
+    part = canisters[place:end]
+    messages = messages_of(part) if len(part) <= _FEW else await run_in_thread(messages_of, part, name="messages")
+    return {"messages": messages, "place": place}
+
+
+def messages_of(canisters: Sequence[Canister]) -> list[dict[str, Any]]:
+    """The messages as clients get them."""
+    return [message_of(one) for one in canisters]
+
+
+def _continues(before: Canister, canister: Canister) -> bool:
+    """Whether a canister is of the same turn as the one before it."""
+    speaks = AssistantCanister | InvocationCanister
+    return isinstance(canister, ResultCanister) or (isinstance(canister, speaks) and isinstance(before, speaks))

@@ -1,0 +1,97 @@
+"""A message that is written during a run: it is sent when the run ends, or taken back."""
+
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import ServePage, Visit
+from tests.browser.steps import begin, button, held, hide, message, pass_inert, say
+from tests.support.browsers import Visitor
+from tests.support.chats import Written
+from tests.support.scripted_models import invoke, invokes, says, scripted
+
+
+def queued(page: Page) -> Any:
+    """The bar with the message that waits."""
+    return page.get_by_role("status").filter(has_text="Sent when the run ends:")
+
+
+async def test_it_is_sent_when_the_run_ends(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("I begin, and ", "end.")
+    model = scripted(steps, says("Then that."))
+    page = await begin(visitor, await serve_page(model))
+    await expect(page.locator(".text")).to_have_text("I begin, and")
+    await say(page, "And then?")
+    await say(page, "And after that?")
+    await expect(queued(page)).to_contain_text("And then?")
+    await expect(message(page)).to_have_value("")
+    await expect(page.locator(".said")).to_have_count(1)
+    go.set()
+    await expect(page.locator(".said").nth(1)).to_contain_text("And then?\n\nAnd after that?")
+    await expect(page.locator(".text", has_text="Then that.")).to_be_visible()
+    await expect(queued(page)).to_have_count(0)
+    await page.reload()
+    await expect(page.locator(".said")).to_have_count(2)
+    await expect(message(page)).to_have_value("")
+
+
+async def test_it_is_taken_back_and_stays_through_a_reload(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("I begin, and ", "end.")
+    page = await begin(visitor, await serve_page(scripted(steps)))
+    await say(page, "And then?")
+    await message(page).fill("No.")
+    await button(page, "Take back").click()
+    await expect(queued(page)).to_have_count(0)
+    await expect(message(page)).to_have_value("And then?\n\nNo.")
+    await expect(message(page)).to_be_focused()
+    await message(page).press("Enter")
+    await expect(queued(page)).to_have_count(1)
+    await page.reload()
+    # Nothing is sent by a page that does not show it.
+    await expect(message(page)).to_have_value("And then?\n\nNo.")
+    go.set()
+    await expect(page.locator(".text")).to_have_text("I begin, and end.")
+    await expect(page.locator(".said")).to_have_count(1)
+
+
+async def test_it_comes_back_when_the_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, _ = held("I begin, and ", "never end.")
+    page = await begin(visitor, await serve_page(scripted(steps)))
+    await say(page, "And then?")
+    await expect(queued(page)).to_be_visible()
+    await button(page, "Stop").click()
+    await expect(page.locator(".notice", has_text="Stopped.")).to_be_visible()
+    await expect(queued(page)).to_have_count(0)
+    await expect(message(page)).to_have_value("And then?")
+    await expect(page.locator(".said")).to_have_count(1)
+
+
+async def test_it_is_sent_from_a_hidden_tab(serve_page: ServePage, visit: Visit) -> None:
+    steps, go = held("I begin, and ", "end.")
+    model = scripted(steps, says("Then that."))
+    page = await begin(await visit(), await serve_page(model))
+    await say(page, "And then?")
+    await expect(queued(page)).to_be_visible()
+    await hide(page, True)
+    async with page.expect_request("**/messages"):
+        go.set()
+
+
+async def test_it_waits_for_the_answers_to_questions(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    steps, go = held("I look, and ", "write.")
+    calls = invokes(invoke("write", "one", text="one"))
+    model = scripted([*steps[:-1], *calls[1:]], says("Written."), says("Then that."))
+    await visitor.context.clock.install()
+    page = await begin(visitor, await serve_page(model, written.definition))
+    await say(page, "And then?")
+    go.set()
+    await expect(page.locator(".question")).to_have_count(1)
+    await pass_inert(page)
+    await expect(queued(page)).to_be_visible()
+    assert written.texts == []
+    await button(page, "Approve").click()
+    await expect(page.locator(".text", has_text="Written.")).to_be_visible()
+    await expect(page.locator(".said").nth(1)).to_contain_text("And then?")
+    await expect(page.locator(".text", has_text="Then that.")).to_be_visible()
+    assert written.texts == ["one"]
