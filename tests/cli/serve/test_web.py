@@ -184,6 +184,26 @@ def test_cassettes_of_the_workspace_are_replayed(user: User, score: str) -> None
                     assert client.get(f"/api/cassettes/{name}").status_code == 404
 
 
+def test_a_worker_conducts_the_runs_of_the_page(user: User, score: str) -> None:
+    with user.rehearse(score) as urls:
+        configure(user, urls)
+        file = user.configuration / "config.toml"
+        file.write_text(file.read_text() + "[durable]\nservers = true\n")
+        refused = user.call("serve", "web", "--no-browser", "--port", "0", "--ensemble", "io")
+        assert refused.returncode == 2
+        assert "--ensemble would narrow nothing" in refused.stderr
+        with user.start("serve", "web", "--no-browser", "--port", "0") as process, user.start("work") as worker:
+            wait_for(worker, "takes submitted runs")
+            found = wait_for(process, LINK)
+            with sign_in(found[1], found[2]) as client:
+                identifier = client.post("/api/chat/conversations", json={}).json()["identifier"]
+                client.post(f"/api/chat/conversations/{identifier}/messages", json={"text": "Hello."})
+                shown = wait_until_idle(client, identifier)
+                assert [one["type"] for one in shown["messages"]] == ["user", "assistant"]
+        # The page may know the end before the queue does.
+        assert "Hello." in user.call("runs", "list").stdout
+
+
 def test_a_score_is_served_by_rehearse(user: User) -> None:
     done = user.call("serve", "web", "-m", "score:./a b.toml")
     assert done.returncode == 2

@@ -23,6 +23,7 @@ from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import has_browser, is_attended, open_page
 from ripieno.cli.serve.common import check_scores, leave_input, listening, read_key, report_logs, report_starting
 from ripieno.conducting.paused import PausedStore
+from ripieno.exceptions import InputError
 
 PORT = 8766
 
@@ -98,6 +99,11 @@ def web(
         check_exposure(host, keyed=key is not None)
         settings.journal = True  # The page shows what the journal has.
         loaded = select_ensembles(load_layers(settings), ensembles)
+        if ensembles and loaded.configuration.durable.servers:
+            raise InputError(
+                "Workers conduct the runs ([durable] servers = true), with the ensembles of their own configuration: "
+                "--ensemble would narrow nothing. Leave it out, or name the ensembles under [ensembles]."
+            )
         if model is not None:
             chosen = dataclasses.replace(loaded.configuration, model=model)
             loaded = dataclasses.replace(loaded, configuration=chosen)

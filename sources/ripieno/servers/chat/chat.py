@@ -34,9 +34,6 @@ from ripieno.servers.http.limits import Refused
 from ripieno.storage.journal import Journal
 from ripieno.storage.journal.summaries import Summary
 
-#: The error for what must wait for the end of a run.
-UNDER_WAY = "A run of this conversation is under way. Stop it, or wait for its end."
-
 
 class Chat:
     """The conversations of all owners: begun, said to, followed, answered, stopped, renamed and deleted.
@@ -215,7 +212,7 @@ class Chat:
         """
 
         async def change(held: HeldConversation) -> Conversation:
-            _require_free(held, at)
+            held.require_free(at)
             conversation = held.conversation
             if conversation.open:
                 conversation = conversation.decline_open(text_of(message) or "The user sent something else instead.")
@@ -239,7 +236,7 @@ class Chat:
         """
 
         async def change(held: HeldConversation) -> None:
-            _require_free(held, at)
+            held.require_free(at)
             if held.state != "interrupted" and not held.unanswered:
                 raise Conflict(f"The conversation is {held.state}, not interrupted.")
             async with self._runs.starting(held):
@@ -266,7 +263,7 @@ class Chat:
         """
 
         async def change(held: HeldConversation) -> int:
-            _require_at(held, at)
+            held.require_at(at)
             question, edited = held.question(invocation), None
             answer = read_answer(question, sent)
             if question["kind"] == "input":
@@ -299,7 +296,7 @@ class Chat:
         """
 
         async def change(held: HeldConversation) -> Question:
-            _require_free(held, None)
+            held.require_free()
             answer = read_answer(held.question(invocation), {**sent, "answer": "edit"})
             assert isinstance(answer, Edit)
             question, binding = await self._revised(held, invocation, answer)
@@ -310,7 +307,7 @@ class Chat:
 
     async def _ask_again(self, held: HeldConversation, invocation: str, edit: Edit) -> int:
         """Asks about an edited call in place of the model's; returns the number of open questions."""
-        _require_free(held, None)
+        held.require_free()
         question, binding = await self._revised(held, invocation, edit)
         held.edited[invocation] = EditedCall(edit.arguments, question, binding)
         held.ask()
@@ -340,7 +337,7 @@ class Chat:
         """
 
         async def change(held: HeldConversation) -> int:
-            _require_free(held, at)
+            held.require_free(at)
             question = held.question(result.invocation_id)
             if question["kind"] != "client":
                 raise RequestInvalidity("This call runs here: it waits for an answer.", parameter="invocation")
@@ -359,15 +356,12 @@ class Chat:
     async def stop(self, owner: str, identifier: str) -> None:
         """Stops the run of a conversation, if there is one."""
 
-        async def change(held: HeldConversation) -> None:
-            await self._runs.stop(held)
-
         held = self._open.get(owner, identifier)
         if held is not None and held.running:
             held.stop()
         else:
             # A run may be about to begin.
-            await self._open.change(owner, identifier, change)
+            await self._open.change(owner, identifier, self._runs.stop)
 
     async def questions(self, owner: str) -> dict[str, list[dict[str, Any]]]:
         """The open questions of all conversations of an owner, by the identifiers of the conversations."""
@@ -402,16 +396,3 @@ def _snapshot(held: HeldConversation, identifier: str) -> dict[str, Any]:
         "tokens": {"input": usage.input_tokens, "output": usage.output_tokens},
         **held.snapshot(),
     }
-
-
-def _require_at(held: HeldConversation, at: str | None) -> None:
-    """Errors: ``Conflict`` if the conversation has had events since."""
-    if at not in (None, held.ring.position):
-        raise Conflict("The conversation has gone on meanwhile. Load it again.")
-
-
-def _require_free(held: HeldConversation, at: str | None) -> None:
-    """Errors: ``Conflict`` for a conversation with a run, or with events since."""
-    if held.running:
-        raise Conflict(UNDER_WAY)
-    _require_at(held, at)

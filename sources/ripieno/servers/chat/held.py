@@ -43,6 +43,10 @@ class EditedCall:
     binding: Binding
 
 
+#: The error for what must wait for the end of a run.
+UNDER_WAY = "A run of this conversation is under way. Stop it, or wait for its end."
+
+
 class ConversationRun(Protocol):
     """What a conversation needs of its run. Awaiting it returns its end.
 
@@ -135,6 +139,17 @@ class HeldConversation:
         raise Conflict(
             f"No question waits for an answer to {invocation!r}: it was answered, or the conversation went on."
         )
+
+    def require_at(self, at: str | None) -> None:
+        """Errors: ``Conflict`` if the conversation has had events since the position ``at``."""
+        if at not in (None, self.ring.position):
+            raise Conflict("The conversation has gone on meanwhile. Load it again.")
+
+    def require_free(self, at: str | None = None) -> None:
+        """Errors: ``Conflict`` for a conversation with a run, or with events since the position ``at``."""
+        if self.running:
+            raise Conflict(UNDER_WAY)
+        self.require_at(at)
 
     def snapshot(self) -> dict[str, Any]:
         """All that a page shows beside the messages, and the position after which events follow."""

@@ -17,8 +17,9 @@ from ripieno.servers.chat.ai_sdk.encoder import Encoder
 from ripieno.servers.chat.ai_sdk.frames import DONE, Frame, Version, encoded
 from ripieno.servers.chat.ai_sdk.history import messages_of
 from ripieno.servers.chat.ai_sdk.request import Incoming, Settlement, read_incoming, settle
-from ripieno.servers.chat.chat import UNDER_WAY, Chat
+from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.downloads import download
+from ripieno.servers.chat.held import UNDER_WAY
 from ripieno.servers.chat.requests import (
     QUIET,
     STREAM_HEADERS,
