@@ -6,7 +6,7 @@ client apply beside those of the provider; its retries do not, since they report
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from ripieno.exceptions import InputError, ProviderFailure, ProviderUnreachable
@@ -166,7 +166,7 @@ def _raw(response: Any) -> Answer:
 def _refusal(error: Any) -> Answer:
     """A refusal whose body the SDK has read."""
 
-    async def pieces() -> Any:
+    async def pieces() -> AsyncGenerator[bytes, None]:
         yield json.dumps(error.details).encode()
 
     async def close() -> None:
