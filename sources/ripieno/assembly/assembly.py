@@ -106,8 +106,7 @@ class Assembly:
 
     def _note(self, alert: Alert) -> None:
         self.alerts.append(alert)
-        # The latest only, for programs that run for weeks.
-        del self.alerts[:-1000]
+        del self.alerts[:-1000]  # The latest only, for programs that run for weeks.
         if self._alert is not None:
             self._alert(alert)
 
@@ -337,10 +336,8 @@ class Assembly:
 
         ``conversation`` is the identifier of one to continue; runs of a conversation follow each other. The worker is
         one on this machine, which has the workspace; with ``anywhere``, any one, in its own. Of two submissions with
-        the same ``identifier``, the second does nothing. ``at``: not before.
-
-        Errors: ``InputError`` without a journal, for unknown names, a secret in the message, or if the queue cannot be
-        used.
+        the same ``identifier``, the second does nothing. ``at``: not before. Errors: ``InputError`` without a journal,
+        for unknown names, a secret in the message, or if the queue cannot be used.
         """
         recorder, said = self.execution.reporter.recorder, Conversation.of(what)
         submission = make_submission(

@@ -43,9 +43,8 @@ def assemble(
     ``workspace`` is the folder that confines file tools, by default the current one. ``secrets`` are the variables
     that descriptors may name, by default the environment. ``recorder`` records calls and runs, by default the journal
     if ``[journal] enabled`` is true; ``grants`` has approvals from other processes, and ``watchers`` get every event of
-    every run. ``clients`` are official clients that this program made (``openai.AsyncOpenAI``,
-    ``anthropic.AsyncAnthropic``, ``google.genai.Client``), by the names of the providers whose requests they carry.
-    Enter it with ``async with``. Errors: ``NameAbsence`` for a client of an unknown provider.
+    every run. ``clients`` are asynchronous clients of official SDKs, by the names of the providers whose requests they
+    carry; they are not closed. Enter it with ``async with``. Errors: ``NameAbsence`` for one of an unknown provider.
     """
     loaded = load_own_configuration(configuration, layers=layers, workspace=workspace, places=places, project=project)
     return Assembly(

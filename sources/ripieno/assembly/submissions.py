@@ -9,7 +9,7 @@ import pathlib
 import socket
 import uuid
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.journal import journal_place
@@ -21,13 +21,10 @@ from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.databases.subscribers import woken
-from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
+from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, QueueInspection, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, QuestionAnswered, RunFailed, StretchBegan, topic_of
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Recorder
-
-if TYPE_CHECKING:
-    from ripieno.storage.dispatch.inspection import QueueInspection
 
 #: The file name of the queue in a user's state folder.
 NAME = "dispatch.sqlite3"
@@ -58,7 +55,7 @@ def dispatcher_beside(journal: pathlib.Path | str) -> Dispatcher:
     return DbosDispatcher(place)
 
 
-def inspect_queue(place: pathlib.Path | str, database: Database) -> "QueueInspection | None":
+def inspect_queue(place: pathlib.Path | str, database: Database) -> QueueInspection | None:
     """The workers and waiting submissions of the queue beside a journal, whose tables exist; None without a queue.
 
     Nothing is created or changed. Errors: ``InputError``.

@@ -12,7 +12,7 @@ from ripieno.assembly.submissions import inspect_queue
 from ripieno.cli.common.tables import count
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.dispatch.inspection import QueueInspection
+from ripieno.storage.dispatch.contract import QueueInspection
 
 _ENGINE = "dbos"
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Generator
-from typing import TYPE_CHECKING
 
 import click
 
@@ -22,9 +21,7 @@ from ripieno.cli.serve.common import HOST, approvable, approving, leave_input, r
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
-
-if TYPE_CHECKING:
-    from ripieno.servers.worker.metrics import WorkerMetrics
+from ripieno.storage.dispatch.contract import RunCounter
 
 _HIGHEST = 65_535
 
@@ -124,7 +121,7 @@ async def _work(
 
 
 @contextlib.contextmanager
-def _counted(where: str, loaded: LoadedConfiguration) -> Generator["WorkerMetrics", None, None]:
+def _counted(where: str, loaded: LoadedConfiguration) -> Generator[RunCounter, None, None]:
     """Metrics that are served at ``[host:]port``. Errors: ``InputError``."""
     try:
         from ripieno.servers.worker.metrics import WorkerMetrics

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ripieno.exceptions import InputError
-from ripieno.storage.dispatch.inspection import QueueInspection
+from ripieno.storage.dispatch.contract import QueueInspection
 
 #: The bounds of the seconds of stretches.
 _SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)

@@ -8,7 +8,6 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.submissions import journal_of
@@ -17,11 +16,8 @@ from ripieno.exceptions import InputError
 from ripieno.models import Model
 from ripieno.servers.worker.stretches import Stretches
 from ripieno.storage.dispatch import leases
-from ripieno.storage.dispatch.contract import Dispatcher, Ending, Submission
+from ripieno.storage.dispatch.contract import Dispatcher, Ending, RunCounter, Submission
 from ripieno.storage.dispatch.events import EventLog
-
-if TYPE_CHECKING:
-    from ripieno.servers.worker.metrics import WorkerMetrics
 
 #: Seconds between looks for cancelled submissions and dead workers.
 _BEAT = 1.0
@@ -52,7 +48,7 @@ class Worker:
         grace: float = 30.0,
         report: Callable[[str], None] = lambda _: None,
         model_of: Callable[[str], str | Model | None] = lambda name: name,
-        metrics: "WorkerMetrics | None" = None,
+        metrics: RunCounter | None = None,
     ) -> None:
         journal = journal_of(assembly.execution.reporter.recorder)
         self.hosts = tuple(hosts) or (socket.gethostname(),)

@@ -95,6 +95,28 @@ class Schedule:
     next: datetime.datetime | None = dataclasses.field(default=None, compare=False)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class QueueInspection:
+    """The workers that are alive, and the submissions that wait for one, for their time, or run."""
+
+    workers: int = 0
+    queued: int = 0
+    scheduled: int = 0
+    running: int = 0
+
+
+class RunCounter(Protocol):
+    """Counts what a worker does."""
+
+    def end(self, finish: str, seconds: float) -> None:
+        """Counts a stretch that has ended, or was given back to the queue (``finish`` is then ``given_back``)."""
+        ...
+
+    def take_over(self) -> None:
+        """Counts a dead worker whose runs this one has given back."""
+        ...
+
+
 #: One stretch of a conduct. It raises nothing; None gives the submission back to the queue.
 Stretch: TypeAlias = Callable[[Submission], Awaitable[Ending | None]]
 

@@ -9,22 +9,13 @@ from collections.abc import Generator
 
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Connection, Database
+from ripieno.storage.dispatch.contract import QueueInspection
 from ripieno.storage.dispatch.leases import alive_workers
 
 #: The engine's name of the workflow that conducts a submission.
 WORKFLOW = "ripieno.stretch"
 #: The attribute of a workflow that a person has cancelled.
 CANCELLED = "cancelled"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QueueInspection:
-    """The workers that are alive, and the submissions that wait for one, for their time, or run."""
-
-    workers: int = 0
-    queued: int = 0
-    scheduled: int = 0
-    running: int = 0
 
 
 def inspect_file(queue: pathlib.Path, journal: pathlib.Path) -> QueueInspection | None:
