@@ -45,7 +45,7 @@ def test_whole_programs_run_twice(user: User, page: str) -> None:
 
 @pytest.mark.parametrize(
     ("page", "name"),
-    [("files-and-undo", "edits"), ("large-tool-sets", "ledger"), ("long-conversations", "notes")],
+    [("large-tool-sets", "ledger"), ("long-conversations", "notes")],
 )
 def test_printed_ensembles_give_no_warning(user: User, page: str, name: str) -> None:
     header = f'[ensemble]\nname = "{name}"'

@@ -362,3 +362,14 @@ def test_every_key_of_a_connection_is_in_the_tutorial() -> None:
 def test_the_readme_leads_to_every_tutorial_about_mcp(name: str) -> None:
     assert (TUTORIALS / f"{name}.rst").exists()
     assert f"``{name}.rst``" in (ROOT / "README.rst").read_text(encoding="utf-8")
+
+
+def test_files_that_have_to_be_read_first(user: User) -> None:
+    include, first = (block.text for block in blocks("tutorials/files-and-undo") if block.kind == "toml")
+    user.configure(f"{include}\n{first}")
+    (user.workspace / "a.txt").write_text("one\n")
+    edit = ("invoke", "--yes", "file_write.edit_file", "path=a.txt")
+    done = user.call(*edit, "old_content=one", "new_content=two")
+    assert done.returncode != 0
+    assert "'a.txt' has not been read in this conversation." in done.stderr + done.stdout
+    assert (user.workspace / "a.txt").read_text() == "one\n"

@@ -261,6 +261,8 @@ def test_a_tool_with_a_bug_ends_the_run(user: User, served: str) -> None:
     assert done.returncode == exit_codes.REFUSED
     assert "mine.break_down" in done.stderr
     assert done.stderr.count("! mine.break_down: The tool failed with ZeroDivisionError: division by zero") == 1
+    assert f"failed: ZeroDivisionError: division by zero, at {file.parent / 'mine.py'}:1\n" in done.stderr
+    assert done.stderr.endswith("For the traceback, run it again with --debug.\n")
     assert "Traceback" not in done.stderr
 
 

@@ -56,3 +56,35 @@ def test_a_writer_goes_on_after_each_restart(server: Any) -> None:
         numbers = [line.record.details["number"] for line in journal.lines() if line.record is not None]
         assert numbers == list(range(last + 1))
         assert journal.verify(journal.anchor()) is None
+
+
+#: The first commit of lines fails, after all statements, as if the server went away.
+_FAILING = (
+    "CREATE SEQUENCE commits",
+    "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF nextval('commits') = 1 THEN "
+    "RAISE EXCEPTION 'the server goes away' USING ERRCODE = '57P01'; END IF; RETURN NULL; END $$",
+    "CREATE CONSTRAINT TRIGGER failing AFTER INSERT ON lines DEFERRABLE INITIALLY DEFERRED FOR EACH ROW "
+    "EXECUTE FUNCTION fail()",
+)
+
+
+def test_lines_whose_commit_failed_leave_no_gap(postgresql_server: str) -> None:
+    with Journal(address_of_schema(postgresql_server)) as journal:
+        database = journal.database
+
+        def record(number: int) -> None:
+            journal.record(
+                [Record(stage="started", conversation=name, turn=number, tool="t") for name in ("one", "two")]
+            )
+
+        with database.claimed("", "one") as first, database.claimed("", "two") as second:
+            assert first
+            assert second
+            record(1)
+            with database.using("written") as connection:
+                for statement in _FAILING:
+                    connection.execute(statement)
+            for number in (2, 3):
+                record(number)
+        assert journal.verify() is None
+        assert [line.turn for line in journal.lines("one")] == [1, 2, 3]

@@ -117,7 +117,7 @@ def classify(error: BaseException) -> tuple[int, str]:
     if isinstance(error, ProviderFailure):
         return exit_codes.PROVIDER, f"Error: {error}"
     if isinstance(error, ToolFault | ToolExecutionFailure):
-        return exit_codes.REFUSED, f"Error: {error}"
+        return exit_codes.REFUSED, f"Error: {error}{_where(error.__cause__)}"
     if isinstance(error, RipienoError):
         text = error.text if isinstance(error, AssemblyFailure) else str(error)
         if isinstance(error, AssemblyFailure) and error.subgroup(ConfigurationInvalidity) is not None:
@@ -131,6 +131,17 @@ def classify(error: BaseException) -> tuple[int, str]:
         return exit_codes.INPUT, f"Error: {where}{error.strerror or error}"
     kind = type(error).__name__
     return exit_codes.INTERNAL, f"Bug in ripieno: {kind}: {error}\nFor the traceback, run it again with --debug."
+
+
+def _where(bug: BaseException | None) -> str:
+    """The line of a tool that raised, if a bug of it ended the run."""
+    if bug is None:
+        return ""
+    from ripieno.cli.common.user_code import place_of_error
+
+    place = place_of_error(bug)
+    at = "" if place is None else f", at {place}"
+    return f"{at}\nThis is a bug in the tool. For the traceback, run it again with --debug."
 
 
 def _write(text: str) -> None:

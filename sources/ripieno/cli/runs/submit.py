@@ -141,7 +141,7 @@ def _report(
     watch: bool,
 ) -> None:
     short = shlex.quote(run.identifier[:SHORT])
-    when = f", not before {at.astimezone():%Y-%m-%d %H:%M:%S}" if at is not None else ""
+    when = f", not before {at.astimezone():%Y-%m-%d %H:%M:%S} (local time)" if at is not None else ""
     if known:
         say(f"Known already, nothing is submitted: {run.identifier} ({dispatcher.find(run.identifier).state})")
     else:

@@ -10,8 +10,9 @@ from ripieno.approvals.rules import Verdict, judge
 from ripieno.assembly.configuration import LoadedConfiguration, Places, prefix_of
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
-from ripieno.cli.check.functions import place_of_error, resolve_functions
+from ripieno.cli.check.functions import resolve_functions
 from ripieno.cli.common.findings import PARTS, exposed_names
+from ripieno.cli.common.user_code import place_of_error
 from ripieno.descriptors.names import unprefixed
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker

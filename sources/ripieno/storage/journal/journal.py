@@ -276,12 +276,14 @@ class Journal:
         given = (name, DELETED, *parameters)
 
         def write() -> int:
-            with self._lock, self.database.writing("changed") as connection:
-                require(connection, name, whose)
-                query = f"SELECT owner, count(*) FROM lines {where} GROUP BY owner"
-                counts = [(str(one), int(count)) for one, count in connection.execute(query, given).fetchall()]
-                connection.execute(f"UPDATE lines SET body = NULL, salt = NULL {where}", given)
-                self._insert(connection, [draft_deletion(name, count, one) for one, count in counts])
+            with self._lock:
+                with self.database.writing("changed") as connection:
+                    require(connection, name, whose)
+                    query = f"SELECT owner, count(*) FROM lines {where} GROUP BY owner"
+                    counts = [(str(one), int(count)) for one, count in connection.execute(query, given).fetchall()]
+                    connection.execute(f"UPDATE lines SET body = NULL, salt = NULL {where}", given)
+                    lines = self._insert(connection, [draft_deletion(name, count, one) for one, count in counts])
+                self._remember(lines)
             return sum(count for _, count in counts)
 
         bodies = self._retried(write)
@@ -302,12 +304,20 @@ class Journal:
         def write() -> None:
             nonlocal tried
             many = len(drafts) > _MOST or (bool(fences) and len({(one.conversation, one.owner) for one in drafts}) > 1)
-            with self._lock, (self.database.writing if many else self.database.using)("written") as connection:
-                if tried and self._has(connection, tried[-1]):
-                    return  # The server went away after it had written them.
-                tried = self._insert(connection, drafts, fences)
+            with self._lock:
+                with (self.database.writing if many else self.database.using)("written") as connection:
+                    if tried and self._has(connection, tried[-1]):
+                        return  # The server went away after it had written them.
+                    tried = self._insert(connection, drafts, fences)
+                self._remember(tried)
 
         self._retried(write)
+
+    def _remember(self, lines: Sequence[Line]) -> None:
+        """Keeps the ends of conversations, once their lines are committed: an attempt that fails reads them again."""
+        self._ends.update({(one.conversation, one.owner): (one.place, one.digest) for one in lines})
+        while len(self._ends) > _REMEMBERED:
+            self._ends.popitem(last=False)
 
     def _retried(self, write: Callable[[], _Result]) -> _Result:
         """Writes again where another program was first, and for some time where the server went away."""
@@ -342,10 +352,6 @@ class Journal:
                 connection.execute(_insertion(len(part)), values)
             elif not connection.execute(_insertion(len(part), fence.query), (*fence.parameters, *values)).rowcount:
                 raise fence.lost()
-        # Only now: an attempt that fails reads the ends again.
-        self._ends.update(ends)
-        while len(self._ends) > _REMEMBERED:
-            self._ends.popitem(last=False)
         return lines
 
     def _has(self, connection: Connection, line: Line) -> bool:
