@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import select
 import signal
 import sys
 import termios
 import threading
+from collections.abc import Generator
 from typing import Self
 
 from ripieno.approvals import (
@@ -28,6 +30,8 @@ from ripieno.jsonvalues import canonical
 
 _DEVICE = "/dev/tty"
 _LINE_BYTES = 4096
+#: What the system says of a terminal whose window or connection was closed.
+_CLOSED = (errno.EIO, errno.ENXIO)
 #: Characters of an argument in the line about a denied call.
 _VALUE = 60
 
@@ -54,17 +58,15 @@ class Terminal:
         os.close(self._waker)
 
     def read(self, prompt: str) -> str:
-        """The line typed after the prompt. Errors: ``EOFError``, also after ``interrupt``; ``OSError``."""
-        device = os.open(_DEVICE, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
+        """The line typed after the prompt. Errors: ``EOFError``, also after ``interrupt``."""
+        with self._device() as device:
             # Discard what was typed before the question.
             termios.tcflush(device, termios.TCIFLUSH)
             sys.stderr.write(prompt)
             sys.stderr.flush()
             ready, _, _ = select.select((device, self._woken), (), ())
             line = os.read(device, _LINE_BYTES) if self._woken not in ready else b""
-        finally:
-            os.close(device)
+            termios.tcgetattr(device)  # The end of input is Ctrl-D, or that of the terminal.
         if not line:
             raise EOFError
         return line.decode("utf-8", "replace")
@@ -74,15 +76,39 @@ class Terminal:
 
         Errors: ``EOFError`` after ``interrupt``; ``OSError``, also if the editor fails.
         """
-        device = os.open(_DEVICE, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
+        with self._device() as device:
             edited = self.editor.edit(text, device, self._interrupted)
-        finally:
-            os.close(device)
         if self._interrupted():
             sys.stderr.write("\n")
             raise EOFError
         return edited
+
+    @contextlib.contextmanager
+    def _device(self) -> Generator[int]:
+        """The open terminal. Errors: ``EOFError`` if it is closed, now or inside the block; the asked call stays open.
+
+        What is shown afterwards goes nowhere, so that the command ends in order.
+        """
+        try:
+            device = os.open(_DEVICE, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+            try:
+                yield device
+                return
+            finally:
+                os.close(device)
+        except (OSError, termios.error) as error:
+            if error.args[0] not in _CLOSED:
+                raise
+        self.postponed = self.postponed or self.asking > 0
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        for stream in (1, 2):
+            try:
+                termios.tcgetattr(stream)
+            except termios.error as error:
+                if error.args[0] in _CLOSED:
+                    os.dup2(nowhere, stream)
+        os.close(nowhere)
+        raise EOFError
 
     def _interrupted(self) -> bool:
         return bool(select.select((self._woken,), (), (), 0)[0])
