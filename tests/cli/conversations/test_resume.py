@@ -158,6 +158,30 @@ def test_a_question_whose_terminal_is_closed_is_asked_again(
     assert [(user.workspace / name).exists() for name in ("a.txt", "b.txt")] == [True, calls == 2]
 
 
+def test_a_result_waits_until_the_open_question_is_answered(user: User, scores: pathlib.Path) -> None:
+    (scores / "writes.toml").write_text(BOTH)
+    with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
+        screen.wait_for("or advice for the model] ")
+        screen.type("y\n")
+        screen.wait_for("or advice for the model] ")
+        while "Wrote 3 bytes to a.txt" not in user.call("journal", "show").stdout:
+            assert screen.process.poll() is None
+        screen.type("y\n")
+        # The typed answer comes first, and both results after it.
+        for text in ("y\r\n", "< io.write_file", "< io.write_file"):
+            screen.wait_for(text)
+        assert screen.end() == 0
+
+
+def test_nothing_is_announced_if_no_one_is_asked(user: User, scores: pathlib.Path) -> None:
+    with Screen(user, "ask", "--autonomous", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
+        assert screen.end() == 0
+    piped = user.call("ask", "--autonomous", "-m", f"score:{scores}/writes.toml", "Write.")
+    for text in (screen.text, piped.stderr):
+        assert "> io.write_file" in text
+        assert "wants to run" not in text
+
+
 def test_a_terminated_command_ends_the_line_that_is_edited(user: User, scores: pathlib.Path) -> None:
     with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
         screen.wait_for("Allow it?")

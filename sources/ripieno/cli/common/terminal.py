@@ -23,9 +23,10 @@ from ripieno.approvals import (
     TerminalConfirmer,
 )
 from ripieno.assembly.configuration import Places
+from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common.editor import Editor
 from ripieno.cli.common.main import Reaction, say
-from ripieno.conducting.observers.console import brief
+from ripieno.conducting.observers.console import Renderer, brief
 from ripieno.jsonvalues import canonical
 
 _DEVICE = "/dev/tty"
@@ -197,20 +198,28 @@ class UnattendedConfirmer(RulesConfirmer):
 
 
 class ShownConfirmer:
-    """Waits with each question until the earlier output has been shown, so that the two do not mix."""
+    """Waits with each question until the earlier output has been shown, and holds back the later: they do not mix.
 
-    def __init__(self, inner: Confirmer) -> None:
+    ``announcing``: whether requests are shown, because no question shows them.
+    """
+
+    def __init__(self, inner: Confirmer, renderer: Renderer, *, announcing: bool) -> None:
         self._inner = inner
+        self._renderer = renderer
+        self._announcing = announcing
         self._shown: dict[str, asyncio.Event] = {}
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
         """The inner confirmer's answer."""
         await self._event(request.invocation).wait()
-        return await self._inner.confirm(request)
+        with self._renderer.held():
+            return await self._inner.confirm(request)
 
-    def shown(self, invocation: str) -> None:
-        """Marks the event that announces this question as shown."""
-        self._event(invocation).set()
+    def announce(self, event: ConfirmationRequested) -> None:
+        """Lets the question of this event begin: what came before it has been shown."""
+        if self._announcing:
+            self._renderer.show(event)
+        self._event(event.invocation.identifier).set()
 
     def _event(self, invocation: str) -> asyncio.Event:
         return self._shown.setdefault(invocation, asyncio.Event())
