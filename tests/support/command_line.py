@@ -202,6 +202,12 @@ class Screen:
         """Whether the terminal shows what is typed, as it did before the command."""
         return bool(termios.tcgetattr(self._leader)[3] & termios.ECHO)
 
+    def close(self) -> int:
+        """Closes the terminal, as its window does, and waits for the command to end."""
+        leader, self._leader = self._leader, -1
+        os.close(leader)
+        return self.process.wait(PATIENCE)
+
     def end(self) -> int:
         """Waits for the command to end; ``text`` has the rest of what it showed."""
         while self._more():
@@ -214,4 +220,5 @@ class Screen:
     def __exit__(self, *details: object) -> None:
         self.process.kill()
         self.process.wait(PATIENCE)
-        os.close(self._leader)
+        if self._leader >= 0:
+            os.close(self._leader)

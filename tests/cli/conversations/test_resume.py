@@ -119,6 +119,69 @@ def test_an_interrupted_question_is_asked_again(
     assert (user.workspace / "a.txt").read_text() == "one"
 
 
+BOTH = WRITES.replace(
+    'label = "written" }]',
+    'label = "written" }, { tool = "write_file", arguments = { path = "b.txt", content = "two" } }]',
+)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([], id="choice"),
+        pytest.param([("no, because", "because")], id="advice"),
+        pytest.param([EDIT], id="edited arguments"),
+        pytest.param([EDIT, AGAIN, ("e\n", "JSON")], id="edited arguments, again"),
+    ],
+)
+@pytest.mark.parametrize("score", [WRITES, BOTH], ids=["one call", "two calls"])
+def test_a_question_whose_terminal_is_closed_is_asked_again(
+    user: User, scores: pathlib.Path, lines: list[tuple[str, ...]], score: str
+) -> None:
+    """A closed window decides nothing, at whichever line: the calls wait."""
+    (scores / "writes.toml").write_text(score)
+    calls = score.count("write_file")
+    with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
+        screen.wait_for("Allow it?")
+        for typed, *shown in lines:
+            screen.type(typed)
+            for text in shown:
+                screen.wait_for(text)
+        assert screen.close() == exit_codes.SIGNAL + signal.SIGHUP
+    assert user.call("approvals", "list").stdout.count("io.write_file") == calls
+    assert "denied" not in user.call("journal", "show").stdout
+    with Screen(user, "resume") as screen:
+        for _ in range(calls):
+            screen.wait_for("Allow it?")
+            screen.type("y\n")
+        assert screen.end() == 0
+    assert [(user.workspace / name).exists() for name in ("a.txt", "b.txt")] == [True, calls == 2]
+
+
+def test_a_result_waits_until_the_open_question_is_answered(user: User, scores: pathlib.Path) -> None:
+    (scores / "writes.toml").write_text(BOTH)
+    with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
+        screen.wait_for("or advice for the model] ")
+        screen.type("y\n")
+        screen.wait_for("or advice for the model] ")
+        while "Wrote 3 bytes to a.txt" not in user.call("journal", "show").stdout:
+            assert screen.process.poll() is None
+        screen.type("y\n")
+        # The typed answer comes first, and both results after it.
+        for text in ("y\r\n", "< io.write_file", "< io.write_file"):
+            screen.wait_for(text)
+        assert screen.end() == 0
+
+
+def test_nothing_is_announced_if_no_one_is_asked(user: User, scores: pathlib.Path) -> None:
+    with Screen(user, "ask", "--autonomous", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
+        assert screen.end() == 0
+    piped = user.call("ask", "--autonomous", "-m", f"score:{scores}/writes.toml", "Write.")
+    for text in (screen.text, piped.stderr):
+        assert "> io.write_file" in text
+        assert "wants to run" not in text
+
+
 def test_a_terminated_command_ends_the_line_that_is_edited(user: User, scores: pathlib.Path) -> None:
     with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
         screen.wait_for("Allow it?")

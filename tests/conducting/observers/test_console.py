@@ -38,6 +38,20 @@ def result(text: str = "", error: Fault | None = None, attempts: int = 1) -> Res
     return ResultReady(invocation=INVOCATION, result=canister, tool="io.read_file")
 
 
+def test_what_comes_during_a_question_is_shown_after_the_last_one() -> None:
+    stream = io.StringIO()
+    renderer = Renderer(stream)
+    renderer.show(TextDelta("I write"))
+    with renderer.held():
+        with renderer.held():
+            assert stream.getvalue() == "I write\n"
+            renderer.show(ExecutionProgress(invocation_id="call_1", tool="a.b", done=1))
+            renderer.show(result("one"))
+        renderer.show(result("two"))
+        assert stream.getvalue() == "I write\n"
+    assert stream.getvalue() == "I write\n< io.read_file (12 ms) one\n< io.read_file (12 ms) two\n"
+
+
 def shown(*events: Event) -> str:
     stream = io.StringIO()
     for event in events:

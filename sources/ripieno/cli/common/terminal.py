@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import select
 import signal
 import sys
 import termios
 import threading
+from collections.abc import Generator
 from typing import Self
 
 from ripieno.approvals import (
@@ -21,13 +23,16 @@ from ripieno.approvals import (
     TerminalConfirmer,
 )
 from ripieno.assembly.configuration import Places
+from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common.editor import Editor
 from ripieno.cli.common.main import Reaction, say
-from ripieno.conducting.observers.console import brief
+from ripieno.conducting.observers.console import Renderer, brief
 from ripieno.jsonvalues import canonical
 
 _DEVICE = "/dev/tty"
 _LINE_BYTES = 4096
+#: What the system says of a terminal whose window or connection was closed.
+_CLOSED = (errno.EIO, errno.ENXIO)
 #: Characters of an argument in the line about a denied call.
 _VALUE = 60
 
@@ -54,17 +59,15 @@ class Terminal:
         os.close(self._waker)
 
     def read(self, prompt: str) -> str:
-        """The line typed after the prompt. Errors: ``EOFError``, also after ``interrupt``; ``OSError``."""
-        device = os.open(_DEVICE, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
+        """The line typed after the prompt. Errors: ``EOFError``, also after ``interrupt``."""
+        with self._device() as device:
             # Discard what was typed before the question.
             termios.tcflush(device, termios.TCIFLUSH)
             sys.stderr.write(prompt)
             sys.stderr.flush()
             ready, _, _ = select.select((device, self._woken), (), ())
             line = os.read(device, _LINE_BYTES) if self._woken not in ready else b""
-        finally:
-            os.close(device)
+            termios.tcgetattr(device)  # The end of input is Ctrl-D, or that of the terminal.
         if not line:
             raise EOFError
         return line.decode("utf-8", "replace")
@@ -74,15 +77,39 @@ class Terminal:
 
         Errors: ``EOFError`` after ``interrupt``; ``OSError``, also if the editor fails.
         """
-        device = os.open(_DEVICE, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
+        with self._device() as device:
             edited = self.editor.edit(text, device, self._interrupted)
-        finally:
-            os.close(device)
         if self._interrupted():
             sys.stderr.write("\n")
             raise EOFError
         return edited
+
+    @contextlib.contextmanager
+    def _device(self) -> Generator[int]:
+        """The open terminal. Errors: ``EOFError`` if it is closed, now or inside the block; the asked call stays open.
+
+        What is shown afterwards goes nowhere, so that the command ends in order.
+        """
+        try:
+            device = os.open(_DEVICE, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+            try:
+                yield device
+                return
+            finally:
+                os.close(device)
+        except (OSError, termios.error) as error:
+            if error.args[0] not in _CLOSED:
+                raise
+        self.postponed = self.postponed or self.asking > 0
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        for stream in (1, 2):
+            try:
+                termios.tcgetattr(stream)
+            except termios.error as error:
+                if error.args[0] in _CLOSED:
+                    os.dup2(nowhere, stream)
+        os.close(nowhere)
+        raise EOFError
 
     def _interrupted(self) -> bool:
         return bool(select.select((self._woken,), (), (), 0)[0])
@@ -171,20 +198,28 @@ class UnattendedConfirmer(RulesConfirmer):
 
 
 class ShownConfirmer:
-    """Waits with each question until the earlier output has been shown, so that the two do not mix."""
+    """Waits with each question until the earlier output has been shown, and holds back the later: they do not mix.
 
-    def __init__(self, inner: Confirmer) -> None:
+    ``announcing``: whether requests are shown, because no question shows them.
+    """
+
+    def __init__(self, inner: Confirmer, renderer: Renderer, *, announcing: bool) -> None:
         self._inner = inner
+        self._renderer = renderer
+        self._announcing = announcing
         self._shown: dict[str, asyncio.Event] = {}
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
         """The inner confirmer's answer."""
         await self._event(request.invocation).wait()
-        return await self._inner.confirm(request)
+        with self._renderer.held():
+            return await self._inner.confirm(request)
 
-    def shown(self, invocation: str) -> None:
-        """Marks the event that announces this question as shown."""
-        self._event(invocation).set()
+    def announce(self, event: ConfirmationRequested) -> None:
+        """Lets the question of this event begin: what came before it has been shown."""
+        if self._announcing:
+            self._renderer.show(event)
+        self._event(event.invocation.identifier).set()
 
     def _event(self, invocation: str) -> asyncio.Event:
         return self._shown.setdefault(invocation, asyncio.Event())

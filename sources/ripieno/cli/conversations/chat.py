@@ -23,7 +23,7 @@ from ripieno.canisters import Conversation
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import Interrupted, classify, say
 from ripieno.cli.common.options import Settings, common, pass_settings
-from ripieno.cli.common.terminal import ShownConfirmer, Terminal
+from ripieno.cli.common.terminal import Terminal
 from ripieno.cli.conversations.cassettes import begin
 from ripieno.cli.conversations.conversation import Wanted, follow, run_options, waits_for_client
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
@@ -122,8 +122,8 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
             found = find(keeper, before, loaded.workspace, ended=True)
             found.check(loaded)
             conversation, wanted = recall(keeper, found).conversation, wanted.like(found.model, found.tools)
-        confirmer = ShownConfirmer(wanted.confirmer(terminal))
         renderer = wanted.renderer()
+        confirmer = wanted.confirmer(terminal, renderer)
         assembly = wanted.assembly(loaded, confirmer, renderer, keeper)
         Chat(
             wanted=wanted,

@@ -65,8 +65,13 @@ class Wanted:
             return self
         return dataclasses.replace(self, model=self.model or find_model(model), tools=self.tools or tools)
 
-    def confirmer(self, terminal: Terminal, *, can_wait: bool = False) -> Confirmer:
+    def confirmer(self, terminal: Terminal, renderer: Renderer, *, can_wait: bool = False) -> ShownConfirmer:
         """The confirmer. Without a terminal, calls wait if the command ``can_wait``, and are denied otherwise."""
+        # At a terminal, the question itself is shown.
+        announcing = self.consent != "autonomous" and not is_attended()
+        return ShownConfirmer(self._confirmer(terminal, can_wait=can_wait), renderer, announcing=announcing)
+
+    def _confirmer(self, terminal: Terminal, *, can_wait: bool) -> Confirmer:
         if self.consent == "autonomous":
             return AutonomousConfirmer()
         if self.consent == "deferred" or (can_wait and not is_attended()):
@@ -196,8 +201,8 @@ async def converse(
     can_wait: bool = False,
 ) -> Conversation:
     """Conducts a conversation, shows it and saves it. ``can_wait`` is that of ``Wanted.confirmer``."""
-    confirmer = ShownConfirmer(wanted.confirmer(terminal, can_wait=can_wait))
     renderer = wanted.renderer()
+    confirmer = wanted.confirmer(terminal, renderer, can_wait=can_wait)
     async with wanted.assembly(loaded, confirmer, renderer, keeper) as assembly:
         owner = keeper.owner(conversation.identifier)
         run = wanted.conduct(assembly, conversation, answers=answers, owner=owner)
@@ -245,15 +250,10 @@ def compared(ended: Conversation, wanted: Wanted, loaded: LoadedConfiguration) -
 
 async def follow(run: Run, assembly: Assembly, renderer: Renderer, confirmer: ShownConfirmer) -> Conversation:
     """Shows a run until it ends. Returns its conversation. Errors: those of the run."""
-    attended = is_attended()
     try:
         async for event in run:
             if isinstance(event, ConfirmationRequested):
-                renderer.end_line()
-                # At a terminal, the question itself is shown.
-                if not attended:
-                    renderer.show(event)
-                confirmer.shown(event.invocation.identifier)
+                confirmer.announce(event)
             elif not any(event is alert for alert in assembly.alerts):
                 # Alerts of the assembly have been shown already.
                 renderer.show(event)

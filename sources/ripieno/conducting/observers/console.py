@@ -1,9 +1,11 @@
 """Shows the events of a run to people: text as it comes, one short line for each call and each result."""
 
+import contextlib
 import dataclasses
 import re
 import sys
 import weakref
+from collections.abc import Generator
 from typing import Literal, TextIO
 
 from ripieno.canisters import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
@@ -78,9 +80,32 @@ class Renderer:
         self._notes = text if notes is None else notes
         self._quiet = quiet
         self._line = line or ConsoleLine()
+        self._holders = 0
+        self._held: list[Event] = []
+
+    @contextlib.contextmanager
+    def held(self) -> Generator[None]:
+        """Ends the line, and shows what comes inside the block after it: a question stays the last thing that is seen.
+
+        Blocks may overlap.
+        """
+        self.end_line()
+        self._holders += 1
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            if not self._holders:
+                events, self._held = self._held, []
+                for event in events:
+                    self.show(event)
 
     def show(self, event: Event) -> None:  # noqa: PLR0912  one branch an event
         """Shows one event. Events that are only for programs show nothing."""
+        if self._holders:
+            if not isinstance(event, ExecutionProgress):  # It is out of date afterwards.
+                self._held.append(event)
+            return
         match event:
             case TextDelta(text=text):
                 self._line.shown = True
