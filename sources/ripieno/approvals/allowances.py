@@ -34,7 +34,8 @@ class Way:
 
 
 _TERMS = (
-    "They run without a question, in this conversation only, until this program ends or you take it back. "
+    "They run without a question, as do those that wait now, in this conversation only, until this program ends or you "
+    "take it back. "
     "Rules that ask or deny still apply."
 )
 

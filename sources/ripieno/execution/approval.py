@@ -67,6 +67,16 @@ class Judge:
         allows = functools.partial(self.allowances.allows, scope, identity, policy.effect, arguments)
         return judge(identity, policy, self._rules, arguments, allows)
 
+    def relent(self, prepared: Prepared, scope: Circumstances) -> Prepared:
+        """The call, which may run now if a person has allowed it since it was judged, in the same answer for example.
+
+        A call with an answer of its own is left as it is: its person may have denied or edited it.
+        """
+        if not prepared.verdict.waivable or prepared.invocation.identifier in scope.answers:
+            return prepared
+        verdict = self.judge(prepared.invoker, prepared.arguments, scope)
+        return dataclasses.replace(prepared, verdict=verdict) if verdict.action == "run" else prepared
+
     def bar(self, prepared: Prepared) -> Callable[..., str | None] | None:
         """``Context.barred`` of a call that may run."""
         surroundings = prepared.invoker.ensemble.surroundings
@@ -125,6 +135,7 @@ class Approver:
 
     async def confirm(self, prepared: Prepared, scope: Circumstances) -> Outcome:
         """The call as approved or edited, with its grant; the result of a denial; or the deferred call."""
+        prepared = self._judge.relent(prepared, scope)
         if prepared.verdict.action == "run":
             return prepared
         try:

@@ -59,6 +59,17 @@ calls = [{ tool = "write_file", arguments = { path = "b.txt", content = "two" } 
 [[turns]]
 text = "The second end."
 """
+BOTH = """
+[score]
+name = "both"
+[[turns]]
+calls = [
+    { tool = "write_file", arguments = { path = "b.txt", content = "one" } },
+    { tool = "write_file", arguments = { path = "c.txt", content = "two" } },
+]
+[[turns]]
+text = "Both."
+"""
 TALKING = '[score]\nname = "talking"\ncontinues = true\n[[turns]]\ntext = "First."\n[[turns]]\ntext = "Second."\n'
 SLOW = """
 [score]
@@ -92,7 +103,7 @@ def served(user: User, request: pytest.FixtureRequest) -> Iterator[str]:
     (user.workspace / "a.txt").write_text("alpha\nbeta\n")
     name, _, named = str(request.param).partition(" ")
     text = next(
-        one for one in (READING, WRITING, TWICE, TALKING, SLOW, WAITING, CUT, BROKEN) if f'name = "{name}"' in one
+        one for one in (READING, WRITING, TWICE, BOTH, TALKING, SLOW, WAITING, CUT, BROKEN) if f'name = "{name}"' in one
     )
     protocol = PROTOCOLS[named or "openai-chat"]
     with serving(Score.of(tomllib.loads(text)), protocol) as url:
@@ -238,6 +249,17 @@ def test_a_limit_has_an_own_exit_code(user: User, served: str) -> None:
     with (user.configuration / "config.toml").open("a") as file:
         file.write("[limits]\nturns = 1\n")
     assert user.call("ask", "What is in it?").returncode == exit_codes.LIMIT == 11
+
+
+@plays("both")
+def test_always_counts_for_the_other_calls_of_the_answer(user: User, served: str) -> None:
+    with Screen(user, "ask", "Write both.") as screen:
+        screen.wait_for("a: always allow io.write_file in this conversation")
+        screen.type("a\n")
+        # A second question would wait for its answer.
+        screen.wait_for("Both.")
+        assert screen.end() == 0
+    assert [(user.workspace / name).read_text() for name in ("b.txt", "c.txt")] == ["one", "two"]
 
 
 @plays("talking")

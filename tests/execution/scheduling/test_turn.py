@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.approvals import Approve, DeferredConfirmer, Given
+from ripieno.approvals import Approve, DeferredConfirmer, Deny, Edit, Given
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady
@@ -368,6 +368,71 @@ async def test_what_stayed_open_is_run_by_another_turn_with_the_answer() -> None
     await again.turn.finish()
     assert again.fates == [("write a", "write"), ("read a", "read")]
     assert (again.started, again.turn.open, stage.budget.calls) == (["write a", "read a"], (), 3)
+
+
+# What a person allows with "always" also counts for the calls of the same answer whose turn is still to come.
+
+
+ALWAYS: dict[str, tuple[Any, str, list[str]]] = {
+    "any arguments": (Approve(always=True), "write a, write b, write a", ["write a"]),
+    "not what a rule asks about": (
+        Approve(always=True),
+        "write a, write docs, write c",
+        ["write a", "write docs"],
+    ),
+    "not another tool": (Approve(always=True), "write a, act b, write c", ["write a", "act b"]),
+    "exactly these arguments": (
+        Approve(always=True, exact=True),
+        "write a, write b, write a",
+        ["write a", "write b"],
+    ),
+    "a destructive tool with exactly these arguments": (
+        Approve(always=True),
+        "erase a, erase b, erase a",
+        ["erase a", "erase b"],
+    ),
+    "not what is confirmed each time": (Approve(always=True), "sure a, sure a", ["sure a", "sure a"]),
+    "not after a plain yes": (Approve(), "write a, write b", ["write a", "write b"]),
+}
+
+
+@pytest.mark.parametrize("name", ALWAYS)
+async def test_always_counts_for_the_calls_of_the_same_answer_that_it_covers(name: str) -> None:
+    first, calls, asked = ALWAYS[name]
+    person = Person(first, Approve(), Approve())
+    stage = Stage(
+        tool("write", effect="write", writes=("file:{path}",)),
+        tool("act", effect="write", writes=("file:{path}",)),
+        tool("erase", effect="destructive", writes=("file:{path}",)),
+        tool("sure", effect="write", confirm=True, writes=("file:{path}",)),
+        rules=Rules(ask=("mine.write(path=docs)",)),
+        confirmer=person,
+    )
+    stage.seal(*calls.split(", "))
+    await stage.turn.finish()
+    assert [request.invocation for request in person.requests] == asked
+    assert stage.started == calls.split(", ")
+
+
+async def test_always_changes_nothing_for_a_call_with_an_answer_of_its_own() -> None:
+    stage = deferring()
+    stage.seal("write a", "write b", "write c")
+    await stage.turn.finish()
+    first, _, third = (entry.deferred for entry in stage.turn.entries)
+    assert first is not None
+    assert third is not None
+    again = deferring()
+    given: dict[str, Any] = {
+        "write a": Given(answer=Approve(always=True), binding=first.binding),
+        "write b": Deny(),
+        # An answer to another question is none: the call is asked about again.
+        "write c": Given(answer=Edit({"path": "d"}), binding=first.binding),
+    }
+    around = Circumstances(notify=again.events.append, answers=given)
+    again.turn = Turn(execution=again.execution, offer=again.offer, scope=around, budget=stage.budget)
+    again.seal("write a", "write b", "write c", "write e")
+    await again.turn.finish()
+    assert again.fates == [("write a", "write"), ("write b", "!denied"), ("write c", None), ("write e", "write")]
 
 
 async def test_where_nothing_can_stay_open_it_is_denied() -> None:

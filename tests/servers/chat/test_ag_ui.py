@@ -266,6 +266,17 @@ async def test_always_is_offered_and_holds(tmp_path: pathlib.Path) -> None:
     assert written.texts == ["x", "y"]
 
 
+async def test_always_leaves_the_other_answers_of_the_request_as_they_are(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    model = scripted(invokes(*(invoke("write", one, text=one) for one in ("x", "y", "z"))), says())
+    definition = tool("write", written, schema=SCHEMA, effect="write", writes=("word:{text}",))
+    async with fronting(tmp_path, model, definition) as front:
+        await front.run("Write.")
+        page = await front.answer({"approved": True, "always": True}, {"approved": False}, {"approved": True})
+        assert page.end["outcome"] == {"type": "success"}
+    assert written.texts == ["x", "z"]
+
+
 async def test_answers_that_are_refused_run_nothing(tmp_path: pathlib.Path) -> None:
     written, model = Written(), scripted(invokes(invoke("write", "one", text="x")), says())
     resolved = {"status": "resolved", "payload": {"approved": True}}

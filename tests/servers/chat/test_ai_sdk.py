@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import copy
+import dataclasses
 import pathlib
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -159,6 +160,18 @@ async def test_a_turn_with_everything_that_streams(tmp_path: pathlib.Path, versi
         ]
         assert assistant["id"] == client.message["id"]
         assert (await front.resumed()).status_code == 204
+
+
+async def test_always_leaves_the_other_answers_of_the_request_as_they_are(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    policy = dataclasses.replace(written.definition.policy, writes=("word:{text}",))
+    definition = dataclasses.replace(written.definition, policy=policy)
+    async with page(tmp_path, writing("one", "two", "three"), definition, version=6) as front:
+        client = await front.say()
+        client.respond(True, False, True)
+        client = await front.send(always=["one"])
+        assert client.call("two")["state"] == "output-denied"
+    assert written.texts == ["one", "three"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from ripieno.approvals.presentation import show_change
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import TextDelta, TurnBegan
-from ripieno.ensembles import Context
+from ripieno.ensembles import Context, Definition
 from ripieno.exceptions import Conflict, NameAbsence, ProviderUnreachable, RequestInvalidity
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.messages import ChatLimits
@@ -214,6 +214,59 @@ async def test_always_holds_for_this_owner_and_conversation_only(tmp_path: pathl
             await questions(reader)
             model.asked.clear()
         assert written.texts == ["x", "y"]
+
+
+def beside_others(written: Written) -> Definition:
+    """The tool, of which several calls are asked about at once, since they write different things."""
+    definition = written.definition
+    return dataclasses.replace(definition, policy=dataclasses.replace(definition.policy, writes=("word:{text}",)))
+
+
+@pytest.mark.parametrize("answered", ["one", "two"])
+async def test_always_also_answers_the_questions_that_it_covers(tmp_path: pathlib.Path, answered: str) -> None:
+    written = Written()
+    write = beside_others(written)
+    sure = dataclasses.replace(write, name="sure", policy=dataclasses.replace(write.policy, confirm=True))
+    calls = (invoke("write", "one", text="x"), invoke("write", "two", text="y"), invoke("sure", "sure", text="z"))
+    async with chatting(tmp_path, scripted(invokes(*calls), says("Done.")), write, sure) as chat:
+        identifier, reader = await started(chat)
+        asked = {one["invocation"]: one for one in await questions(reader)}
+        assert list(asked) == ["one", "two", "sure"]
+        given = {"answer": "approve", "always": True, "digest": asked[answered]["digest"]}
+        assert await chat.answer("ada", identifier, answered, given) == 1
+        # Every page takes the other question away; what is confirmed each time still waits.
+        await reader.until("QuestionAnswered", 2)
+        left = (await chat.snapshot("ada", identifier))["questions"]
+        assert [one["invocation"] for one in left] == ["sure"]
+        assert not written.texts
+        assert await chat.answer("ada", identifier, "sure", {"answer": "deny", "digest": left[0]["digest"]}) == 0
+        await reader.until("ConductEnded")
+    assert written.texts == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("exact", "edits", "alone", "left"),
+    [(True, False, False, 1), (False, True, False, 1), (False, False, True, 1), (False, False, False, 0)],
+)
+async def test_always_answers_no_question_that_it_does_not_cover(
+    tmp_path: pathlib.Path, exact: bool, edits: bool, alone: bool, left: int
+) -> None:
+    written = Written()
+    async with chatting(tmp_path, writing("one", "two"), beside_others(written)) as chat:
+        identifier, reader = await started(chat)
+        first, second = await questions(reader)
+        if edits:
+            # It is asked about with other arguments now, and a yes to them is for that call alone.
+            edit = {"answer": "edit", "arguments": {"text": "three"}, "digest": second["digest"]}
+            assert await chat.answer("ada", identifier, "two", edit, unseen=False) == 2
+        given = {"answer": "approve", "always": True, "exact": exact, "digest": first["digest"]}
+        assert await chat.answer("ada", identifier, "one", given, alone=alone) == left
+        if left:
+            assert not written.texts
+            (still,) = (await chat.snapshot("ada", identifier))["questions"]
+            assert await chat.answer("ada", identifier, "two", {"answer": "deny", "digest": still["digest"]}) == 0
+        await reader.until("ConductEnded")
+    assert written.texts == (["one"] if left else ["one", "two"])
 
 
 async def test_what_was_allowed_ends_with_its_conversation(tmp_path: pathlib.Path) -> None:

@@ -20,6 +20,7 @@ from ripieno.servers.chat.open_conversations import OpenConversations
 from ripieno.servers.chat.parts import messages_of, read_part
 from ripieno.servers.chat.questions import (
     Question,
+    also_approved,
     approval_question,
     binding_of,
     check_edit,
@@ -254,22 +255,22 @@ class Chat:
         tools: Ensemble | None = None,
         at: str | None = None,
         unseen: bool = True,
+        alone: bool = False,
     ) -> int:
         """Answers a question, and returns the number of questions that are left.
 
-        The run goes on with the last answer about a call. An answer is final. Unless ``unseen``, other arguments are no
-        answer: the call is asked about again with them. Errors: ``Conflict`` for a question that has changed, was
-        answered, or is unknown; ``RequestInvalidity``.
+        It is final, and the last one about a call continues the run. Unless ``unseen``, an edited call is asked about
+        again. An *always* also approves the other waiting calls that it allows, but not where it is ``alone``.
+        Errors: ``Conflict`` for a question that changed, was answered, or is unknown; ``RequestInvalidity``.
         """
 
         async def change(held: HeldConversation) -> int:
             held.require_at(at)
-            question, edited = held.question(invocation), None
+            question, asked, edited = held.question(invocation), held.edited.get(invocation), None
             answer = read_answer(question, sent)
             if question["kind"] == "input":
                 held.answer_input(invocation, answer)
                 return len(held.questions) - 1
-            asked = held.edited.get(invocation)
             if asked is not None and (answer == Edit(asked.arguments) or isinstance(answer, Approve)):
                 # A yes to the question in which exactly this edited call was shown.
                 answer, edited = Edit(asked.arguments), asked.binding
@@ -283,7 +284,9 @@ class Chat:
             (waiting,) = (one for one in held.conversation.waiting if one.invocation == invocation)
             given = Given(answer=answer, binding=binding_of(waiting), edited=edited)
             async with self._runs.starting(held):
-                await self._runs.answer(held, invocation, given, str(sent["answer"]))
+                also = {} if alone else also_approved(held.conversation, held.questions, question, answer)
+                for name, one in {invocation: given, **also}.items():
+                    await self._runs.answer(held, name, one, str(sent["answer"]))
                 return await self._runs.go_on(held, tools)
 
         return await self._open.change(owner, identifier, change)
@@ -355,7 +358,6 @@ class Chat:
 
     async def stop(self, owner: str, identifier: str) -> None:
         """Stops the run of a conversation, if there is one."""
-
         held = self._open.get(owner, identifier)
         if held is not None and held.running:
             held.stop()

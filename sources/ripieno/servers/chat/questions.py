@@ -5,19 +5,21 @@ digest is another one, and the answer is refused.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
-from ripieno.approvals.allowances import ways
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit, Given
+from ripieno.approvals.allowances import Allowances, ways
 from ripieno.approvals.grants import Binding
 from ripieno.approvals.visible_text import visible
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, InvocationCanister
 from ripieno.canisters.conversation import Waiting
+from ripieno.canisters.faults import Effect
 from ripieno.exceptions import Conflict, RequestInvalidity
+from ripieno.execution import Circumstances
 from ripieno.execution.approval import edited_arguments
 from ripieno.jsonvalues import digest, freeze, is_table, thaw
 
@@ -89,6 +91,28 @@ def read_answer(question: Question, sent: Mapping[str, Any]) -> Answer:
     if not is_table(arguments):
         raise RequestInvalidity("Edited arguments are an object.", parameter="arguments")
     return Edit(arguments)
+
+
+def also_approved(
+    conversation: Conversation, questions: Sequence[Question], answered: Question, answer: Answer
+) -> Mapping[str, Given]:
+    """The answers to other open questions that an *always* to one gives, by their calls; each for the call as shown.
+
+    A question that does not offer *always* is asked each time.
+    """
+    if not isinstance(answer, Approve) or not answer.always:
+        return {}
+    scope, allowances = Circumstances(), Allowances()
+    allowances.add(scope, *_call_of(answered), exact=answer.exact)
+    others = [one for one in questions if one["kind"] == "approval" and one["invocation"] != answered["invocation"]]
+    allowed = [one["invocation"] for one in others if one["always"] and allowances.allows(scope, *_call_of(one))]
+    waiting = [one for one in conversation.waiting if one.invocation in allowed]
+    return {one.invocation: Given(answer=Approve(), binding=binding_of(one)) for one in waiting}
+
+
+def _call_of(question: Question) -> tuple[str, Effect, Mapping[str, Any]]:
+    call: Any = question
+    return call["tool"], call["effect"], call["arguments"]
 
 
 def check_edit(assembly: Assembly, tool: str, edit: Edit) -> None:

@@ -131,7 +131,9 @@ class _Endpoints:
             return True, said
         if asked.resume:
             for answer in read_answers(asked.resume, questions):
-                left = await chat.answer(owner, identifier, answer.invocation, answer.sent, tools=tools, unseen=False)
+                left = await chat.answer(
+                    owner, identifier, answer.invocation, answer.sent, tools=tools, unseen=False, alone=True
+                )
                 runs = runs or not left
             # An edited call is asked about again. Results wait for the answer, and come with it once more.
             if interrupts_of(await chat.snapshot(owner, identifier)):

@@ -104,7 +104,8 @@ class _Endpoints:
         batches = await self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET)
         left, at = 1, snapshot["position"]
         for invocation, answer in settlement.answers.items():
-            left, at = await self._chat.answer(owner, identifier, invocation, answer, at=at, unseen=False), None
+            left = await self._chat.answer(owner, identifier, invocation, answer, at=at, unseen=False, alone=True)
+            at = None
         edited = await self._edited(owner, identifier, settlement)
         # Results wait for the answers to edited calls, and come with them once more.
         for result in settlement.results if not edited else ():
