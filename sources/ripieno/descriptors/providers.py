@@ -126,9 +126,11 @@ class ProviderDescriptor:
     def needs(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
         """Its needs of environment variables. A need has alternatives, and an alternative has variables.
 
-        An alternative without variables is a plain text, so its need is always met.
+        An alternative without variables is a plain text, so its need is always met. A header that may be left out is
+        no need.
         """
-        choices = (self.api_key, self.base_url, self.region, self.project, self.api_version, *self.headers.values())
+        headers = (one for one in self.headers.values() if "" not in alternatives(one))
+        choices = (self.api_key, self.base_url, self.region, self.project, self.api_version, *headers)
         needs = (tuple(map(variables_in, alternatives(choice))) for choice in choices)
         return tuple(dict.fromkeys(need for need in needs if any(need)))
 

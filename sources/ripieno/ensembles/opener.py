@@ -15,7 +15,14 @@ from ripieno.ensembles.ensemble import Definition, Ensemble, Opened, Opener, Ser
 from ripieno.ensembles.origin import Connected, Origin, pin_programs
 from ripieno.ensembles.requirements import find_unmet_of
 from ripieno.ensembles.surroundings import Surroundings
-from ripieno.exceptions import ConnectionFailure, InputError, NameAbsence, RipienoError, SchemaInvalidity
+from ripieno.exceptions import (
+    ConfigurationInvalidity,
+    ConnectionFailure,
+    InputError,
+    NameAbsence,
+    RipienoError,
+    SchemaInvalidity,
+)
 from ripieno.jsonvalues import EMPTY, digest
 from ripieno.schemas import Schema
 from ripieno.storage.pins import admit, advise, check_command
@@ -63,6 +70,8 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
             for name in needed_origins(descriptor):
                 try:
                     connected[name] = await stack.enter_async_context(origins[name].open(descriptor, surroundings))
+                except ConfigurationInvalidity:
+                    raise
                 except InputError as error:
                     # Such as a variable that is not set: the message does not say whose.
                     raise ConnectionFailure(descriptor.name, str(error)) from error

@@ -117,7 +117,14 @@ async def test_identifiers_of_another_owner_are_like_unknown_ones_everywhere(tmp
             ("GET", "/api/chat/{identifier}/messages", None),
             ("POST", "/api/chat/{identifier}/stop", bodies[1]),
         ]
-        assert len(routes) == 20
+        assert len(routes) == 21
+        # Without its query, the request is refused before anything is looked up.
+        parts = "/native/conversations/{identifier}/messages"
+        assert ("GET", parts) in {route[:2] for route in routes}
+        routes = [
+            (method, f"{path}?before=9" if (method, path) == ("GET", parts) else path, body)
+            for method, path, body in routes
+        ]
         # Each try is a request for every route, twice.
         for _ in range(count(1000, 100)):
             unknown = f"{dice.getrandbits(128):032x}"
