@@ -145,4 +145,5 @@ def test_the_picture_of_the_demo_shows_what_it_prints(recording: dict[str, Any])
     assert "http://" not in drawn.replace("http://www.w3.org", "").replace("http://127.0.0.1", "")
     lines: list[str] = recording["lines_of_the_demo"]()
     assert len(lines) > 20
-    assert [line for line in lines if line[:60] not in drawn] == []
+    # Whether the progress of a call is shown depends on its time.
+    assert [line for line in lines if line[:60] not in drawn and not line.startswith(". ")] == []

@@ -58,7 +58,7 @@ continues = true
 [[turns]]
 text = "Hello from the score."
 """
-EMBED = ("python", "toml", "python", "python", "", "", "toml", "python", "python")
+EMBED = ("python", "toml", "toml", "console", "python", "python", "", "", "toml", "python", "python")
 #: The providers that the tutorials presuppose.
 BEFORE = "".join(
     f'[providers.{name}]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/{name}"\n\n'
@@ -343,7 +343,13 @@ def test_the_quickstart(starting: User, call: Call, small: str) -> None:
 
 
 def test_embedding(starting: User, small: str) -> None:
-    program, table, placed, conducted, *_, confirmer = texts("tutorials/embed", *EMBED)
+    program, table, score, rehearse, placed, conducted, *_, confirmer = texts("tutorials/embed", *EMBED)
+    assert shlex.split(rehearse)[2:] == ["rehearse", "./small.toml", "--port", "8000"]
+    (starting.workspace / "small.toml").write_text(score)
+    with starting.rehearse("./small.toml") as urls:
+        starting.configure(table.replace("http://127.0.0.1:8000/v1", urls["openai-chat"]))
+        assert printed(starting, program) == "One.\n"
+        assert printed(starting, conducted).count("Two.") == 1
     starting.configure(PORT.sub(small.removesuffix("/v1"), table))
     assert printed(starting, program) == "one two three four\n"
     assert printed(starting, placed) == "one two three four\n"
