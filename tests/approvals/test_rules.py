@@ -217,6 +217,22 @@ async def test_only_a_plain_yes_approves(line: str, answer: Answer) -> None:
     assert prompt.endswith('\n| {"path":"a b"}\nAllow it? [y/N, e: edit, or advice for the model] ')
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("d\n", "d is no key here.\ny    run this call\n"),
+        ("\x07\n", "\\u0007 is no key here.\n"),
+        ("a\n", "A rule requires confirmation of each call"),
+        ("\ny\n", "Several lines are no answer. Nothing is decided; type one line.\n"),
+    ],
+)
+async def test_what_is_no_answer_is_asked_again(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    confirmer, prompts = typing(line, "no, wait\n")
+    assert await confirmer.confirm(request()) == Deny("The user said no, and adds: no, wait")
+    assert len(prompts) == 2
+    assert capsys.readouterr().err.startswith(said)
+
+
 @pytest.mark.parametrize("error", [EOFError(), OSError(6, "No such device")])
 async def test_no_terminal_means_denied(error: Exception) -> None:
     def read(prompt: str) -> str:
@@ -298,14 +314,14 @@ async def inquire(*lines: str, schema: Mapping[str, Any] = FORM) -> tuple[Answer
 
 
 async def test_a_field_is_asked_again_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    answer, prompts = await inquire("y", "abc", "0", "3", "", "ada@example.org", "")
+    answer, prompts = await inquire("y", "abc", "0", "3", "a\nb", "ada@example.org", "")
     assert answer == Edit({"size": 3, "mail": "ada@example.org"})
     assert [prompt.strip().partition(" ")[0] for prompt in prompts[1:]] == ["size"] * 3 + ["mail"] * 2 + ["note"]
     said = capsys.readouterr().err.splitlines()
     assert [line.strip() for line in said] == [
         'It must be an integer, not a string: "abc".',
         "It must be at least 1, not 0.",
-        "A value is required.",
+        "Several lines are no answer. Nothing is decided; type one line.",
     ]
 
 

@@ -27,15 +27,16 @@ _COLUMNS = 80
 _NOT_YET = "View the whole call first: v."
 _EACH = "A rule requires confirmation of each call; it cannot be allowed for later calls."
 _ONCE = "You edited this call, so a yes is for this call alone; there is no always."
+_ONE_LINE = "Several lines are no answer. Nothing is decided; type one line."
 _NO_TERMINAL = "There is no terminal on which to ask the user."
 
 
 class TerminalConfirmer:
     """Asks the person at the terminal, one request at a time. Without a terminal, it denies.
 
-    ``read`` shows a prompt and returns the typed line; ``edit`` returns the edited text, or None if it is unchanged.
-    Without ``edit``, other arguments are typed as one line of JSON. ``single``: the person's own call, so there is no
-    model to advise and no session.
+    ``read`` shows a prompt and returns the typed line; several lines, which were pasted, are no answer. ``edit``
+    returns the edited text, or None if it is unchanged. Without ``edit``, other arguments are typed as one line of
+    JSON. ``single``: the person's own call, so there is no model to advise and no session.
 
     ::
 
@@ -72,7 +73,7 @@ class TerminalConfirmer:
         edited: dict[str, Any] | None = None
         shown, menu, prompt, seen = self._question(request)
         for _ in range(_LINES):
-            line = (await self._line(prompt)).strip()
+            line = await self._line(prompt)
             prompt = menu
             match line.casefold():
                 case "y" | "yes" | "a" | "always" if not seen:
@@ -93,15 +94,25 @@ class TerminalConfirmer:
                         prompt = f"{prompt.removesuffix(menu)}{_ONCE}\n{menu}" if allows else prompt
                 case "" | "n" | "no":
                     return Deny("The user said no.")
-                case word if word in ("?", "help") or re.fullmatch(r"/\w*", word):
-                    _print(_help(request, single=self._single))
-                case _ if self._single:
-                    _print(f"{visible(line)!r} is no answer. Type y for yes, n for no.")
-                case "a" | "always":
-                    _print(_EACH if edited is None else _ONCE)
-                case _:
-                    return Deny(f"The user said no, and adds: {line}")
+                case word:
+                    reply = self._reply(word, request, _EACH if edited is None else _ONCE)
+                    if not reply:
+                        return Deny(f"The user said no, and adds: {line}")
+                    _print(reply)
         return Deny("The user gave no answer.")
+
+    def _reply(self, word: str, request: ConfirmationRequest, never: str) -> str:
+        """What the person reads after a line that is no answer; empty if it is advice. ``never``: why not always."""
+        keys = _help(request, single=self._single)
+        if "\n" in word:
+            return _ONE_LINE
+        if word in ("?", "help") or re.fullmatch(r"/\w*", word):
+            return keys
+        if word in ("a", "always") and not self._single:
+            return never
+        if len(word) == 1:
+            return f"{visible(word)} is no key here.\n{keys}"
+        return f"{visible(word)!r} is no answer. Type y for yes, n for no." if self._single else ""
 
     def _question(self, request: ConfirmationRequest) -> tuple[Presentation, str, str, bool]:
         """The shown part of a call, the menu, the whole prompt, and whether nothing is left out."""
@@ -115,7 +126,7 @@ class TerminalConfirmer:
         for _ in range(_TRIES):
             entered: str | None
             if self._edit is None:
-                entered = (await self._line("The arguments, as one line of JSON (empty: unchanged): ")).strip()
+                entered = await self._line("The arguments, as one line of JSON (empty: unchanged): ")
             else:
                 try:
                     entered = await run_in_thread(self._edit, text, name="editor", patient=False)
@@ -149,7 +160,7 @@ class TerminalConfirmer:
         async with self._turn:
             try:
                 answer = await self._line(f"{prompt}Answer it? [y/N] ")
-                if answer.strip().casefold() not in ("y", "yes"):
+                if answer.casefold() not in ("y", "yes"):
                     return _decline("The user did not answer.")
                 for field in fields_of(question.schema):
                     line = await self._field(field)
@@ -168,14 +179,15 @@ class TerminalConfirmer:
     async def _field(self, field: Field) -> str | None:
         """A valid line for the property, empty if it is left out; None after too many invalid ones."""
         for _ in range(_TRIES):
-            line = (await self._line(f"  {visible(field.label)}: ")).strip()
-            complaint = field.complaint(line)
+            line = await self._line(f"  {visible(field.label)}: ")
+            complaint = _ONE_LINE if "\n" in line else field.complaint(line)
             if not complaint:
                 return line
             _print(f"    {visible(complaint)}")
         return None
 
     async def _line(self, prompt: str) -> str:
+        """The typed line, stripped; several that were pasted, as they are."""
         try:
             line = await run_in_thread(self._read, prompt, name="confirmation", patient=False)
         except (EOFError, asyncio.CancelledError):
@@ -184,7 +196,8 @@ class TerminalConfirmer:
             raise
         if not line.endswith("\n"):
             _print("")
-        return line
+        line = line.removesuffix("\n")
+        return line if "\n" in line else line.strip()
 
 
 def _menu(request: ConfirmationRequest, *, abridged: bool, single: bool) -> str:
@@ -207,7 +220,7 @@ def _help(request: ConfirmationRequest, *, single: bool) -> str:
     if not single:
         way = ways(request.tool, request.effect)[0]
         lines += [f"a    run this call, and allow: {way.calls}. {way.terms}"] if request.waivable else []
-        lines += ["Any other line denies the call and is advice for the model. Commands of the chat work afterwards."]
+        lines += ["Any longer line denies the call and is advice for the model. Commands of the chat work afterwards."]
     return "\n".join(lines)
 
 

@@ -173,6 +173,23 @@ def test_a_result_waits_until_the_open_question_is_answered(user: User, scores: 
         assert screen.end() == 0
 
 
+def test_pasted_lines_and_other_letters_decide_nothing(user: User, scores: pathlib.Path) -> None:
+    with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
+        for typed, shown in (
+            ("line one\nline two\nn", "Several lines are no answer. Nothing is decided; type one line."),
+            ("y\ny\n", "Several lines are no answer."),
+            ("d\n", "d is no key here.\r\ny    run this call\r\n"),
+        ):
+            screen.wait_for("or advice for the model] ")
+            screen.type(typed)
+            screen.wait_for(shown)
+        screen.wait_for("or advice for the model] ")
+        assert not (user.workspace / "a.txt").exists()
+        screen.type("y\n")
+        assert screen.end() == 0
+    assert (user.workspace / "a.txt").read_text() == "one"
+
+
 def test_nothing_is_announced_if_no_one_is_asked(user: User, scores: pathlib.Path) -> None:
     with Screen(user, "ask", "--autonomous", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
         assert screen.end() == 0

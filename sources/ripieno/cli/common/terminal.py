@@ -31,6 +31,8 @@ from ripieno.jsonvalues import canonical
 
 _DEVICE = "/dev/tty"
 _LINE_BYTES = 4096
+#: Seconds in which a terminal delivers the next line of a paste; nobody types one so soon.
+_PASTE = 0.05
 #: What the system says of a terminal whose window or connection was closed.
 _CLOSED = (errno.EIO, errno.ENXIO)
 #: Characters of an argument in the line about a denied call.
@@ -59,7 +61,7 @@ class Terminal:
         os.close(self._waker)
 
     def read(self, prompt: str) -> str:
-        """The line typed after the prompt. Errors: ``EOFError``, also after ``interrupt``."""
+        """The line typed after the prompt, or pasted lines. Errors: ``EOFError``, also after ``interrupt``."""
         with self._device() as device:
             # Discard what was typed before the question.
             termios.tcflush(device, termios.TCIFLUSH)
@@ -67,6 +69,9 @@ class Terminal:
             sys.stderr.flush()
             ready, _, _ = select.select((device, self._woken), (), ())
             line = os.read(device, _LINE_BYTES) if self._woken not in ready else b""
+            # The rest of a paste must not be lost unseen, nor answer the next question.
+            while line and select.select((device,), (), (), _PASTE)[0] and (more := os.read(device, _LINE_BYTES)):
+                line = (line + more)[: 2 * _LINE_BYTES]
             termios.tcgetattr(device)  # The end of input is Ctrl-D, or that of the terminal.
         if not line:
             raise EOFError
