@@ -246,6 +246,41 @@ def test_the_change_is_shown_and_a_preview_that_fails_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "shown", "left"),
+    [
+        ("word\n" * 57, 60, None),
+        ("word\n" * 58, 40, "... 21 more lines: v shows all"),
+        ("word\n" * 997, 40, "... 960 more lines: v shows all"),
+        # Long lines: as many as fit.
+        ("x" * 500 + "\n" + "x" * 500 + "\n" + "x" * 2_000, 5, "... 2 more lines: v shows all"),
+        # Empty lines and controls are lines of the change, behind its margin.
+        ("\n\x1b[2J\n" * 40, 40, "... 43 more lines: v shows all"),
+    ],
+)
+def test_of_a_long_change_the_first_lines_are_a_diff(content: str, shown: int, left: str | None) -> None:
+    change = show_change("f", None, content)
+    call = present(tool="a.b", effect="write", reason="r", arguments={}, preview=lambda _: change)
+    lines = call.render(1_000).split("\n")
+    start = lines.index("It would change:") + 1
+    assert lines[start : start + shown] == [f"| {visible(line)}" for line in change.split("\n")[:shown]]
+    assert lines[start + shown] == (left or lines[start + shown])
+    assert lines[start + shown + bool(left)].startswith("Arguments (2 bytes")
+    assert call.abridged == (left is not None) == ("This is not all of it." in lines[-1])
+    # On any terminal, nothing is written over, and the whole change is there on demand.
+    for width in (20, 80):
+        assert call.digest in ours(shown_on(Screen(width), call.render(width)))
+    whole = [line.removeprefix("| ") for line in call.whole(10_000).split("\n") if line.startswith("| ")]
+    assert whole[:-1] == [visible(line) for line in change.removesuffix("\n").split("\n")]
+
+
+def test_a_change_whose_first_line_is_too_long_shows_its_beginning_and_end() -> None:
+    change = "a" * 5_000 + "z" * 5_000
+    call = present(tool="a.b", effect="write", reason="r", arguments={}, preview=lambda _: change)
+    assert "bytes are not shown here, of 10000 bytes" in ours(call.render().split("\n"))
+    assert call.abridged
+
+
+@pytest.mark.parametrize(
     ("before", "after", "shown"),
     [
         (None, "", "--- /dev/null\n+++ f\n"),

@@ -210,6 +210,22 @@ async def test_always_asks_no_more(serve_page: ServePage, visitor: Visitor) -> N
     assert written.texts == ["one", "two"]
 
 
+async def test_always_also_answers_the_other_question_of_the_answer(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    policy = dataclasses.replace(written.definition.policy, writes=("word:{text}",))
+    definition = dataclasses.replace(written.definition, policy=policy)
+    calls = invokes(*(invoke("write", name, text=name) for name in ("one", "two")))
+    await visitor.context.clock.install()
+    page = await begin(visitor, await serve_page(scripted(calls, says()), definition))
+    await expect(question(page)).to_have_count(2)
+    await pass_inert(page)
+    await button(page, "Always approve …").first.click()
+    await button(page, "Approve and allow").click()
+    await expect(page.locator(".text", has_text="Done.")).to_be_visible()
+    await expect(question(page)).to_have_count(0)
+    assert written.texts == ["one", "two"]
+
+
 @pytest.mark.parametrize("exact", [False, True])
 async def test_what_was_allowed_is_listed_and_taken_back(
     serve_page: ServePage, visitor: Visitor, *, exact: bool

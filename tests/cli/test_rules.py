@@ -53,6 +53,9 @@ def test_nothing_is_approved_that_was_not_seen_whole(user: User) -> None:
     content = "".join(f"line {number}\n" for number in range(2_000))
     with Screen(user, "invoke", "io.write_file", "path=a.txt", f"content={content}") as screen:
         screen.wait_for("It would change:")
+        for line in ("--- /dev/null", "+++ a.txt", "@@ -0,0 +1,2000 @@", "+line 0", "+line 36"):
+            screen.wait_for(f"| {line}\r")
+        screen.wait_for("... 1963 more lines: v shows all\r")
         screen.wait_for("bytes are not shown here")
         screen.wait_for("Allow it? [y/N, v: view all, e: edit] ")
         screen.type("y\n")

@@ -21,6 +21,7 @@ preview, the changes are shown as a unified diff.
 import dataclasses
 import difflib
 import hashlib
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -80,8 +81,8 @@ def _digest_line(sign: str, text: str | None) -> str:
 #: Bytes of visible text that are shown completely; of more, the first and the last ones.
 SHOWN = 2048
 _HEAD, _TAIL = 1024, 512
-#: Lines of a text that is not abridged.
-_LINES = 60
+#: Lines of a text that is not abridged, and of those the first ones of a change that is.
+_LINES, _FIRST = 60, 40
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,8 @@ class Presentation:
     def render(self, width: int = 80, *, whole: bool = False) -> str:
         """Plain text in lines narrower than ``width`` cells (at least 20); ``whole`` abridges nothing.
 
-        For an abridged text, the number of missing bytes and the SHA-256 are shown.
+        Of an abridged change, the first lines and the number of the others are shown; of another abridged text, its
+        beginning and end, the number of missing bytes and the SHA-256.
         """
         width = max(width, 20) - 1
         lines = _plain(f"{self.tool} wants to run.", width)
@@ -133,7 +135,7 @@ class Presentation:
                 lines += _several(text, "~ ", width, whole=whole)
         if self.change is not None:
             lines += _plain("It would change:" if self.change else "It would change nothing.", width)
-            lines += _several(self.change, "| ", width, whole=whole)
+            lines += _changes(self.change, width, whole=whole)
         # Last, directly above the answer, so that no long text can move it out of sight.
         lines += _plain(f"Arguments ({self.size} bytes, SHA-256 {self.digest}):", width)
         lines += _quoted(self.arguments, "| ", width, whole=whole)
@@ -195,6 +197,20 @@ def _several(text: str, margin: str, width: int, *, whole: bool) -> list[str]:
         return _abridged(text, margin, width)
     ended = text.removesuffix("\n")
     return [line for one in ended.split("\n") for line in _quoted(one, margin, width, whole=True)]
+
+
+def _changes(text: str, width: int, *, whole: bool) -> list[str]:
+    """A change, line by line; if it is abridged, its first lines, unless these are too long themselves."""
+    if whole or not _is_tall(text):
+        return _several(text, "| ", width, whole=True)
+    all_lines = text.removesuffix("\n").split("\n")
+    sizes = itertools.accumulate(len(visible(line).encode()) for line in all_lines[:_FIRST])
+    first = sum(size <= SHOWN for size in sizes)
+    left = len(all_lines) - first
+    if not first or not left:
+        return _several(text, "| ", width, whole=False)
+    shown = _several("\n".join(all_lines[:first]), "| ", width, whole=True)
+    return [*shown, *_plain(f"... {left} more line{'s' if left > 1 else ''}: v shows all", width)]
 
 
 def _quoted(text: str, margin: str, width: int, *, whole: bool) -> list[str]:
