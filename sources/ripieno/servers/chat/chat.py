@@ -284,7 +284,7 @@ class Chat:
             (waiting,) = (one for one in held.conversation.waiting if one.invocation == invocation)
             given = Given(answer=answer, binding=binding_of(waiting), edited=edited)
             async with self._runs.starting(held):
-                also = {} if alone else also_approved(held.conversation, held.questions, question, answer)
+                also = also_approved(held.conversation, () if alone else held.questions, question, answer)
                 for name, one in {invocation: given, **also}.items():
                     await self._runs.answer(held, name, one, str(sent["answer"]))
                 return await self._runs.go_on(held, tools)
