@@ -102,7 +102,7 @@ class TerminalConfirmer:
         return Deny("The user gave no answer.")
 
     def _reply(self, word: str, request: ConfirmationRequest, never: str) -> str:
-        """What the person reads after a line that is no answer; empty if it is advice. ``never``: why not always."""
+        """The reply to a line that is no answer; empty if the line is advice. ``never``: why not always."""
         keys = _help(request, single=self._single)
         if "\n" in word:
             return _ONE_LINE

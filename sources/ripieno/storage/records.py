@@ -56,6 +56,11 @@ class Record:
             object.__setattr__(self, "details", freeze(self.details))
 
 
+def cut_record(owner: str, conversation: str, texts: Sequence[Mapping[str, Any]]) -> Record:
+    """The record of the texts of an answer that was cut off."""
+    return Record(stage="cut", conversation=conversation, turn=0, owner=owner, details={"texts": texts})
+
+
 class Recorder(Protocol):
     """Keeps records. ``record`` returns before a call is dispatched; what is durable then survives a crash.
 

@@ -130,9 +130,6 @@ class Turn:
 
     def _advance(self) -> None:
         """Starts the calls that may start now, in the model's order, and records them in one commit."""
-        if self._execution.reporter.recorder is None:
-            self._start()
-            return
         with self._execution.reporter.together():
             self._start()
 

@@ -28,10 +28,11 @@ from ripieno.servers.chat.questions import (
     read_answer,
 )
 from ripieno.servers.chat.ring import Entry
-from ripieno.servers.chat.runs import CLIENT, Runs, Workspaces, too_many
+from ripieno.servers.chat.runs import Runs, Workspaces, too_many
 from ripieno.servers.chat.store import ConversationStore
 from ripieno.servers.chat.uploads import Uploads
 from ripieno.servers.http.limits import Refused
+from ripieno.storage.dispatch.contract import CLIENT
 from ripieno.storage.journal import Journal
 from ripieno.storage.journal.summaries import Summary
 
@@ -39,12 +40,11 @@ from ripieno.storage.journal.summaries import Summary
 class Chat:
     """The conversations of all owners: begun, said to, followed, answered, stopped, renamed and deleted.
 
-    Enter it with ``async with``, inside of the assembly, which must record in a ``Journal``. At the end, its runs are
-    stopped. ``workspace`` gives each owner a folder of tools; without it, all owners share the assembly's.
+    Enter it with ``async with``, inside of the assembly, which must record in a ``Journal``. At the end, runs in this
+    process are stopped. ``workspace`` gives each owner a folder of tools; without it, all share the assembly's.
 
     Every method takes the owner. What reaches the journal waits in a thread; changes of one conversation are made one
-    after another, and are finished also if their request is cancelled. Errors of all: ``NameAbsence`` for a
-    conversation that the owner does not have.
+    after another, and are finished also if their request is cancelled. Unknown and foreign ones: ``NameAbsence``.
 
     ``at`` is the position of the snapshot on which a change is based: ``Conflict`` if it has had events since.
     ``tools`` are those that the client runs itself, as ``declared`` gives them. They hold for the run that begins.

@@ -48,7 +48,7 @@ UNDER_WAY = "A run of this conversation is under way. Stop it, or wait for its e
 
 
 class ConversationRun(Protocol):
-    """What a conversation needs of its run. Awaiting it returns its end.
+    """The run of a conversation, as far as the conversation needs it. Awaiting it returns its end.
 
     ``conversation`` has whole turns. It is up to date in the step in which an event comes.
     """

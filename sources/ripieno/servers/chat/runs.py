@@ -18,10 +18,9 @@ from ripieno.servers.chat.held import ConversationRun, HeldConversation
 from ripieno.servers.chat.messages import ChatLimits
 from ripieno.servers.chat.store import Claim, ConversationStore
 from ripieno.servers.http.limits import Refused
+from ripieno.storage.dispatch.contract import CLIENT
 from ripieno.storage.dispatch.events import QuestionAnswered
 
-#: The ensemble of the tools that a client declares.
-CLIENT = "client"
 #: The folder of an owner's tools.
 Workspaces = Callable[[str], str | os.PathLike[str]]
 

@@ -17,7 +17,7 @@ from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.storage.journal import Journal
 from ripieno.storage.journal.summaries import Summary
-from ripieno.storage.records import Record
+from ripieno.storage.records import Record, cut_record
 
 Value = TypeVar("Value")
 
@@ -55,7 +55,7 @@ class ConversationStore:
 
     async def record_cut(self, owner: str, identifier: str, texts: Sequence[Mapping[str, Any]]) -> None:
         """Keeps the texts of an answer that was cut off, beside the conversation."""
-        await self.record(Record(stage="cut", conversation=identifier, turn=0, owner=owner, details={"texts": texts}))
+        await self.record(cut_record(owner, identifier, texts))
 
     async def summary(self, owner: str, identifier: str) -> Summary:
         """One conversation in short."""

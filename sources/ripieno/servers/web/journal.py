@@ -221,7 +221,7 @@ def _turns(lines: list[Line]) -> Iterator[dict[str, Any]]:
 
 
 def _allowed(lines: list[Line]) -> Iterator[dict[str, Any]]:
-    """What a person allowed with *always*, and took back. ``arguments`` are None for any."""
+    """A permission that a person gave with *always*, and took back. ``arguments`` are None for any."""
     for line in lines:
         record = line.record if line.stage in ("answered", "revoked") else None
         if record is None or (line.stage == "answered" and record.details.get("always") is not True):

@@ -24,11 +24,11 @@ from ripieno.schemas import Schema
 from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.http.errors import refusal_of
 from ripieno.servers.worker.event_writer import EventWriter
-from ripieno.storage.dispatch.contract import Ending, Submission
+from ripieno.storage.dispatch.contract import CLIENT, Ending, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, StretchBegan
 from ripieno.storage.journal import Journal
 from ripieno.storage.journal.lines import Line
-from ripieno.storage.records import Record, Stage
+from ripieno.storage.records import Record, Stage, cut_record
 
 #: Seconds between attempts to claim a conversation that another process conducts.
 _ATTEMPTS = 0.5
@@ -36,13 +36,11 @@ _NO_GATEWAY = (
     "It is a background response of a gateway, and this worker has no gateway. Give the worker the configuration of "
     "the gateway, with [gateway.store] and servers = true under [durable]."
 )
-#: The ensemble of the tools that a client declares.
-_CLIENT = "client"
 
 
 @dataclasses.dataclass(slots=True)
 class _Watched:
-    """What a run has shown: its last event, kept back until the conversation is free, and the turn under way."""
+    """The last event of a run, kept back until the conversation is free, and the turn under way."""
 
     run: Run
     take: Callable[[Logged], None]
@@ -273,7 +271,7 @@ class Stretches:
             ensembles = (*self._assembly.ensembles, _client_ensemble(submission))
             if tools is None and agent:
                 tools = self._assembly.access_agent(agent).tools
-            tools = None if tools is None else (*tools, f"{_CLIENT}.*")
+            tools = None if tools is None else (*tools, f"{CLIENT}.*")
         return self._assembly.conduct(
             restored.conversation,
             model=self._model_of(model) if model else None,
@@ -291,18 +289,7 @@ class Stretches:
         """Keeps a conversation that waits, and forgets any other; and the texts of an answer that was cut off."""
         conversation = run.conversation
         if cut:
-            details = {"texts": cut}
-            self._journal.record(
-                [
-                    Record(
-                        stage="cut",
-                        conversation=conversation.identifier,
-                        turn=0,
-                        owner=submission.owner,
-                        details=details,
-                    )
-                ]
-            )
+            self._journal.record([cut_record(submission.owner, conversation.identifier, cut)])
         if not conversation.open:
             self._paused.forget(conversation.identifier, owner=submission.owner)
             return
@@ -329,7 +316,7 @@ def _client_ensemble(submission: Submission) -> Ensemble:
         Definition(name=one.name, description=one.description, schema=Schema.of(thaw(one.arguments)))
         for one in submission.client_tools
     )
-    return Ensemble.of_request(tools, name=_CLIENT)
+    return Ensemble.of_request(tools, name=CLIENT)
 
 
 def _once(waiting: Waiting) -> Waiting:

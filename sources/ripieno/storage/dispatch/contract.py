@@ -20,6 +20,10 @@ State = Literal["scheduled", "queued", "running", "waiting", "ended", "failed", 
 STATES: tuple[State, ...] = ("scheduled", "queued", "running", "waiting", "ended", "failed", "cancelled")
 
 
+#: The ensemble of the tools that a client declares.
+CLIENT = "client"
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTool:
     """A tool that the client of a run declares and runs itself. ``arguments`` is their JSON Schema."""
