@@ -5,6 +5,7 @@ As a program, it is the worker: ``python -m benchmarks.durable PLACE``.
 
 import asyncio
 import contextlib
+import dataclasses
 import importlib.util
 import pathlib
 import random
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ripieno
@@ -123,20 +124,40 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1] * 1000
 
 
-async def submitted_runs() -> list[Row]:
-    """A start after a submission, an event at a watcher in another process, a cancellation from elsewhere."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A journal and its queue in one of the databases."""
+
+    database: str
+    place: pathlib.Path | str
+    journal: Journal
+    dispatcher: Dispatcher
+
+
+async def _over_both(measure: Callable[[Site], Awaitable[list[Row]]]) -> list[Row]:
+    """The rows of each database; one that says what is missing."""
     if reason := missing():
         return [Row(what="submitted runs", measured=None, budget=None, unit="", detail=reason)]
     rows: list[Row] = []
     async with sites() as places:
         for database, place in places:
             with queue(place) as (journal, dispatcher):
-                async with worker(place):
-                    rows += await _watched(database, journal, dispatcher)
+                rows += await measure(Site(database=database, place=place, journal=journal, dispatcher=dispatcher))
     return rows
 
 
-async def _watched(database: str, journal: Journal, dispatcher: Dispatcher) -> list[Row]:
+async def submitted_runs() -> list[Row]:
+    """A start after a submission, an event at a watcher in another process, a cancellation from elsewhere."""
+
+    async def measure(site: Site) -> list[Row]:
+        async with worker(site.place):
+            return await _watched(site)
+
+    return await _over_both(measure)
+
+
+async def _watched(site: Site) -> list[Row]:
+    database, journal, dispatcher = site.database, site.journal, site.dispatcher
     starts: list[float] = []
     for _ in range(STARTS):
         # At any moment between two looks of the worker.
@@ -169,22 +190,21 @@ async def _watched(database: str, journal: Journal, dispatcher: Dispatcher) -> l
 
 async def submitted_cost() -> list[Row]:
     """CPU of a conduct that a worker runs, above that of one in the program; and the statements of an idle worker."""
-    if reason := missing():
-        return [Row(what="submitted runs", measured=None, budget=None, unit="", detail=reason)]
-    rows: list[Row] = []
-    async with sites() as places:
-        for database, place in places:
-            with queue(place) as (journal, dispatcher):
-                rows += [await _cost(database, journal, dispatcher)]
-                if database == "postgresql":
-                    async with worker(place):
-                        rows.append(await _idle(journal))
-    return rows
+
+    async def measure(site: Site) -> list[Row]:
+        rows = [await _cost(site)]
+        if site.database == "postgresql":
+            async with worker(site.place):
+                rows.append(await _idle(site.journal))
+        return rows
+
+    return await _over_both(measure)
 
 
-async def _cost(database: str, journal: Journal, dispatcher: Dispatcher) -> Row:
+async def _cost(site: Site) -> Row:
     from ripieno.servers.worker.worker import Worker
 
+    database, journal, dispatcher = site.database, site.journal, site.dispatcher
     model = model_of([turn("Done.")])
     async with ripieno.assemble({"ensembles": {"enabled": []}}, recorder=journal) as assembly:
 

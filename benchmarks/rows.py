@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 
+import aiohttp
 import httpx2
 
 from benchmarks import (
@@ -24,6 +25,7 @@ from benchmarks import (
     gateway_lag,
     histories,
     journals,
+    limit,
     open_pipes,
     ours,
     peers,
@@ -78,6 +80,29 @@ async def _against_floor(*, turns: int, stream: bool) -> list[Row]:
             async for name, converse in peers.installed(url, stream=stream):
                 _, _, ratio = await pairs(converse, by_hand, runs=1)
                 rows.append(Row(what=f"  {name}, {kind}", measured=ratio, budget=None, unit="times floor"))
+    return rows
+
+
+async def turns_against_limit() -> list[Row]:
+    """Each wire against the limit: whole answers of 20 and of 100 turns, and streamed ones of 20."""
+    playing = ours.ensemble()
+    rows: list[Row] = []
+    connector = aiohttp.TCPConnector(limit=0)
+    with server() as address:
+        async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
+            for turns, stream in ((20, False), (100, False), (20, True)):
+                url = f"{address}/{turns}/v1"
+                kind = f"{'streamed' if stream else 'whole'}, {turns} turns"
+                for wire in ours.WIRES:
+                    model = ours.model(url, wire)
+                    mine = functools.partial(ours.converse, model, playing, stream=stream)
+                    theirs = functools.partial(limit.converse, session, url, wire.name, stream=stream)
+                    spent, other, ratio = await pairs(mine, theirs, runs=RUNS)
+                    detail = f"{spent / turns * 1e3:.2f} ms against {other / turns * 1e3:.2f} ms a turn"
+                    what = f"CPU, {kind}, {wire.name}"
+                    budget = 2.2 if stream else 2.0
+                    rows.append(Row(what=what, measured=ratio, budget=budget, unit="times limit", detail=detail))
+                    await model.provider.transport.close()
     return rows
 
 
@@ -261,6 +286,7 @@ Measure = Callable[[], Awaitable[list[Row]]]
 ROWS: tuple[Measure, ...] = (
     turns_whole,
     turns_streamed,
+    turns_against_limit,
     growth,
     histories.four_hundred_turns,
     journals.journal_calls,
