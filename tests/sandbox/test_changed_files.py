@@ -3,13 +3,14 @@
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
 
 from ripieno.sandbox import changed_files
-from ripieno.sandbox.changed_files import MOST, REPORTED, WatchedFolder
+from ripieno.sandbox.changed_files import MOST, REPORTED, FileChange, WatchedFolder
 from tests.skips import lacking, needs
 
 pytestmark = needs("inotify", there=sys.platform == "linux")
@@ -100,6 +101,18 @@ def test_each_look_has_its_own_changes(folder: pathlib.Path, case: str) -> None:
     assert (first.unknown, second.unknown) == ("", "")
     assert watched.end(watched.begin()) == []
     watched.close()
+
+
+def test_what_changes_while_a_look_is_renewed_is_in_one_of_them(folder: pathlib.Path) -> None:
+    watched, names = WatchedFolder(str(folder)), [f"{number}.txt" for number in range(3_000)]
+    look = watched.begin()
+    found: list[FileChange] = []
+    with subprocess.Popen(["touch", *names], cwd=folder) as writer:
+        while writer.poll() is None:
+            changes, look = watched.renew(look)
+            found += changes
+    found += watched.end(look)
+    assert sorted(path for kind, path in found if kind == "FileCreated") == sorted(names)
 
 
 def test_a_long_look_is_bounded_and_ends_with_the_watch(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,22 +67,34 @@ class WatchedFolder:
     def begin(self) -> Look:
         """Begins to look. The first time, it lists the folder, which may take some milliseconds."""
         with self._lock:
-            if not self.listed:
-                self._open()
             self._read()
-            look = Look(unknown=self._refused)
-            if not look.unknown:
-                self._looks.add(look)
-            return look
+            return self._begin()
 
     def end(self, look: Look) -> list[FileChange]:
         """The changes since ``begin``, in order. Sets ``look.unknown`` if they, or some of them, are not known."""
         with self._lock:
-            if look not in self._looks:
-                return []
             self._read()
-            self._looks.discard(look)
-            found = [] if look.unknown else list(self._changes(look))
+            return self._end(look)
+
+    def renew(self, look: Look) -> tuple[list[FileChange], Look]:
+        """Ends a look and begins the next one: each change is in one of them."""
+        with self._lock:
+            self._read()
+            return self._end(look), self._begin()
+
+    def _begin(self) -> Look:
+        if not self.listed:
+            self._open()
+        look = Look(unknown=self._refused)
+        if not look.unknown:
+            self._looks.add(look)
+        return look
+
+    def _end(self, look: Look) -> list[FileChange]:
+        if look not in self._looks:
+            return []
+        self._looks.discard(look)
+        found = list(self._changes(look))
         if len(found) > REPORTED:
             look.unknown = f"only the first {REPORTED} of {len(found)} are listed"
         return found[:REPORTED]

@@ -1,12 +1,13 @@
 """The changes of files that the programs of a call make, for its report."""
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.sandbox.changed_files import Look
+from ripieno.sandbox import Sandbox
+from ripieno.sandbox.changed_files import FileChange, Look
 
 
 @contextlib.asynccontextmanager
@@ -31,9 +32,21 @@ async def begin_look(context: Context) -> Look | None:
 def end_look(context: Context, look: Look | None) -> None:
     """Adds the changes since ``begin_look``, perhaps in an earlier call, to those of the call, each once."""
     sandbox = None if context.surroundings is None else context.surroundings.sandbox
+    if sandbox is not None and look is not None:
+        _note(context, sandbox, look, sandbox.files.end(look))
+
+
+def renew_look(context: Context, look: Look | None) -> Look | None:
+    """As ``end_look``; the look for the next call has all that comes later."""
+    sandbox = None if context.surroundings is None else context.surroundings.sandbox
     if sandbox is None or look is None:
-        return
-    found = sandbox.without_own(sandbox.files.end(look))
-    noted = (Change.of(kind, path=path) for kind, path in found)
+        return None
+    found, next_look = sandbox.files.renew(look)
+    _note(context, sandbox, look, found)
+    return next_look
+
+
+def _note(context: Context, sandbox: Sandbox, look: Look, found: Sequence[FileChange]) -> None:
+    noted = (Change.of(kind, path=path) for kind, path in sandbox.without_own(found))
     context.changes.found[:] = dict.fromkeys((*context.changes.found, *noted))
     context.changes.unknown = look.unknown or context.changes.unknown

@@ -8,7 +8,7 @@ from typing import Any
 from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ConnectionFailure
-from ripieno.origins.command.changes import begin_look, end_look
+from ripieno.origins.command.changes import begin_look, end_look, renew_look
 from ripieno.origins.command.outcomes import ending, join, share, size_before
 from ripieno.origins.command.programs import launch, limits_of
 from ripieno.toolset.programs.jobs import Job, JobManager
@@ -98,9 +98,10 @@ def _manager(context: Context) -> JobManager:
 
 async def _read(context: Context, job: Job) -> Outcome:
     """The state of a process; its output, and the changes of files, since the last read."""
-    end_look(context, job.take_look())
-    if not job.task.done():
-        job.look = await begin_look(context)
+    if job.task.done():
+        end_look(context, job.take_look())
+    else:
+        job.look = renew_look(context, job.look)
     output = context.invoker.policy.output
     stdout, stderr = share(job.stdout.take(), job.stderr.take(), output - _MARK)
     ended = job.ended
