@@ -22,8 +22,8 @@ export function Question({ identifier, question, changed }) {
       set(failure);
       if (failure.status === 409) remember(question);
     }
-    work(false);
     await changed();
+    work(false);
   };
   const earlier = before && before.digest !== question.digest ? before : null;
   const Body = { input: InputForm, client: ForClient }[question.kind] || Approval;
