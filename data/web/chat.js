@@ -67,7 +67,7 @@ function Opened({ conversation, models, name, fresh }) {
       ${conversation && html`<button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
         <button type="button" class="quiet" onClick=${() => ask("Delete")}>Delete</button>`}
     </${Header}>
-    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
+    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
       ${!running && state.resumable && !questions.length && html`<div class="notice"><p>${state.status === "interrupted" ? "The run was interrupted." : "The model has not answered."}</p>
         <button type="button" onClick=${() => attempt(() => conversation.resume())}>Continue</button></div>`}

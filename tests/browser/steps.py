@@ -48,17 +48,11 @@ def button(place: Page | Locator, name: str) -> Locator:
 
 
 async def asked(visitor: Visitor, served: ServedPage, owner: str = "") -> Page:
-    """Signs in, and begins a conversation in which a call waits, and whose buttons are no longer inert."""
-    await visitor.context.clock.install()
+    """Signs in, and begins a conversation in which a call waits."""
     page = await begin(visitor, served, owner=owner)
-    await expect(question(page)).to_have_count(1)
-    await pass_inert(page)
+    # The question is scrolled into view with the focus: a click before that could miss.
+    await expect(question(page).locator(".asked")).to_be_focused()
     return page
-
-
-async def pass_inert(page: Page) -> None:
-    """Lets the time of the page pass in which the buttons of a question are inert: half a second after it appears."""
-    await page.clock.run_for(600)
 
 
 async def hide(page: Page, hidden: bool) -> None:

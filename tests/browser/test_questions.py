@@ -10,7 +10,7 @@ from playwright.async_api import Page, Route, expect
 
 from ripieno.ensembles import ServerClaim
 from tests.browser.conftest import ServePage, Visit
-from tests.browser.steps import asked, begin, button, held, message, pass_inert, previewing, question, say, writing
+from tests.browser.steps import asked, begin, button, held, message, previewing, question, say, writing
 from tests.support.browsers import Visitor, at_centre
 from tests.support.chats import Written
 from tests.support.scripted_models import invoke, invokes, results_of, says, scripted, tool
@@ -19,7 +19,6 @@ LONG = "\n".join(f"line {number}" for number in range(200))
 
 
 async def approve(page: Page) -> None:
-    await pass_inert(page)
     await expect(button(page, "Approve")).to_be_enabled()
     await button(page, "Approve").click()
 
@@ -40,12 +39,10 @@ async def test_an_approved_call_runs_once(serve_page: ServePage, visitor: Visito
 async def test_a_question_is_answered_with_keys_that_its_buttons_show(serve_page: ServePage, visitor: Visitor) -> None:
     written = Written()
     model = scripted(*(invokes(invoke("write", name, text=name)) for name in ("one", "two")), says("Done."))
-    await visitor.context.clock.install()
     page = await begin(visitor, await serve_page(model, written.definition))
     heading = page.get_by_role("heading", name="mine.write wants to run")
     await expect(heading).to_be_focused()
     await expect(button(page, "Deny").locator("kbd")).to_have_text("d")
-    await pass_inert(page)
     # No single key approves.
     for key in ("Enter", " ", "y"):
         await page.keyboard.press(key)
@@ -221,10 +218,8 @@ async def test_always_also_answers_the_other_question_of_the_answer(serve_page: 
     policy = dataclasses.replace(written.definition.policy, writes=("word:{text}",))
     definition = dataclasses.replace(written.definition, policy=policy)
     calls = invokes(*(invoke("write", name, text=name) for name in ("one", "two")))
-    await visitor.context.clock.install()
     page = await begin(visitor, await serve_page(scripted(calls, says()), definition))
     await expect(question(page)).to_have_count(2)
-    await pass_inert(page)
     await button(page, "Always approve …").first.click()
     await button(page, "Approve and allow").click()
     await expect(page.locator(".text", has_text="Done.")).to_be_visible()

@@ -5,7 +5,7 @@ from typing import Any
 from playwright.async_api import Page, expect
 
 from tests.browser.conftest import ServePage, Visit
-from tests.browser.steps import begin, button, held, hide, message, pass_inert, say
+from tests.browser.steps import begin, button, held, hide, message, say
 from tests.support.browsers import Visitor
 from tests.support.chats import Written
 from tests.support.scripted_models import invoke, invokes, says, scripted
@@ -82,12 +82,10 @@ async def test_it_waits_for_the_answers_to_questions(serve_page: ServePage, visi
     steps, go = held("I look, and ", "write.")
     calls = invokes(invoke("write", "one", text="one"))
     model = scripted([*steps[:-1], *calls[1:]], says("Written."), says("Then that."))
-    await visitor.context.clock.install()
     page = await begin(visitor, await serve_page(model, written.definition))
     await say(page, "And then?")
     go.set()
     await expect(page.locator(".question")).to_have_count(1)
-    await pass_inert(page)
     await expect(queued(page)).to_be_visible()
     assert written.texts == []
     await button(page, "Approve").click()
