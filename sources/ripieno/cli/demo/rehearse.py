@@ -41,7 +41,7 @@ class WantedEnsemble:
 
 
 def wanted_ensembles(score: Score, loaded: LoadedConfiguration) -> tuple[WantedEnsemble, ...]:
-    """The ensembles that the score calls: enabled ones, then the demo's. "?" holds the unknown tools."""
+    """The ensembles that the score calls: enabled ones, then the demo's. Tools that none of them has are left out."""
     demo = load_ensembles([Layer(name="demo", paths=(ENSEMBLES,))]).ensembles
     wanted: list[WantedEnsemble] = []
     left = dict.fromkeys(score.tools)
@@ -56,7 +56,7 @@ def wanted_ensembles(score: Score, loaded: LoadedConfiguration) -> tuple[WantedE
             wanted.append(
                 WantedEnsemble(name=descriptor.name, tools=tools, file=file, added=descriptor.layer == "demo")
             )
-    return (*wanted, *([WantedEnsemble(name="?", tools=tuple(left), file="")] if left else []))
+    return tuple(wanted)
 
 
 @click.command()
@@ -125,6 +125,9 @@ def _print_needs(score: Score, wanted: Sequence[WantedEnsemble]) -> None:
     if wanted:
         click.echo("The score calls these tools, so the client must offer them:")
         print_table((), [("", one.name, ", ".join(one.tools), one.file) for one in wanted])
+    offered = {name for one in wanted for name in one.tools}
+    if unknown := ", ".join(name for name in dict.fromkeys(score.tools) if name not in offered):
+        click.echo(clean(f"It calls tools that no enabled ensemble has: {unknown}. See: ripieno ensembles"))
     own = os.path.dirname(sys.executable)
     if files and os.path.dirname(shutil.which("python") or "") != own:
         click.echo(clean(f"One of them is a server that needs this `python`: export PATH={own}:$PATH"))
