@@ -175,6 +175,13 @@ def advised(text: str) -> str:
     return _ADVISED.sub(add_options, text)
 
 
+def confirm(question: str, declined: str) -> None:
+    """Asks at the terminal before a command goes on. Errors: ``click.exceptions.Exit`` after a no, as ``declined``."""
+    if not click.confirm(question, err=True):
+        say(declined)
+        raise click.exceptions.Exit(exit_codes.REFUSED)
+
+
 @contextlib.contextmanager
 def messages_to(writer: Callable[[str], None]) -> Generator[None, None, None]:
     """Passes all messages of ``say`` to ``writer`` inside the block."""
