@@ -195,14 +195,15 @@ def _collect(
             if folders:
                 data.append((name, tuple(pathlib.Path(folder) for folder in folders)))
             for kind, known in named.items():
-                provided: Mapping[str, str] = _ask(manager, module, f"ripieno_{kind}") or {}
-                for key, path in provided.items():
+                paths: Mapping[str, str] = _ask(manager, module, f"ripieno_{kind}") or {}
+                for key, path in paths.items():
                     holder = known.setdefault(key, path)
                     if holder != path:
                         failures.append(PluginFailure(name, f"{kind}: {key!r} is taken by {holder}."))
         except Exception as error:
             failures.append(PluginFailure(name, f"a hook failed: {type(error).__name__}: {error}"))
-    return Registry(data=tuple(data), **named, plugins=tuple(statuses), failures=tuple(failures))
+    provided: dict[str, Any] = {"data": tuple(data), **named}
+    return Registry(**provided, plugins=tuple(statuses), failures=tuple(failures))
 
 
 def _ask(manager: pluggy.PluginManager, module: Any, hook: str) -> Any:
