@@ -78,6 +78,9 @@ def _invoke(arguments: list[str], settings: Settings) -> None:
     from ripieno.cli.common.group import GROUP
 
     if "_RIPIENO_COMPLETE" in os.environ:
+        from ripieno.cli.common.bash_completion import register
+
+        register()
         GROUP.main(arguments, prog_name="ripieno", obj=settings)
     with GROUP.make_context("ripieno", arguments, obj=settings) as context:
         GROUP.invoke(context)

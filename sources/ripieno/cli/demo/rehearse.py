@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, prefix_of
+from ripieno.cli.common.completion import complete_score
 from ripieno.cli.common.findings import exposed_names
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
@@ -60,7 +61,7 @@ def wanted_ensembles(score: Score, loaded: LoadedConfiguration) -> tuple[WantedE
 
 
 @click.command()
-@click.argument("score")
+@click.argument("score", shell_complete=complete_score)
 @click.option("--port", metavar="N", type=Number(0, 65535), default=0, help="The port; a free one by default.")
 @click.option("--lenient", is_flag=True, help="Answer conversations that strict servers refuse.")
 @common
