@@ -80,7 +80,8 @@ def test_what_is_not_allowed_is_reported_and_never_imported(site: pathlib.Path) 
     assert "good_plugin" not in sys.modules
     assert "carrier-pigeon" not in registry.origins
     assert registry.advice == (
-        'Installed plugins that are not allowed: pigeon-post. To allow one: allow = ["pigeon-post"] under [plugins].'
+        "Installed plugins that are not allowed: pigeon-post. "
+        'To allow it, write under [plugins]: allow = ["pigeon-post"]'
     )
 
 

@@ -61,3 +61,46 @@ def test_models_and_scores_are_completed(user: User) -> None:
     assert complete(user, "ripieno demo --score ") == ["demo", "repair"]
     # An ensemble without a server has nothing to pin.
     assert complete(user, "ripieno lock i") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ripieno ask -m sc", ["score:"]),
+        # As zsh and fish split it, and then as bash does, which replaces only what comes after the colon.
+        ("ripieno ask -m score:./o", ["score:./one.toml"]),
+        ("ripieno chat -m score : ./o", ["./one.toml"]),
+        ("ripieno ask -m score :", ["one.toml", "plays/"]),
+        ("ripieno ask -m score : plays/", ["plays/two.toml"]),
+        ("ripieno ask -m other:./o", []),
+        ("ripieno demo --score o", ["one.toml"]),
+        ("ripieno demo --score = pl", ["plays/"]),
+        ("ripieno rehearse plays/t", ["plays/two.toml"]),
+        ("ripieno rehearse absent/", []),
+    ],
+)
+def test_files_of_scores_are_completed(user: User, line: str, expected: list[str]) -> None:
+    (user.workspace / "plays").mkdir()
+    for name in ("one.toml", "plays/two.toml"):
+        (user.workspace / name).write_text(SCORE)
+    (user.workspace / "other.toml").write_text('[project]\nname = "other"\n')
+    assert complete(user, line) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ripieno invoke io.read_file pa", ["path="]),
+        ("ripieno invoke io.read_file path=a.txt ", ["start_line=", "end_line=", "encoding="]),
+        ("ripieno invoke io.read_file path = a.txt end", ["end_line="]),
+        ("ripieno invoke --yes io.write_file con", ["content="]),
+        ("ripieno invoke io.nothing ", []),
+    ],
+)
+def test_names_of_arguments_are_completed(user: User, line: str, expected: list[str]) -> None:
+    assert complete(user, line) == expected
+
+
+def test_bash_adds_no_space_within_a_word(user: User) -> None:
+    source = user.run(_RIPIENO_COMPLETE="bash_source").stdout
+    assert "COMPREPLY[0]} == *[:=/] ]] && compopt -o nospace\n    return 0\n" in source

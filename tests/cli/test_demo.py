@@ -171,6 +171,19 @@ def test_the_demo_can_be_interrupted(user: User, tmp_path: pathlib.Path) -> None
     assert list(rooms.iterdir()) == []
 
 
+def test_a_rehearsal_names_the_tools_that_no_ensemble_has(user: User) -> None:
+    calls = '[[turns.calls]]\ntool = "read_file"\n[[turns.calls]]\ntool = "post_letter"\n'
+    (user.workspace / "mine.toml").write_text(SCORE.replace("[[turns]]", f"[[turns]]\n{calls}[[turns]]"))
+    with user.start("rehearse", "./mine.toml") as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        while not lines or "post_letter" not in lines[-1]:
+            lines.append(process.stdout.readline())
+            assert lines[-1], lines
+    assert lines[-1] == "It calls tools that no enabled ensemble has: post_letter. See: ripieno ensembles\n"
+    assert lines[-2].split()[:2] == ["io", "read_file"]
+
+
 def test_the_environment_that_a_rehearsal_prints_is_enough(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     (user.workspace / "mine.toml").write_text(SCORE)
     with user.start("rehearse", "./mine.toml") as process:

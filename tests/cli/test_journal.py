@@ -13,6 +13,7 @@ from frozendict import frozendict
 from ripieno.canisters import AssistantCanister, InvocationCanister, ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.faults import Fault, Report
 from ripieno.canisters.serialization import deserialize_conversation
+from ripieno.cli.common import exit_codes
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
 from tests.support.command_line import Screen, User
@@ -305,7 +306,8 @@ def test_somebody_at_a_terminal_is_asked_before_anything_is_deleted(file: pathli
     with Screen(user, "journal", "delete", "3f") as screen:
         screen.wait_for("cannot be undone")
         screen.type("n\n")
-        assert screen.end() == 130
+        screen.wait_for("Nothing was deleted.")
+        assert screen.end() == exit_codes.REFUSED
     with Screen(user, "journal", "delete", "3f") as screen:
         screen.wait_for("cannot be undone")
         screen.type("y\n")

@@ -217,6 +217,14 @@ def test_commands_of_plugins_need_consent(
     install(tmp_path, "ripieno-humming", "humming_plugin", PLUGIN)
     done = call("hum", "la")
     assert (done.code, done.out) == (exit_codes.INPUT, "")
+    how = "To allow it, write under [plugins] in"
+    assert f'{how} {user.configuration / "config.toml"}: allow = ["ripieno-humming"]\n' in done.err
+    # A list that is there is kept, in the file that counts.
+    (user.workspace / "other.toml").write_text('[plugins]\nallow = ["absent"]\n')
+    for words in (["hum", "la"], ["tools", "-e", "hum"], ["invoke", "hum.it"]):
+        named = call("--config", "other.toml", *words)
+        line = f'{how} {user.workspace / "other.toml"}: allow = ["absent", "ripieno-humming"]\n'
+        assert (named.code, line in named.err) == (exit_codes.INPUT, True), named.err
     assert "hum" not in call("--help").out
     assert "not allowed" in call("doctor").out
     user.configure('[plugins]\nallow = ["ripieno-humming"]\n')

@@ -172,6 +172,25 @@ async def test_what_is_kept_is_for_its_user_alone_and_is_forgotten(tmp_path: pat
         store.find(waiting.identifier)
 
 
+async def test_a_message_names_three_conversations_by_unique_beginnings(tmp_path: pathlib.Path) -> None:
+    store, conversation = paused_in(tmp_path), await paused(Book(), "one")
+    names = ["12345678a0", "12345678b0", *(f"{number}" * 32 for number in range(2, 8))]
+    for name in names:
+        store.save(Paused(conversation=conversation.replace(identifier=name), workspace="/w", model="m"))
+    few = "12345678a, 12345678b, 222222222 and 5 more. To list all: ripieno approvals list"
+    with pytest.raises(NameAbsence) as absent:
+        store.find("zzz")
+    assert str(absent.value) == f"There is no paused conversation named 'zzz'. Waiting: {few}"
+    with pytest.raises(InputError) as several:
+        store.find("1234")
+    assert str(several.value) == (
+        "Several conversations match: 12345678a, 12345678b. To list all: ripieno approvals list"
+    )
+    assert store.find("12345678b").identifier == "12345678b0"
+    with pytest.raises(NameAbsence, match=f"Did you mean '{names[2]}'"):
+        store.find("2" * 31 + "3")
+
+
 async def test_two_owners_have_equal_identifiers(tmp_path: pathlib.Path) -> None:
     store, conversation = paused_in(tmp_path), await paused(Book(), "one")
     (call_,) = conversation.waiting

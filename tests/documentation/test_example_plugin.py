@@ -69,7 +69,8 @@ def test_installed_is_not_consent(user: User) -> None:
     assert done.returncode == 0, done.stderr
     assert "weather" not in done.stdout
     assert "ripieno-weather" in user.call("doctor").stdout
-    advice = 'Installed plugins that are not allowed: ripieno-weather. To allow one: allow = ["ripieno-weather"]'
+    file = user.configuration / "config.toml"
+    advice = f'not allowed: ripieno-weather. To allow it, write under [plugins] in {file}: allow = ["ripieno-weather"]'
     for words in (["invoke", "weather.get_weather"], ["tools", "-e", "weather"], ["forecast"]):
         done = user.call(*words)
         assert (done.returncode, advice in done.stderr) == (2, True), done.stderr

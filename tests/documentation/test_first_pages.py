@@ -342,6 +342,18 @@ def test_the_quickstart(starting: User, call: Call, small: str) -> None:
     assert "greetings__greet_person" not in call("tools").out
 
 
+def test_each_installation_is_one_into_an_environment() -> None:
+    """The Python of some systems refuses to install packages, so each page says into which environment."""
+    made = "    python3 -m venv ~/.venvs/ripieno\n    . ~/.venvs/ripieno/bin/activate\n    pip install .\n"
+    pages = {page: page.read_text(encoding="utf-8") for page in DOCUMENTATION.rglob("*.rst")}
+    assert made in (ROOT / "README.rst").read_text(encoding="utf-8")
+    assert made in pages[DOCUMENTATION / "quickstart.rst"]
+    printed = re.compile(r"^ +(\$ )?pip install", re.MULTILINE)
+    installing = {page: text for page, text in pages.items() if printed.search(text) and made not in text}
+    assert len(installing) > 4
+    assert [page for page, text in installing.items() if not re.search("virtual environment|<install>", text)] == []
+
+
 def test_embedding(starting: User, small: str) -> None:
     program, table, score, rehearse, placed, conducted, *_, confirmer = texts("tutorials/embed", *EMBED)
     assert shlex.split(rehearse)[2:] == ["rehearse", "./small.toml", "--port", "8000"]

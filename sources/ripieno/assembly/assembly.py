@@ -100,7 +100,8 @@ class Assembly:
             loaded.providers,
             protocol=functools.partial(loaded.registry.resolve, "protocols"),
             secrets=variables,
-            caution=self.configuration.breaker,
+            configuration=self.configuration,
+            parts=loaded.parts,
             clients=clients,
         )
 
@@ -373,7 +374,6 @@ class Assembly:
     ) -> tuple[Model, dict[str, Any]]:
         """The model, and the further arguments of ``ripieno.conduct``. Errors: ``InputError`` for unknown names."""
         if ensembles is None and not self._entered:
-            # Its ensembles are not connected: the model would answer without any tool.
             advice = "Use: async with ripieno.assemble(...) as assembly."
             raise UsageError(f"This assembly was not entered, so it has no tools yet. {advice}")
         enabled = self.ensembles if ensembles is None else tuple(ensembles)

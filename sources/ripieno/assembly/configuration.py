@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import platformdirs
 
-from ripieno.assembly.plugins import BUILT_IN, Registry, discover, find_missing
+from ripieno.assembly.plugins import BUILT_IN, Registry, discover, find_missing, place_to_allow
 from ripieno.assembly.selection import apply_settings, choose, named_profile
 from ripieno.assembly.trust import CONFIGURATION_NAME, Project, TrustStore, paths_of, restrict
 from ripieno.assembly.workspaces import changed_since_trusted, keep_apart, keep_code, shared_pins
@@ -161,7 +161,7 @@ def load_configuration(
     parts += _caller_parts(configuration)
     problems = [problem for part in parts for problem in part.problems if problem.severity == "error"]
     outer = combine([part.parts for part in parts])
-    registry = discover(outer.plugins)
+    registry = discover(outer.plugins, file=place_to_allow(parts) or str(file))
     store = TrustStore(own.state)
     trusted = project is not None and (trusting or store.trusts(project))
     layers = _layers(own if user else None, registry, parts, project, trusted=trusted)

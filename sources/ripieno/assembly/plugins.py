@@ -7,10 +7,11 @@ import dataclasses
 import functools
 import importlib
 import importlib.metadata
+import json
 import pathlib
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pluggy
@@ -50,6 +51,9 @@ class Registry:
     sandboxes: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     commands: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     plugins: tuple[PluginStatus, ...] = ()
+    #: What ``[plugins] allow`` has, and the configuration to change; empty if it is unknown.
+    allow: tuple[str, ...] = ()
+    file: str = ""
     #: The names that ``[plugins] allow`` has, and no installed distribution.
     missing: tuple[str, ...] = ()
     failures: tuple[PluginFailure, ...] = ()
@@ -62,8 +66,12 @@ class Registry:
         others = sorted({one.distribution for one in self.plugins if not one.allowed})
         if not others:
             return ""
-        how = f'To allow one: allow = ["{others[0]}"] under [plugins].'
-        return f"Installed plugins that are not allowed: {', '.join(others)}. {how}"
+        where = f"To allow {'it' if len(others) == 1 else 'the first'}, write under [plugins]"
+        line = f"allow = {json.dumps([*self.allow, others[0]])}"
+        return (
+            f"Installed plugins that are not allowed: {', '.join(others)}. "
+            f"{where}{self.file and f' in {self.file}'}: {line}"
+        )
 
     def resolve(self, kind: str, name: str) -> Any:
         """The object of a name in ``origins``, ``protocols``, ``sandboxes`` or ``commands``; imports it.
@@ -90,11 +98,11 @@ def resolve(path: str) -> Any:
         raise PluginFailure(path, f"it cannot be imported: {type(error).__name__}: {error}") from error
 
 
-def discover(allow: Iterable[str] = ()) -> Registry:
+def discover(allow: Collection[str] = (), *, file: str = "") -> Registry:
     """The objects that the built-in plugin and the allowed plugins provide.
 
-    ``allow`` has the names of distributions, in any spelling. A plugin that fails is listed in ``failures``, without an
-    effect on the others.
+    ``allow`` has the names of distributions, in any spelling; ``file`` is where to allow others. A plugin that fails is
+    listed in ``failures``, without an effect on the others.
     """
     manager = pluggy.PluginManager(plugin.PROJECT)
     manager.add_hookspecs(plugin)
@@ -121,7 +129,14 @@ def discover(allow: Iterable[str] = ()) -> Registry:
             )
         )
     missing = tuple(sorted(name for name in allow if normalize(name) not in found))
-    return _collect(manager, statuses, missing, failures)
+    registry = _collect(manager, statuses, failures)
+    return dataclasses.replace(registry, allow=tuple(allow), file=file, missing=missing)
+
+
+def place_to_allow(parts: Sequence[ConfigurationPart]) -> str:
+    """The configuration whose list of allowed plugins counts, or would: the last one. Empty if there is none."""
+    named = [part.file for part in parts if "allow" in part.parts.get("plugins", {})]
+    return next(reversed(named or [part.file for part in parts]), "")
 
 
 def find_missing(registry: Registry, parts: Sequence[ConfigurationPart]) -> tuple[Problem, ...]:
@@ -168,10 +183,7 @@ def _register(manager: pluggy.PluginManager, entry: importlib.metadata.EntryPoin
 
 
 def _collect(
-    manager: pluggy.PluginManager,
-    statuses: Sequence[PluginStatus],
-    missing: tuple[str, ...],
-    failures: list[PluginFailure],
+    manager: pluggy.PluginManager, statuses: Sequence[PluginStatus], failures: list[PluginFailure]
 ) -> Registry:
     """Calls the hooks of each plugin separately, so that an exception affects only its plugin."""
     data: list[tuple[str, tuple[pathlib.Path, ...]]] = []
@@ -183,14 +195,15 @@ def _collect(
             if folders:
                 data.append((name, tuple(pathlib.Path(folder) for folder in folders)))
             for kind, known in named.items():
-                provided: Mapping[str, str] = _ask(manager, module, f"ripieno_{kind}") or {}
-                for key, path in provided.items():
+                paths: Mapping[str, str] = _ask(manager, module, f"ripieno_{kind}") or {}
+                for key, path in paths.items():
                     holder = known.setdefault(key, path)
                     if holder != path:
                         failures.append(PluginFailure(name, f"{kind}: {key!r} is taken by {holder}."))
         except Exception as error:
             failures.append(PluginFailure(name, f"a hook failed: {type(error).__name__}: {error}"))
-    return Registry(data=tuple(data), **named, plugins=tuple(statuses), missing=missing, failures=tuple(failures))
+    provided: dict[str, Any] = {"data": tuple(data), **named}
+    return Registry(**provided, plugins=tuple(statuses), failures=tuple(failures))
 
 
 def _ask(manager: pluggy.PluginManager, module: Any, hook: str) -> Any:

@@ -23,13 +23,15 @@ from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation, ResultCanister
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.serialization import deserialize, register, serialize, write
-from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
+from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity, nearest
 from ripieno.jsonvalues import digest
 from ripieno.storage.databases.contract import Connection, Database, row_key
 from ripieno.storage.dispatch.contract import Submission
 
 #: Seconds for which an approval is valid until the conversation is resumed.
 LIFETIME = 7 * 86_400.0
+#: Characters of an identifier for people, and conversations that a message names.
+_SHORT, _SHOWN = 8, 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,7 @@ class Paused:
     @property
     def short(self) -> str:
         """The first characters of its identifier, for people."""
-        return self.identifier[:8]
+        return self.identifier[:_SHORT]
 
     @property
     def unanswered(self) -> tuple[Waiting, ...]:
@@ -139,15 +141,10 @@ class PausedStore:
         if not ones and not identifier:
             raise InputError("No conversation is paused.")
         if not fitting:
-            raise NameAbsence("paused conversation", identifier, (one.identifier for one in ones))
+            near = nearest(identifier, (one.identifier for one in ones))
+            raise NameAbsence("paused conversation", identifier, near, hint="" if near else _listed("Waiting", ones))
         if len(fitting) > 1:
-            # Applications may choose identifiers: several may have the same prefix.
-            distinct = len({one.short for one in fitting}) == len(fitting)
-            shown = [one.short if distinct else one.identifier for one in fitting]
-            if len({*shown}) < len(shown):
-                shown = [f"{one.identifier} (of {one.owner})" if one.owner else one.identifier for one in fitting]
-            names = ", ".join(shown)
-            raise InputError(f"Several conversations match: {names}. Name one of them; ripieno approvals list has all.")
+            raise InputError(_listed("Several conversations match", fitting))
         return fitting[0]
 
     def answer(self, identifier: str, answers: Mapping[str, Answer | Given], *, owner: str = "") -> Paused:
@@ -254,3 +251,17 @@ class PausedStore:
             raise InputError(
                 f"{self._database.name}: the paused conversation {name!r} cannot be read: {error}"
             ) from error
+
+
+def _listed(head: str, ones: Sequence[Paused]) -> str:
+    """The first of some conversations, by the shortest beginnings that differ, and the command that lists all."""
+    if not ones:
+        return ""
+    names = [one.identifier for one in ones]
+    # Applications choose identifiers: equal ones of two owners have no such beginning.
+    widths = range(_SHORT, max(map(len, names)))
+    width = next((width for width in widths if len({name[:width] for name in names}) == len(names)), None)
+    owners = [f" (of {one.owner})" if width is None and one.owner else "" for one in ones]
+    shown = ", ".join(f"{name[:width]}{owner}" for name, owner in zip(names[:_SHOWN], owners, strict=False))
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{head}: {shown}{more}. To list all: ripieno approvals list"

@@ -3,10 +3,12 @@
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ripieno.descriptors import ProviderDescriptor, RetryPolicy
+from ripieno.descriptors import ConfigurationDescriptor, ProviderDescriptor, RetryPolicy
+from ripieno.descriptors.loading.layers import ConfigurationPart
+from ripieno.descriptors.loading.unknown_names import place_at_model
 from ripieno.descriptors.providers import RETRIES
 from ripieno.descriptors.reader.alternatives import Choice, alternatives
 from ripieno.descriptors.templates import Template
@@ -30,7 +32,8 @@ _JITTER = 0.25
 class Providers:
     """All known providers. Each is made at first use; all are closed together.
 
-    ``clients`` are official clients by the names of providers, whose requests they carry. They are not closed.
+    ``clients`` are official clients by the names of providers, whose requests they carry. They are not closed. A
+    missing variable is reported at the line of ``parts``, the files of the ``configuration``, that chooses the model.
     Errors: ``NameAbsence`` for a client of an unknown provider.
     """
 
@@ -40,7 +43,8 @@ class Providers:
         *,
         protocol: Callable[[str], Protocol],
         secrets: Mapping[str, str],
-        caution: Caution = Caution(),  # noqa: B008  frozen
+        configuration: ConfigurationDescriptor = ConfigurationDescriptor(),  # noqa: B008  frozen
+        parts: Sequence[ConfigurationPart] = (),
         clients: Mapping[str, Any] = EMPTY,
     ) -> None:
         for name in clients:
@@ -50,7 +54,8 @@ class Providers:
         self.descriptors = descriptors
         self._protocol = protocol
         self._secrets = secrets
-        self._caution = caution
+        self._configuration = configuration
+        self._parts = parts
         #: One breaker for each endpoint. Providers with different settings do not share one.
         self._breakers: dict[tuple[str, Caution], Breaker] = {}
         #: The first provider that used each endpoint.
@@ -72,7 +77,11 @@ class Providers:
             )
         if not slash or not model:
             raise InputError(f"A model is named provider/model, not {identity!r}. {self._proposal(name)}")
-        provider = self.access_provider(name)
+        try:
+            provider = self.access_provider(name)
+        except ConfigurationInvalidity as invalidity:
+            placed = place_at_model(invalidity.problems, identity, self._parts, self._configuration)
+            raise ConfigurationInvalidity(placed) from None
         if self.descriptors[name].protocol != _PROMPTED and not provider.capabilities(model).get(
             "function_calling", True
         ):
@@ -117,7 +126,7 @@ class Providers:
         else:
             endpoint = endpoint_of(descriptor.name, protocol.sdk, client, **common)
         overrides: dict[str, Any] = dict(descriptor.breaker)
-        caution = dataclasses.replace(self._caution, **overrides)
+        caution = dataclasses.replace(self._configuration.breaker, **overrides)
         breaker = self._breakers.setdefault((endpoint.place.rstrip("/"), caution), Breaker(caution))
         self._guarded.setdefault(breaker, descriptor.name)
         transport, protocol = reach(endpoint, protocol, breaker, client)
@@ -171,8 +180,7 @@ class Providers:
 
     @staticmethod
     def _problem(descriptor: ProviderDescriptor, message: str, hint: str) -> ConfigurationInvalidity:
-        problem = Problem(message=f"provider {descriptor.name!r}: {message}", file=descriptor.file, hint=hint)
-        return ConfigurationInvalidity((problem,))
+        return ConfigurationInvalidity((Problem(message=f"provider {descriptor.name!r}: {message}", hint=hint),))
 
     async def close(self) -> None:
         made, self._made = self._made, {}

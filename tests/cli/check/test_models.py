@@ -126,3 +126,23 @@ def test_a_second_probe_takes_effect_or_says_why_not(user: User, call: Call) -> 
     assert any('the row for "small-1" is never used' in one for one in warned(call))
     user.configure(text + done.out + done.out)
     assert "two rows have match" in call("check").out
+
+
+def test_a_missing_key_is_reported_at_the_line_that_chooses_the_model(
+    call: Call, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    user.configure('[model]\ndefault = "groq/small"\n[agents.one]\nmodel = "groq/large"\n')
+    file = user.configuration / "config.toml"
+    assert f"{file}:2: warning: the provider of groq/small lacks the variable GROQ_API_KEY" in call("check").out
+    doctor = call("doctor", "--no-connect")
+    assert f"{file}:2: warning: the provider of groq/small lacks the variable GROQ_API_KEY" in doctor.out
+    why = "error: provider 'groq': api_key needs the variable GROQ_API_KEY, which is not set\n"
+    for options, place in (
+        ((), f'{file}:2: {why}  2 | default = "groq/small"\n'),
+        (("--agent", "one"), f'{file}:4: {why}  4 | model = "groq/large"\n'),
+        # No line of the user chooses it, and none of the package is to blame.
+        (("-m", "groq/other"), why),
+    ):
+        asked = call("ask", *options, "Hello?")
+        assert (asked.code, asked.err.startswith(place)) == (exit_codes.INPUT, True), asked.err

@@ -158,6 +158,35 @@ def test_a_question_whose_terminal_is_closed_is_asked_again(
     assert [(user.workspace / name).exists() for name in ("a.txt", "b.txt")] == [True, calls == 2]
 
 
+@pytest.mark.parametrize("end", ["closed", "terminated"])
+@pytest.mark.parametrize("lines", [[], [EDIT]], ids=["choice", "edited arguments"])
+def test_a_question_of_a_chat_that_ends_is_asked_again(
+    user: User, scores: pathlib.Path, lines: list[tuple[str, ...]], end: str
+) -> None:
+    (scores / "writes.toml").write_text(BOTH)
+    with Screen(user, "chat", "-m", f"score:{scores}/writes.toml") as screen:
+        screen.wait_for("you: ")
+        screen.type("Write.\n")
+        screen.wait_for("Allow it?")
+        for typed, *shown in lines:
+            screen.type(typed)
+            for text in shown:
+                screen.wait_for(text)
+        if end == "terminated":
+            screen.process.send_signal(signal.SIGTERM)
+            screen.wait_for("To continue:    ripieno resume ")
+            assert screen.end() == exit_codes.SIGNAL + signal.SIGTERM
+        else:
+            assert screen.close() == exit_codes.SIGNAL + signal.SIGHUP
+    assert user.call("approvals", "list").stdout.count("io.write_file") == 2
+    with Screen(user, "resume") as screen:
+        for _ in range(2):
+            screen.wait_for("Allow it?")
+            screen.type("y\n")
+        assert screen.end() == 0
+    assert [(user.workspace / name).exists() for name in ("a.txt", "b.txt")] == [True, True]
+
+
 def test_a_result_waits_until_the_open_question_is_answered(user: User, scores: pathlib.Path) -> None:
     (scores / "writes.toml").write_text(BOTH)
     with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:

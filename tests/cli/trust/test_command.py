@@ -4,7 +4,6 @@ import json
 import pathlib
 import time
 
-import click
 import pytest
 
 from ripieno.assembly.open_assemblies import marked
@@ -63,9 +62,7 @@ def test_what_is_about_to_be_trusted_is_shown_before_the_question(
 
     def confirm(text: str, **_: object) -> bool:
         shown.append(capsys.readouterr().out)
-        if not answer:
-            raise click.Abort
-        return True
+        return answer
 
     monkeypatch.setattr("click.confirm", confirm)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
@@ -77,6 +74,7 @@ def test_what_is_about_to_be_trusted_is_shown_before_the_question(
     ):
         assert line in shown[0]
     assert ("Trusted 3 files" in done.out) is answer
+    assert (done.code, done.err) == ((0, "") if answer else (exit_codes.REFUSED, "Nothing was trusted.\n"))
     assert state(call) == ("trusted" if answer else "not trusted")
 
 

@@ -8,9 +8,9 @@ import {
 import { useEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
 
-// The address names the conversation: it is there again after a reload.
+// From the first message on, the address names the conversation: it is there again after a reload.
+const begun = () => location.hash !== "";
 const id = location.hash.slice(1) || generateId();
-location.hash = id;
 const messagesUrl = `api/chat/${id}/messages`;
 
 const post = (url, body) =>
@@ -63,17 +63,18 @@ function readable(error) {
   }
 }
 
-function Chat({ messages: earlier }) {
+function Chat({ messages: earlier, onSignedOut }) {
   const [stopped, setStopped] = useState(false);
   // Another tab may have answered first: after a refusal, the page shows what the server has.
   const reload = async () => {
     const response = await fetch(messagesUrl);
     if (response.ok) setMessages((await response.json()).messages);
+    if (response.status === 401) onSignedOut();
   };
   const { messages, status, error, sendMessage, setMessages, stop, addToolApprovalResponse } = useChat({
     id,
     messages: earlier,
-    resume: true,
+    resume: earlier.length > 0,
     onError: reload,
     sendAutomaticallyWhen: answered,
     transport: new DefaultChatTransport({ api: "api/chat" }),
@@ -82,6 +83,7 @@ function Chat({ messages: earlier }) {
   const submit = (event) => {
     event.preventDefault();
     setStopped(false);
+    location.hash = id;
     sendMessage({ text: new FormData(event.target).get("text") });
     event.target.reset();
   };
@@ -106,16 +108,23 @@ function Chat({ messages: earlier }) {
   );
 }
 
+// A page cannot read the cookie of its session: it notes that there is one. Before a sign-in, it asks the server nothing.
 function Page() {
+  const [user, setUser] = useState(localStorage.getItem("user"));
   const [earlier, setEarlier] = useState();
-  const load = async () => {
-    const response = await fetch(messagesUrl);
-    // A conversation begins with its first message: until then the server does not know it.
-    setEarlier(response.ok ? (await response.json()).messages : response.status === 404 ? [] : null);
+  const note = (name) => {
+    name ? localStorage.setItem("user", name) : localStorage.removeItem("user");
+    setEarlier(undefined);
+    setUser(name);
   };
-  useEffect(() => void load(), []);
-  if (earlier === undefined) return <p>Loading</p>;
-  return earlier === null ? <SignIn onUser={load} /> : <Chat messages={earlier} />;
+  const load = async () => {
+    const response = begun() ? await fetch(messagesUrl) : {};
+    if (response.status === 401) note(null);
+    else setEarlier(response.ok ? (await response.json()).messages : []);
+  };
+  useEffect(() => void (user && load()), [user]);
+  if (!user) return <SignIn onUser={note} />;
+  return earlier ? <Chat messages={earlier} onSignedOut={() => note(null)} /> : <p>Loading</p>;
 }
 
 createRoot(document.getElementById("page")).render(<Page />);

@@ -148,4 +148,4 @@ OF_CONFIGURATIONS: tuple[Check, ...] = (
     check_gateway,
 )
 #: The warnings in ``doctor``, for enabled ensembles.
-OF_DOCTOR: tuple[Check, ...] = (check_loading, check_programs)
+OF_DOCTOR: tuple[Check, ...] = (check_loading, check_programs, check_keys)

@@ -2,7 +2,7 @@
 
 #: Everything went well.
 GOOD = 0
-#: The result of the tool is an error, or a tool with a bug ended the run.
+#: The result of the tool is an error, a tool with a bug ended the run, or a person said no to what the command asked.
 REFUSED = 1
 #: A mistake in the command line or the configuration; nothing was done.
 INPUT = 2
@@ -22,7 +22,7 @@ INTERNAL = 70
 SIGNAL = 128
 
 HELP = """\
-Exit codes: 0 success · 1 the tool or the run failed · 2 a mistake in the command line or configuration ·
-3 the model's endpoint failed · 10 the run waits for an answer to a call · 11 a limit ended the run ·
-12 the run ended without an answer · 13 a call was denied because no one could be asked · 70 a bug in ripieno ·
-130 interrupted (128 + the number of the signal)."""
+Exit codes: 0 success · 1 the tool or the run failed, or you declined what the command asked · 2 a mistake in the
+command line or configuration · 3 the model's endpoint failed · 10 the run waits for an answer to a call · 11 a limit
+ended the run · 12 the run ended without an answer · 13 a call was denied because no one could be asked ·
+70 a bug in ripieno · 130 interrupted (128 + the number of the signal)."""

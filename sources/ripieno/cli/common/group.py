@@ -76,9 +76,9 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            from ripieno.assembly.plugins import discover
+            from ripieno.assembly.configuration import load_configuration
 
-            advice: str = (_registry(ctx) or discover()).advice
+            advice: str = (_registry(ctx) or load_configuration().registry).advice
             message = f"No such command {args[0]!r}.{advice and f' {advice}'}"
             raise click.exceptions.NoSuchCommand(args[0], message, possibilities=self.list_commands(ctx), ctx=ctx)
         return super().resolve_command(ctx, args)

@@ -78,6 +78,9 @@ def _invoke(arguments: list[str], settings: Settings) -> None:
     from ripieno.cli.common.group import GROUP
 
     if "_RIPIENO_COMPLETE" in os.environ:
+        from ripieno.cli.common.bash_completion import register
+
+        register()
         GROUP.main(arguments, prog_name="ripieno", obj=settings)
     with GROUP.make_context("ripieno", arguments, obj=settings) as context:
         GROUP.invoke(context)
@@ -173,6 +176,13 @@ def advised(text: str) -> str:
         return " ".join((found[1], *map(shlex.quote, given)))
 
     return _ADVISED.sub(add_options, text)
+
+
+def confirm(question: str, declined: str) -> None:
+    """Asks at the terminal before a command goes on. Errors: ``click.exceptions.Exit`` after a no, as ``declined``."""
+    if not click.confirm(question, err=True):
+        say(declined)
+        raise click.exceptions.Exit(exit_codes.REFUSED)
 
 
 @contextlib.contextmanager

@@ -253,9 +253,12 @@ class Chat:
             self.keeper.wait(waiting, run.model.identity, self.wanted.tools)
             return
         count = len(run.conversation.canisters)
-        with self.keeper.claimed(run.conversation.identifier):
-            self._show(run, count)
-        self.keeper.keep(run.conversation, run.model.identity, self.wanted.tools)
+        try:
+            with self.keeper.claimed(run.conversation.identifier):
+                self._show(run, count)
+        finally:
+            with _uninterrupted():
+                self.keeper.keep(run.conversation, run.model.identity, self.wanted.tools)
 
     def _show(self, run: Run, count: int) -> None:
         """Shows a run until it ends; ``count`` is the number of earlier canisters."""
@@ -268,8 +271,10 @@ class Chat:
             if len(run.conversation.canisters) > count:
                 self.conversation = run.conversation
         except (KeyboardInterrupt, Interrupted) as interruption:
-            self.terminal.interrupt()
-            self.loop.call(_cancel(run))
+            # A call that is being asked about stays open if the chat ends, and the run ends by itself.
+            if not isinstance(interruption, Interrupted) or self.terminal.react(interruption.number) == "cancel":
+                self.terminal.interrupt()
+                self.loop.call(_cancel(run))
             with contextlib.suppress(RipienoError):
                 future.result()
             self.conversation = run.conversation
@@ -301,16 +306,35 @@ async def _cancel(run: Run) -> None:
 
 @contextlib.contextmanager
 def _terminated_in_order() -> Generator[None]:
-    """Makes SIGTERM and SIGHUP end the command as Ctrl-C does."""
+    """Makes SIGTERM and SIGHUP end the command in order: calls that are asked about wait, others are cancelled."""
 
     def interrupt(number: int, _: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            # The shell of a closed terminal sends it, and the system once more.
+            signal.signal(number, signal.SIG_IGN)
         raise Interrupted(number)
 
+    with _handled(interrupt):
+        yield
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Generator[None]:
+    """Lets SIGTERM and SIGHUP end the command only after the block."""
+    received: list[int] = []
+    with _handled(lambda number, _: received.append(number)):
+        yield
+    if received:
+        raise Interrupted(received[0])
+
+
+@contextlib.contextmanager
+def _handled(handler: Callable[[int, FrameType | None], None]) -> Generator[None]:
     # Signals that the caller ignores (nohup) stay ignored.
     handled = (one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN)
-    before = {one: signal.signal(one, interrupt) for one in handled}
+    before = {one: signal.signal(one, handler) for one in handled}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

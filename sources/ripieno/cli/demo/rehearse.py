@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, prefix_of
+from ripieno.cli.common.completion import complete_score
 from ripieno.cli.common.findings import exposed_names
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
@@ -41,7 +42,7 @@ class WantedEnsemble:
 
 
 def wanted_ensembles(score: Score, loaded: LoadedConfiguration) -> tuple[WantedEnsemble, ...]:
-    """The ensembles that the score calls: enabled ones, then the demo's. "?" holds the unknown tools."""
+    """The ensembles that the score calls: enabled ones, then the demo's. Tools that none of them has are left out."""
     demo = load_ensembles([Layer(name="demo", paths=(ENSEMBLES,))]).ensembles
     wanted: list[WantedEnsemble] = []
     left = dict.fromkeys(score.tools)
@@ -56,11 +57,11 @@ def wanted_ensembles(score: Score, loaded: LoadedConfiguration) -> tuple[WantedE
             wanted.append(
                 WantedEnsemble(name=descriptor.name, tools=tools, file=file, added=descriptor.layer == "demo")
             )
-    return (*wanted, *([WantedEnsemble(name="?", tools=tuple(left), file="")] if left else []))
+    return tuple(wanted)
 
 
 @click.command()
-@click.argument("score")
+@click.argument("score", shell_complete=complete_score)
 @click.option("--port", metavar="N", type=Number(0, 65535), default=0, help="The port; a free one by default.")
 @click.option("--lenient", is_flag=True, help="Answer conversations that strict servers refuse.")
 @common
@@ -125,6 +126,9 @@ def _print_needs(score: Score, wanted: Sequence[WantedEnsemble]) -> None:
     if wanted:
         click.echo("The score calls these tools, so the client must offer them:")
         print_table((), [("", one.name, ", ".join(one.tools), one.file) for one in wanted])
+    offered = {name for one in wanted for name in one.tools}
+    if unknown := ", ".join(name for name in dict.fromkeys(score.tools) if name not in offered):
+        click.echo(clean(f"It calls tools that no enabled ensemble has: {unknown}. See: ripieno ensembles"))
     own = os.path.dirname(sys.executable)
     if files and os.path.dirname(shutil.which("python") or "") != own:
         click.echo(clean(f"One of them is a server that needs this `python`: export PATH={own}:$PATH"))

@@ -91,15 +91,15 @@ def _key(call: InvocationCanister) -> tuple[str, object]:
 
 
 def _ordered(entries: Sequence[_Entry], requested: Mapping[tuple[str, object], int]) -> Iterator[_Entry]:
-    """The entries, with those of calls that began or were refused while the model still answered after its answer.
+    """The entries, with those of calls that began or were refused while the model still answered after its messages.
 
     ``requested`` has the place of the entry in which the model requests each call.
     """
     early: list[_Entry] = []
-    until, before = -1, ""
+    until = -1
     for place, entry in enumerate(entries):
         line, record = entry
-        if early and place > until and (before == "turned" or line.stage not in ("said", "turned")):
+        if early and place > until and line.stage != "said":
             yield from early
             early.clear()
         call = None if record is None else record.invocation
@@ -109,7 +109,6 @@ def _ordered(entries: Sequence[_Entry], requested: Mapping[tuple[str, object], i
             until = max(until, at)
         else:
             yield entry
-        before = line.stage
     yield from early
 
 

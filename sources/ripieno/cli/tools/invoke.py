@@ -30,7 +30,7 @@ from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, make_assembly, say_alert, select_ensembles
-from ripieno.cli.common.completion import complete_tool
+from ripieno.cli.common.completion import complete_argument, complete_tool
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import FOLDER, Settings, common, journaled, pass_settings
 from ripieno.cli.common.tables import print_json
@@ -181,7 +181,7 @@ _JSON = "application/json"
 
 @click.command()
 @click.argument("tool", metavar="ENSEMBLE.TOOL", shell_complete=complete_tool)
-@click.argument("pairs", metavar="[KEY=VALUE]...", nargs=-1)
+@click.argument("pairs", metavar="[KEY=VALUE]...", nargs=-1, shell_complete=complete_argument)
 @click.option(
     "--arguments", "text", metavar="JSON", help="All arguments as a JSON object; - reads it from standard input."
 )

@@ -8,7 +8,7 @@ import click
 from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.assembly.failures import find_failures
 from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project, trust_command
-from ripieno.cli.common.main import say
+from ripieno.cli.common.main import confirm, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import count
 from ripieno.cli.trust.declared import declared
@@ -62,7 +62,7 @@ def trust(settings: Settings, path: pathlib.Path | None, *, remove: bool, yes: b
         if not sys.stdin.isatty():
             command = trust_command(folder, "--yes")
             raise InputError(f"Nothing is trusted yet. Review these files, then run: {command}")
-        click.confirm("Trust them as they are now?", abort=True, err=True)
+        confirm("Trust them as they are now?", "Nothing was trusted.")
     if find_project(folder) != project:
         raise InputError(f"The files of {folder} have changed since they were listed. Run the command again.")
     store.add(project)

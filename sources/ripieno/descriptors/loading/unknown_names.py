@@ -102,6 +102,16 @@ def models_of(configuration: ConfigurationDescriptor) -> Iterator[tuple[Path, st
         yield from ((("agents", name, "fallback", index), model) for index, model in enumerate(agent.fallback or ()))
 
 
+def place_at_model(
+    problems: Iterable[Problem], model: str, parts: Sequence[ConfigurationPart], configuration: ConfigurationDescriptor
+) -> tuple[Problem, ...]:
+    """The problems of a model, at the first line that chooses it; without a place if there is none."""
+    path = next((path for path, one in models_of(configuration) if one == model), None)
+    if path is None:
+        return tuple(problems)
+    return locate(dataclasses.replace(one, file=file_of(parts, path), key=dotted(path)) for one in problems)
+
+
 def file_of(parts: Sequence[ConfigurationPart], path: Path) -> str | None:
     """The file of the last part that has the path."""
     return next((part.file for part in reversed(parts) if _has(part.parts, path)), None)
