@@ -183,7 +183,7 @@ print(json.dumps({"kills": done, "conversations": ended, "unknown": unknown}))
 def test_a_conduct_that_is_killed_at_any_moment_is_gone_on_with(
     tmp_path: pathlib.Path, database: str, request: pytest.FixtureRequest
 ) -> None:
-    kills = count(1000, 20 if database == "sqlite" else 50)
+    kills = count(1000, 50 if database == "sqlite" else 100)
     address = [] if database == "sqlite" else [address_of_schema(request.getfixturevalue("postgresql_server"))]
     script = tmp_path / "storm.py"
     script.write_text(STORM)

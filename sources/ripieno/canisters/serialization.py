@@ -39,7 +39,7 @@ from ripieno.canisters.canisters import (
 from ripieno.canisters.contents import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.canisters.conversation import Conversation
 from ripieno.exceptions import JsonInvalidity, SerializationInvalidity
-from ripieno.jsonvalues import freeze, is_table, thaw
+from ripieno.jsonvalues import freeze, is_list, is_table, thaw
 
 VERSION = 1
 #: What the mapping of a registered type has beside its fields.
@@ -77,16 +77,20 @@ def serialize(value: Any, change: Change | None = None) -> dict[str, Any]:
 def deserialize(kind: type[T], mapping: Mapping[str, Any]) -> T:
     """The value of a registered type. Errors: ``SerializationInvalidity``."""
     fields, name = _unversioned(mapping), _TYPES[kind]
-    found = fields.get("type")
-    if found != name:
-        _fail(name, f"its type is {found!r}, not {name!r}")
-    value: T = _read_fields(kind, fields, name, _TYPE)
+
+    def read_fields(fields: Mapping[str, Any]) -> Any:
+        found = fields.get("type")
+        if found != name:
+            _fail(f"its type is {found!r}, not {name!r}")
+        return _read_fields(kind, fields, _TYPE)
+
+    value: T = _read_at(name, read_fields, fields)
     return value
 
 
 def deserialize_canister(mapping: Mapping[str, Any]) -> Canister:
     """The canister of a mapping. Errors: ``SerializationInvalidity``."""
-    canister: Canister = _codec(Canister).read(_unversioned(mapping), "canister")
+    canister: Canister = _read_at("canister", _codec(Canister).read, _unversioned(mapping))
     return canister
 
 
@@ -102,7 +106,7 @@ def write(kind: Any, value: Any, change: Change | None = None) -> Any:
 
 def read(kind: Any, value: object, place: str) -> Any:
     """The inverse of ``write``. ``place`` names the value in errors. Errors: ``SerializationInvalidity``."""
-    return _codec(kind).read(value, place)
+    return _read_at(place, _codec(kind).read, value)
 
 
 def describe(value: Any) -> dict[str, Any]:
@@ -112,28 +116,51 @@ def describe(value: Any) -> dict[str, Any]:
 
 
 def _unversioned(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    fields = dict(_mapping(mapping, "stored data"))
-    version = fields.pop("version", None)
-    if type(version) is not int or version != VERSION:
-        _fail("stored data", f"its version is {version!r}; this is version {VERSION}")
+    fields: dict[str, Any] = _read_at("stored data", _read_version, mapping)
     return fields
 
 
-def _fail(place: str, what: str) -> NoReturn:
-    raise SerializationInvalidity(f"{place}: {what}.")
+def _read_version(mapping: object) -> dict[str, Any]:
+    fields = dict(_mapping(mapping))
+    version = fields.pop("version", None)
+    if type(version) is not int or version != VERSION:
+        _fail(f"its version is {version!r}; this is version {VERSION}")
+    return fields
 
 
-def _mapping(value: object, place: str) -> Mapping[str, Any]:
+class _Misfit(Exception):
+    """A value that does not fit. Each level adds its place on the way out, so that values that fit cost no places."""
+
+    def __init__(self, what: str, place: str = "") -> None:
+        self.what = what
+        self.place = place
+
+    def within(self, place: str) -> "_Misfit":
+        return _Misfit(self.what, f"{place}{self.place}")
+
+
+def _fail(what: str) -> NoReturn:
+    raise _Misfit(f"{what}.")
+
+
+def _read_at(place: str, read: Callable[[Any], Any], value: object) -> Any:
+    try:
+        return read(value)
+    except _Misfit as misfit:
+        raise SerializationInvalidity(f"{place}{misfit.place}: {misfit.what}") from misfit.__cause__
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
     if not is_table(value):
-        _fail(place, f"expected an object, not {type(value).__name__}")
+        _fail(f"expected an object, not {type(value).__name__}")
     return value
 
 
 class _Codec(typing.NamedTuple):
-    """``read`` takes a JSON value and its place, for errors."""
+    """``write`` makes JSON of a value, and ``read`` the value of JSON. Errors of ``read``: ``_Misfit``."""
 
     write: Callable[[Any, Change | None], Any]
-    read: Callable[[Any, str], Any]
+    read: Callable[[Any], Any]
 
 
 def _codec(hint: Any) -> _Codec:
@@ -163,8 +190,8 @@ def _optional(inner: _Codec) -> _Codec:
     def write(value: Any, change: Change | None) -> Any:
         return None if value is None else inner.write(value, change)
 
-    def read(value: Any, place: str) -> Any:
-        return None if value is None else inner.read(value, place)
+    def read(value: Any) -> Any:
+        return None if value is None else inner.read(value)
 
     return _Codec(write, read)
 
@@ -173,11 +200,16 @@ def _sequence(inner: _Codec) -> _Codec:
     def write(value: Any, change: Change | None) -> list[Any]:
         return [inner.write(item, change) for item in value]
 
-    def read(value: Any, place: str) -> tuple[Any, ...]:
-        if not isinstance(value, list | tuple):
-            _fail(place, f"expected an array, not {type(value).__name__}")
-        items = typing.cast("list[Any]", value)
-        return tuple(inner.read(item, f"{place}[{index}]") for index, item in enumerate(items))
+    def read(value: Any) -> tuple[Any, ...]:
+        if not is_list(value):
+            _fail(f"expected an array, not {type(value).__name__}")
+        found: list[Any] = []
+        for item in value:
+            try:
+                found.append(inner.read(item))
+            except _Misfit as misfit:
+                raise misfit.within(f"[{len(found)}]") from misfit.__cause__
+        return tuple(found)
 
     return _Codec(write, read)
 
@@ -190,9 +222,14 @@ def _mappings(origin: Any, member: Any) -> _Codec:
     def write(value: Mapping[str, Any], change: Change | None) -> dict[str, Any]:
         return {name: inner.write(item, change) for name, item in value.items()}
 
-    def read(value: Any, place: str) -> frozendict[str, Any]:
-        items = _mapping(value, place).items()
-        return frozendict({name: inner.read(item, f"{place}[{name!r}]") for name, item in items})
+    def read(value: Any) -> frozendict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, item in _mapping(value).items():
+            try:
+                found[name] = inner.read(item)
+            except _Misfit as misfit:
+                raise misfit.within(f"[{name!r}]") from misfit.__cause__
+        return frozendict(found)
 
     return _Codec(write, read)
 
@@ -201,11 +238,11 @@ def _choice(kinds: Mapping[str, Any]) -> _Codec:
     def write(value: Any, change: Change | None) -> dict[str, Any]:
         return {"type": _TYPES[type(value)], **_codec(type(value)).write(value, change)}
 
-    def read(value: Any, place: str) -> Any:
-        kind = _mapping(value, place).get("type")
+    def read(value: Any) -> Any:
+        kind = _mapping(value).get("type")
         if not isinstance(kind, str) or kind not in kinds:
-            _fail(place, f"there is no type {kind!r}; known are {', '.join(kinds)}")
-        return _read_fields(kinds[kind], value, place, _TYPE)
+            _fail(f"there is no type {kind!r}; known are {', '.join(kinds)}")
+        return _read_fields(kinds[kind], value, _TYPE)
 
     return _Codec(write, read)
 
@@ -226,24 +263,26 @@ def _write_fields(kind: Any, value: Any, change: Change | None) -> dict[str, Any
     return written
 
 
-def _read_fields(kind: Any, value: Any, place: str, labels: Collection[str] = ()) -> Any:
+def _read_fields(kind: Any, value: Any, labels: Collection[str] = ()) -> Any:
     """The value of the fields, beside ``labels``, which are none."""
-    stored = _mapping(value, place)
-    members = _members(kind)
+    stored, members = _mapping(value), _members(kind)
     parts: dict[str, Any] = {}
     for name, part in stored.items():
         if (member := members.get(name)) is not None:
-            parts[name] = member[1].read(part, f"{place}.{name}")
+            try:
+                parts[name] = member[1].read(part)
+            except _Misfit as misfit:
+                raise misfit.within(f".{name}") from misfit.__cause__
         elif name not in labels:
-            _fail(place, f"there is no field {name!r}; known are {', '.join(members)}")
+            _fail(f"there is no field {name!r}; known are {', '.join(members)}")
     if len(parts) < len(members):
         for name, (default, _) in members.items():
             if default is dataclasses.MISSING and name not in parts:
-                _fail(place, f"the field {name!r} is missing")
+                _fail(f"the field {name!r} is missing")
     try:
         return kind(**parts)
     except ValueError as error:
-        raise SerializationInvalidity(f"{place}: {error}") from error
+        raise _Misfit(str(error)) from error
 
 
 def _same(value: Any, _: Change | None) -> Any:
@@ -258,36 +297,36 @@ def _write_json(value: Any, change: Change | None) -> Any:
     return _write_frozen(freeze(value), change)
 
 
-def _read_literal(members: tuple[Any, ...], value: Any, place: str) -> Any:
+def _read_literal(members: tuple[Any, ...], value: Any) -> Any:
     if not isinstance(value, str) or value not in members:
-        _fail(place, f"expected one of {', '.join(map(str, members))}, not {value!r}")
+        _fail(f"expected one of {', '.join(map(str, members))}, not {value!r}")
     return value
 
 
-def _read_json(value: Any, place: str) -> frozendict[str, object]:
-    frozen: frozendict[str, object] = _read_any(_mapping(value, place), place)
+def _read_json(value: Any) -> frozendict[str, object]:
+    frozen: frozendict[str, object] = _read_any(_mapping(value))
     return frozen
 
 
-def _read_any(value: Any, place: str) -> Any:
+def _read_any(value: Any) -> Any:
     try:
         return freeze(value)
     except JsonInvalidity as error:
-        raise SerializationInvalidity(f"{place}: {error}") from error
+        raise _Misfit(str(error)) from error
 
 
 def _plain(kind: type, write: Callable[[Any, Change | None], Any] = _same) -> _Codec:
-    def read(value: Any, place: str) -> Any:
+    def read(value: Any) -> Any:
         if type(value) is not kind:
-            _fail(place, f"expected {kind.__name__}, not {type(value).__name__}")
+            _fail(f"expected {kind.__name__}, not {type(value).__name__}")
         return value
 
     return _Codec(write, read)
 
 
-def _read_float(value: Any, place: str) -> float:
+def _read_float(value: Any) -> float:
     if type(value) not in (int, float) or not math.isfinite(value):
-        _fail(place, f"expected a number, not {value!r}")
+        _fail(f"expected a number, not {value!r}")
     return float(value)
 
 
@@ -295,28 +334,28 @@ def _write_bytes(value: bytes, change: Change | None) -> str:
     return base64.b64encode(value if change is None else change(value)).decode()
 
 
-def _read_bytes(value: Any, place: str) -> bytes:
+def _read_bytes(value: Any) -> bytes:
     if not isinstance(value, str):
-        _fail(place, f"expected base64 text, not {type(value).__name__}")
+        _fail(f"expected base64 text, not {type(value).__name__}")
     try:
         return base64.b64decode(value, validate=True)
     except ValueError as error:
-        raise SerializationInvalidity(f"{place}: the text is not base64 ({error}).") from error
+        raise _Misfit(f"the text is not base64 ({error}).") from error
 
 
 def _write_time(value: datetime.datetime, _: Change | None) -> str:
     if value.tzinfo is None:
-        _fail("timestamp", f"{value} has no time zone")
+        raise SerializationInvalidity(f"timestamp: {value} has no time zone.")
     return value.isoformat()
 
 
-def _read_time(value: Any, place: str) -> datetime.datetime:
+def _read_time(value: Any) -> datetime.datetime:
     try:
         time = datetime.datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        _fail(place, f"{value!r} is not an ISO 8601 time")
+        _fail(f"{value!r} is not an ISO 8601 time")
     if time.tzinfo is None:
-        _fail(place, f"{value!r} has no time zone")
+        _fail(f"{value!r} has no time zone")
     return time
 
 

@@ -180,7 +180,7 @@ async def test_a_worker_that_ends_gives_its_runs_to_the_next(site: Site) -> None
 def test_workers_never_conduct_one_conversation_at_once_and_keep_its_order(
     site: Site, start: Callable[..., WorkerProcess]
 ) -> None:
-    many = count(1000, 100)
+    many = count(1000, 200)
     for _ in range(2):
         start()
     with site.dispatcher() as dispatcher, site.journal() as journal:
@@ -234,7 +234,7 @@ async def test_waiting_costs_nothing_and_an_answer_goes_on(site: Site) -> None:
     """1,000 conversations that wait are no workflows, and hold no memory."""
     from ripieno.approvals import Approve
 
-    many = count(1000, 100)
+    many = count(1000, 200)
     asks = [turn("I write.", calls=[call("append", word="w")]), turn("Done.")]
     with site.dispatcher() as dispatcher, site.journal() as journal:
         store = PausedStore(journal.database)

@@ -75,8 +75,10 @@ def test_deleted_conversations_are_not_in_a_part(journal: Journal) -> None:
 
 
 def test_a_search_finds_what_was_said_and_no_name_of_a_field(journal: Journal) -> None:
+    said: list[Record] = []
     for number in range(250):
-        journal.record(talk(f"c{number}", f'Look for file {number}, ü "quoted".'))
+        said += talk(f"c{number}", f'Look for file {number}, ü "quoted".')
+    journal.record(said)
     journal.record(talk("hers", "Look for file 17, too.", owner="ada"))
     assert names(read_all(journal, 10, text="file 17,")) == [("hers", "ada"), ("c17", "")]
     assert names(read_all(journal, 10, text="file 17,", owner="")) == [("c17", "")]

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from ripieno.exceptions import ToolFault
+from tests.counts import ATTACK
 from tests.toolset.file_tools import file_tools
 
-BITS = (0o4000, 0o2000, 0o6000, 0o7000)
+BITS = (0o4000, 0o2000, 0o6000, 0o7000) if ATTACK else (0o6000,)
 MODES = ("4755", "2755", "6777", "7000", "04755", "1777", "0755")
 PATCH = "diff --git a/{0} b/{1}\n{2}--- a/{0}\n+++ b/{1}\n@@ -1 +1 @@\n-x\n+y\n"
 NEW = "diff --git a/new b/new\nnew file mode 10{:0>4}\n--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+y\n"
