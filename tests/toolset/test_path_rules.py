@@ -183,7 +183,7 @@ async def breaks(caller: Caller, paths: list[str], chance: random.Random) -> Asy
 async def test_what_rules_deny_is_neither_shown_nor_changed(assembly: Assembly) -> None:
     chance = random.Random(11)
     found: list[tuple[str, str]] = []
-    times = count(4_000)
+    times = count(4_000, 100)
     for _ in range(times):
         paths = plant(assembly.surroundings.workspace, chance)
         if paths:
