@@ -111,6 +111,9 @@ class Preparer:
         verdict = self._judge.judge(invoker, plain, scope)
         if verdict.action == "deny":
             return refuse(invocation, denied(invoker, f"It is not allowed here ({verdict.reason})."), scope, invoker)
+        if verdict.action == "run" and invocation.identifier in scope.answers:
+            # It was asked about, and its answer counts, whatever has been allowed since.
+            verdict = dataclasses.replace(verdict, action="ask")
         prepared = Prepared(
             invocation=invocation, invoker=invoker, arguments=plain, verdict=verdict, reader=offer.reader
         )

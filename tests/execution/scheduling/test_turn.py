@@ -435,6 +435,17 @@ async def test_always_changes_nothing_for_a_call_with_an_answer_of_its_own() -> 
     assert again.fates == [("write a", "write"), ("write b", "!denied"), ("write c", None), ("write e", "write")]
 
 
+@pytest.mark.parametrize("call", ["write a", "free a"])
+async def test_the_answer_to_a_call_counts_whatever_has_been_allowed_since(call: str) -> None:
+    stage = deferring()
+    around = Circumstances(answers={call: Deny("Not this one.")})
+    stage.execution.allowances.add(around, "mine.write", "write", {"path": "a"}, exact=False)
+    stage.turn = Turn(execution=stage.execution, offer=stage.offer, scope=around, budget=stage.budget)
+    stage.seal(call, "write b")
+    await stage.turn.finish()
+    assert stage.fates == [(call, "!denied"), ("write b", "write")]
+
+
 async def test_where_nothing_can_stay_open_it_is_denied() -> None:
     stage = deferring(patient=False)
     stage.seal("write a", "read a")
