@@ -76,8 +76,8 @@ real: $(VENV)/.stamp-test ## with servers and agents that others wrote, which it
 conformance: $(VENV)/.stamp-demo ## the public MCP suite against our server and our client; it installs itself (npm)
 	@$(BIN)/python -m tests.conformance $(ARGS)
 
-bench: $(VENV)/.stamp-demo ## what the package promises about speed; peers too: pip install '.[bench]'
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: $(VENV)/.stamp-demo ## what the package promises about speed, into the documentation; peers too: pip install '.[bench]'
+	@$(BIN)/python -m benchmarks $(or $(ARGS),--page)
 
 docs: $(VENV)/.stamp-docs ## the documentation; a warning is an error
 	@$(BIN)/sphinx-build -W --keep-going -q -d $(BUILD)/doctrees -b html documentation $(BUILD)/documentation

@@ -1,4 +1,4 @@
-"""Runs the rows and prints them, as a table or as JSON: ``python -m benchmarks [--json FILE] [ROW …]``."""
+"""Runs the rows and prints them: ``python -m benchmarks [--json FILE] [--page] [ROW …]``."""
 
 import argparse
 import asyncio
@@ -9,6 +9,7 @@ import pathlib
 import platform
 
 from benchmarks.measurement import Row
+from benchmarks.page import CHART, PAGE, write_page
 from benchmarks.rows import ROWS
 
 
@@ -17,6 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("rows", nargs="*", help=f"some of: {', '.join(one.__name__ for one in ROWS)}")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the figures there, too")
+    parser.add_argument("--page", action="store_true", help="write them into the documentation, with a chart")
     options = parser.parse_args()
     unknown = set(options.rows) - {one.__name__ for one in ROWS}
     if unknown:
@@ -30,6 +32,9 @@ def main() -> None:
                 show(row)
     if options.json is not None:
         options.json.write_text(json.dumps([{**dataclasses.asdict(row), "kept": row.kept} for row in rows], indent=2))
+    if options.page:
+        write_page(rows)
+        print(f"Written: {PAGE}, {CHART}")
 
 
 def show(row: Row) -> None:

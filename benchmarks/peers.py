@@ -11,20 +11,21 @@ from benchmarks.tools import NAMES, TOOLS, read
 Converse = Callable[[], Awaitable[object]]
 
 
-async def installed(url: str, *, stream: bool) -> AsyncGenerator[tuple[str, Converse], None]:
-    """Name and conversation of each peer that can be imported; its client is closed when the next one is asked for."""
+async def installed(
+    url: str, stack: contextlib.AsyncExitStack, *, stream: bool
+) -> AsyncGenerator[tuple[str, Converse], None]:
+    """Name and conversation of each peer that can be imported. ``stack`` closes its client."""
     for name, module, make in (
         ("official SDK", "openai", _sdk),
         ("pydantic-ai", "pydantic_ai", _pydantic_ai),
         ("openai-agents", "agents", _agents),
     ):
         if importlib.util.find_spec(module) is not None:
-            async with contextlib.AsyncExitStack() as stack:
-                try:
-                    converse = await stack.enter_async_context(make(url, stream))
-                except ImportError:
-                    continue
-                yield name, converse
+            try:
+                converse = await stack.enter_async_context(make(url, stream))
+            except ImportError:
+                continue
+            yield name, converse
 
 
 @contextlib.asynccontextmanager

@@ -28,7 +28,7 @@ from benchmarks import (
     limit,
     open_pipes,
     ours,
-    peers,
+    programs,
     sandbox,
 )
 from benchmarks.measurement import Row, cpu, pairs, per_call, server, wall
@@ -76,10 +76,6 @@ async def _against_floor(*, turns: int, stream: bool) -> list[Row]:
                 what = f"CPU, {kind}, {wire.name}"
                 rows.append(Row(what=what, measured=ratio, budget=1.0, unit="times floor", detail=detail))
                 await model.provider.transport.close()
-            by_hand = functools.partial(floor.LOOPS["openai-chat"][stream], client, url)
-            async for name, converse in peers.installed(url, stream=stream):
-                _, _, ratio = await pairs(converse, by_hand, runs=1)
-                rows.append(Row(what=f"  {name}, {kind}", measured=ratio, budget=None, unit="times floor"))
     return rows
 
 
@@ -287,6 +283,7 @@ ROWS: tuple[Measure, ...] = (
     turns_whole,
     turns_streamed,
     turns_against_limit,
+    programs.turns_of_programs,
     growth,
     histories.four_hundred_turns,
     journals.journal_calls,
