@@ -1,5 +1,6 @@
 """The page of runs that survive: its score, its commands and its program, with a real worker."""
 
+import pathlib
 import shlex
 import signal
 import tomllib
@@ -12,6 +13,13 @@ PAGE = "tutorials/durable-runs"
 
 def commands(text: str) -> list[list[str]]:
     return [shlex.split(line.removeprefix("$ ")) for line in text.splitlines()]
+
+
+def _output(user: User, program: pathlib.Path) -> str:
+    with user.python(str(program)) as running:
+        out, err = running.communicate(timeout=PATIENCE)
+    assert running.returncode == 0, err
+    return out.strip()
 
 
 def test_the_page(user: User) -> None:
@@ -48,9 +56,11 @@ def test_the_page(user: User) -> None:
         user_program.write_text(program.replace("note-1", name))
         with user.start("work", *options) as process:
             wait_for(process, "takes submitted runs")
-            with user.python(str(user_program)) as running:
-                out, err = running.communicate(timeout=PATIENCE)
-            assert out.strip().endswith(finish), err
-            assert ("It is written." in out) == (finish == "stop")
+            # The second time, the submission is known: its events and its conversation are shown again.
+            shown = [_output(user, user_program) for _ in range(2)]
+            assert shown[0].endswith(finish)
+            assert shown[0].count("I look around.") == 1
+            assert ("It is written." in shown[0]) == (finish == "stop")
+            assert shown[1] == shown[0]
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0

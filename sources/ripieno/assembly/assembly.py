@@ -336,9 +336,9 @@ class Assembly:
         """Queues a run for a worker (``ripieno work``), and returns without waiting for it.
 
         ``conversation`` is the identifier of one to continue; runs of a conversation follow each other. The worker is
-        one on this machine, which has the workspace; with ``anywhere``, any one, in its own. Of two submissions with
-        the same ``identifier``, the second does nothing. ``at``: not before. Errors: ``InputError`` without a journal,
-        for unknown names, a secret in the message, or if the queue cannot be used.
+        one on this machine, which has the workspace; with ``anywhere``, any one, in its own. For an ``identifier`` that
+        is known, nothing is queued, and its run is returned. ``at``: not before. Errors: ``InputError`` without a
+        journal, for unknown names, a time that has passed, a secret in the message, or if the queue cannot be used.
         """
         recorder, said = self.execution.reporter.recorder, Conversation.of(what)
         submission = make_submission(
@@ -354,7 +354,7 @@ class Assembly:
             owner=owner,
             priority=priority,
         )
-        return await submit(submission, self.dispatcher, recorder, at=at)
+        return await run_in_thread(lambda: submit(submission, self.dispatcher, recorder, at=at), name="submission")
 
     @functools.cached_property
     def dispatcher(self) -> Dispatcher:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.journal import journal_place
+from ripieno.assembly.submission_states import find_following, find_submission
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConductEnded, Event
 from ripieno.canisters.serialization import serialize
@@ -32,6 +33,8 @@ NAME = "dispatch.sqlite3"
 _LOOKS = 1.0
 #: The first such pause, and that after an event. Each further one is twice as long.
 _SOON = 0.05
+#: Seconds by which the time of a submission may have passed: programs compute it, and people name minutes.
+_LATE = 60.0
 
 
 def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> Dispatcher:
@@ -90,11 +93,15 @@ class SubmittedRun:
 
     Iterating gives its events, from the first one that is kept (for ten minutes after its end). Awaiting gives the
     conversation, when the run has ended, waits for a person, or has reached a limit. Nothing of it depends on this
-    program: it goes on when no one watches. Errors of all methods: ``InputError`` of the database.
+    program: it goes on when no one watches. ``known``: its identifier was known already, so that it is an earlier
+    submission. Errors of all methods: ``InputError`` of the database.
     """
 
-    def __init__(self, submission: Submission, dispatcher: Dispatcher, journal: Journal) -> None:
+    def __init__(
+        self, submission: Submission, dispatcher: Dispatcher, journal: Journal, *, known: bool = False
+    ) -> None:
         self.submission = submission
+        self.known = known
         self._dispatcher = dispatcher
         self._journal = journal
 
@@ -105,7 +112,13 @@ class SubmittedRun:
 
     async def state(self) -> Dispatched:
         """Its state now. Errors: ``NameAbsence`` after its deletion."""
-        return await run_in_thread(self._dispatcher.find, self.identifier, name="submission")
+        database = self._journal.database
+        return await run_in_thread(find_submission, self._dispatcher, database, self.identifier, name="submission")
+
+    async def following(self) -> "SubmittedRun | None":
+        """The run with which its conversation goes on, if there is one: after an answer, or with the next message."""
+        found = await run_in_thread(find_following, self._dispatcher, await self.state(), name="submission")
+        return None if found is None else SubmittedRun(found.submission, self._dispatcher, self._journal)
 
     async def cancel(self) -> None:
         """Cancels it, soon. Each call that was started still gets its result."""
@@ -187,8 +200,9 @@ class SubmittedRun:
                 raise
             # It was cancelled before a worker took it.
             return Conversation(identifier=submission.conversation, finish="cancelled")
-        # One that waits is kept as what is to be continued, without a finish.
-        return dataclasses.replace(found, finish="open") if dispatched.state == "waiting" and found.open else found
+        # One that waits is kept as what is to be continued, without a finish. So is one that goes on after an answer.
+        open_ = dispatched.state in ("waiting", "answered") and found.finish is None
+        return dataclasses.replace(found, finish="open") if open_ else found
 
 
 def make_submission(
@@ -246,15 +260,38 @@ def journal_of(recorder: Recorder | None) -> Journal:
     return recorder
 
 
-async def submit(
-    submission: Submission,
-    dispatcher: Dispatcher,
-    recorder: Recorder | None,
-    *,
-    at: datetime.datetime | None = None,
+def submit(
+    submission: Submission, dispatcher: Dispatcher, recorder: Recorder | None, *, at: datetime.datetime | None = None
 ) -> SubmittedRun:
-    """Queues a submission, not before a time; without a zone, that of this machine. Errors: ``InputError``."""
+    """Queues a submission, not before a time; without a zone, that of this machine. It blocks.
+
+    If its identifier is known, nothing is queued, and the run is that of the known submission. Errors: ``InputError``,
+    also for a time that has passed, and an identifier that another owner has used.
+    """
     journal = journal_of(recorder)
-    starts = at if at is None or at.tzinfo is not None else at.astimezone()
-    await run_in_thread(lambda: dispatcher.submit(submission, at=starts), name="submission")
-    return SubmittedRun(submission, dispatcher, journal)
+    new = False
+    try:
+        stored = dispatcher.find(submission.identifier).submission
+    except NameAbsence:
+        # Only now: a script that is run again submits nothing twice, whatever the time.
+        starts = None if at is None else _checked(at)
+        new = dispatcher.submit(submission, at=starts)
+        # Another program may have submitted it meanwhile, with a conversation of its own.
+        stored = dispatcher.find(submission.identifier).submission
+    if stored.owner != submission.owner:
+        raise InputError(f"The identifier {submission.identifier!r} is taken. Choose another one.")
+    return SubmittedRun(stored, dispatcher, journal, known=not new)
+
+
+def _checked(at: datetime.datetime) -> datetime.datetime:
+    """A time with its zone. Errors: ``InputError`` if it has passed."""
+    starts = at if at.tzinfo is not None else at.astimezone()
+    now = datetime.datetime.now(datetime.UTC)
+    if (now - starts).total_seconds() > _LATE:
+        # Of a time without a zone, the machine's zone counts, which may have another offset now.
+        here = now.astimezone(at.tzinfo)
+        given, present = (one.isoformat(" ", "minutes") for one in (starts, here))
+        raise InputError(
+            f"The time {given} has passed: it is {present} now. Name a later one, or none to start at once."
+        )
+    return starts

@@ -5,10 +5,14 @@ import json
 import re
 import signal
 import urllib.request
+import zoneinfo
 from collections.abc import Generator
 
 import pytest
 
+from ripieno.approvals import Approve
+from ripieno.conducting.paused import PausedStore
+from ripieno.storage.journal import Journal
 from tests.support.command_line import PATIENCE, User, wait_for
 
 SCORE = """
@@ -131,6 +135,74 @@ def test_watching_from_the_submission_and_once_more_later(user: User) -> None:
     assert user.call("runs", "list").stdout == "No run was submitted.\n"
 
 
+@pytest.mark.usefixtures("worker")
+def test_a_known_run_is_watched_beyond_its_answer(user: User, score: str) -> None:
+    submit = ("submit", "--watch", "--id", "note-2", "-m", score, "Keep a note.")
+    assert user.run(*submit).returncode == 10
+    again = user.run(*submit)
+    assert (again.returncode, "I look around." in again.stdout) == (10, True)
+    assert "Known already, nothing is submitted: note-2 (waiting)" in again.stderr
+    answered = user.run("approvals", "approve")
+    following = re.search(r"ripieno runs watch (\w+)", answered.stdout)
+    assert following is not None
+    for words in (("runs", "watch", "note-2"), submit):
+        seen = user.run(*words)
+        assert (seen.returncode, seen.stdout.splitlines()[-1]) == (0, "It is written.")
+        assert seen.stdout.count("I look around.") == 1
+        assert "waits for" not in seen.stderr
+        assert f"It was answered. The run {following[1]} continues it." in seen.stderr
+    assert "Known already, nothing is submitted: note-2 (answered)" in seen.stderr
+    assert "It has ended already: answered." in user.call("runs", "cancel", "note-2").stderr
+    for state, found in (("answered", ["note-2"]), ("waiting", [])):
+        listed = json.loads(user.call("runs", "list", "--state", state, "--format", "json").stdout)
+        assert [(one["run"], one["state"]) for one in listed] == [(name, state) for name in found]
+
+
+@pytest.mark.usefixtures("worker")
+def test_an_answer_that_was_not_submitted_waits_until_it_is(user: User, score: str) -> None:
+    user.run("submit", "--watch", "--id", "note", "-m", score, "Keep a note.")
+    # As a command does that is killed in between.
+    with Journal(user.state / "journal.sqlite3") as journal:
+        store = PausedStore(journal.database)
+        (paused,) = store.all()
+        store.answer(paused.identifier, {one.invocation: Approve() for one in paused.unanswered})
+    watched = user.run("runs", "watch", "note")
+    (approve,) = re.findall(r"To approve it: +ripieno (.+)", watched.stderr)
+    assert "A worker continues it." in user.run(*approve.split()).stdout
+    assert user.run("runs", "watch", "note").stdout.splitlines()[-1] == "It is written."
+
+
+def test_a_run_that_goes_on_at_a_terminal_was_answered(user: User, score: str) -> None:
+    with user.start("work", "--grace", "0") as process:
+        wait_for(process, "takes submitted runs")
+        user.run("submit", "--watch", "--id", "note", "-m", score, "Keep a note.")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    assert user.run("resume", "--autonomous").returncode == 0
+    watched = user.run("runs", "watch", "note")
+    assert (watched.returncode, "waits for" in watched.stderr) == (0, False)
+    (show,) = re.findall(r"To see all of it: ripieno (.+)", watched.stderr)
+    assert "It is written." in user.run(*show.split()).stdout
+
+
+def test_a_time_that_has_passed_is_refused_but_for_a_known_submission(user: User, score: str) -> None:
+    submit = ("submit", "-m", score, "--id", "report", "--at")
+    for time, zone in (("2020-01-31T08:00", "UTC"), ("2020-01-31T08:00+05:30", "Asia/Kolkata")):
+        before = datetime.datetime.now(zoneinfo.ZoneInfo(zone))
+        refused = user.run(*submit, time, "Write.", TZ="UTC")
+        after = datetime.datetime.now(zoneinfo.ZoneInfo(zone))
+        message = re.search(r"The time (.+) has passed: it is (.+) now\. Name a later one", refused.stderr)
+        assert message is not None, refused.stderr
+        given, now = map(datetime.datetime.fromisoformat, message.groups())
+        assert (refused.returncode, given) == (2, datetime.datetime.fromisoformat(time).replace(tzinfo=before.tzinfo))
+        assert before.replace(second=0, microsecond=0) <= now <= after
+        assert now.utcoffset() == before.utcoffset()
+    assert user.call("runs", "list").returncode == 2 or "No run was submitted." in user.call("runs", "list").stdout
+    assert user.call(*submit, "+1h", "Write.").returncode == 0
+    again = user.call(*submit, "2020-01-31T08:00", "Write.")
+    assert (again.returncode, "Known already, nothing is submitted: report (scheduled)" in again.stderr) == (0, True)
+
+
 def test_what_waits_for_its_time_is_cancelled(user: User, score: str) -> None:
     late = user.run("submit", "-m", score, "--at", "+2h", "--id", "late", "Keep a note.")
     assert "not before" in late.stderr
@@ -155,6 +227,10 @@ def test_schedules_are_listed_and_ended(user: User, score: str) -> None:
     headers, row = user.call("runs", "schedules").stdout.splitlines()
     assert re.split("  +", headers) == ["NAME", "CRON (UTC)", "NEXT (UTC)", "PROMPT"]
     assert re.split("  +", row) == ["morning", "0 8 * * *", f"{coming:%Y-%m-%d} 08:00:00", "Summarise the new issues."]
+    assert "Replaced" not in made.stderr
+    again = user.run("submit", "-m", score, "--cron", "30 9 * * 1", "--name", "morning", "Summarise the week.")
+    assert "Replaced: morning (0 8 * * *, UTC), which was: Summarise the new issues." in again.stderr
+    assert "Scheduled: morning (30 9 * * 1, UTC)" in again.stderr
     assert "Ended: morning" in user.call("runs", "schedules", "--end", "morning").stderr
     refused = user.call("runs", "schedules", "--end", "morning")
     assert refused.returncode == 2
@@ -171,7 +247,13 @@ def test_schedules_are_listed_and_ended(user: User, score: str) -> None:
         (("-m", "SCORE", " "), "The prompt is empty."),
         (("-m", "SCORE", "--at", "soon", "x"), "'soon' is not a time. Write one such as 2027-01-31T08:00"),
         (("-m", "SCORE", "--cron", "0 8 * * *", "x"), "Give --cron and --name together."),
-        (("-m", "SCORE", "--cron", "daily", "--name", "n", "x"), "The schedule 'n' is not valid"),
+        (
+            ("-m", "SCORE", "--cron", "0 8 * *", "--name", "n", "x"),
+            "The schedule 'n' is not valid: '0 8 * *' has 4 fields. A schedule has five fields: minute, hour, day of "
+            "the month, month and day of the week. Each day at 8:00: '0 8 * * *'.",
+        ),
+        (("-m", "SCORE", "--cron", "0 25 * * *", "--name", "n", "x"), "is not valid: '25' is no hour."),
+        (("-m", "SCORE", "--cron", "0 8 31 2 *", "--name", "n", "x"), "No day is one of '0 8 31 2 *'."),
         (("-m", "SCORE", "--cron", "0 8 * * *", "--name", "n", "--watch", "x"), "--cron goes with neither"),
     ],
 )
@@ -181,6 +263,7 @@ def test_what_cannot_run_is_refused_before_it_is_queued(
     refused = user.call("submit", *(score if one == "SCORE" else one for one in arguments))
     assert refused.returncode == 2
     assert message in refused.stderr
+    assert "DBOS" not in refused.stderr
 
 
 def test_a_secret_of_the_configuration_is_not_queued(user: User, score: str) -> None:

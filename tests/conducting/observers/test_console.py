@@ -76,6 +76,10 @@ def shown(*events: Event) -> str:
             result(error=Fault(category="denied", message="No."), attempts=0),
             'x io.read_file {"path":"a.txt"} (not run) denied: No.\n',
         ),
+        (
+            result(error=Fault(category="outcome_unknown", message="It ended."), attempts=0),
+            "< io.read_file (interrupted) outcome_unknown: It ended.\n",
+        ),
         (ExecutionProgress(invocation_id="call_1", tool="a.b", done=1, total=3, message="half"), ". a.b 1 of 3 half\n"),
         (ExecutionProgress(invocation_id="call_1", tool="a.b", done=0.5), ". a.b 0.5\n"),
         (ExecutionProgress(invocation_id="call_1", tool="a.b", done=8, message="partial"), ". a.b: partial\n"),

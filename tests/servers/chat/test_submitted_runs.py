@@ -15,14 +15,18 @@ import httpx2
 import pytest
 
 from ripieno.assembly.configuration import Places
-from ripieno.canisters import ResultCanister, TextualContent, UserCanister
+from ripieno.assembly.submissions import SubmittedRun
+from ripieno.canisters import Conversation, ResultCanister, TextualContent, UserCanister
+from ripieno.canisters.events import ResultReady
 from ripieno.ensembles import Definition
 from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
 from ripieno.schemas import Schema
 from ripieno.servers.chat.chat import Chat
+from ripieno.servers.chat.followed_run import FollowedRun
 from ripieno.servers.chat.messages import ChatLimits
 from ripieno.servers.chat.ring import EventsLost
 from ripieno.servers.http.limits import Refused
+from ripieno.storage.dispatch.events import StretchBegan
 from ripieno.storage.journal import NAME
 from tests.support.chat_servers import ChatProcess, assembly_of_server, chat_server
 from tests.support.chats import Reader
@@ -286,6 +290,38 @@ async def test_the_page_goes_on_when_a_worker_is_killed(site: Site, start: Start
         async with chat_server(site) as other:
             assert await shown(other, identifier) == seen
     assert len(site.words()) == len(set(site.words())) == 8
+
+
+async def test_the_page_shows_a_call_of_unknown_outcome_once(site: Site, start: Start) -> None:
+    os.mkfifo(site.folder / "pipe")
+    doomed = start()
+    async with asyncio.timeout(HANG), chat_server(site) as chat:
+        identifier = await chat.create("ada")
+        reader = await following(chat, identifier)
+        await chat.say("ada", identifier, HELLO, model="house/gate")
+        await reader.until("TurnEnded")
+        while next(iter(chat.journal.lines(identifier, owner="ada", stage="turned")), None) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        doomed.signal(signal.SIGKILL)
+        await asyncio.to_thread(start)
+        seen = await at_the_end(chat, identifier, reader)
+        assert [one["type"] for one in seen["messages"]] == ["user", "assistant", "invocation", "result", "assistant"]
+        # The log has an event of its result for those who do not read the conversation. This server has read it.
+        with site.dispatcher() as dispatcher:
+            (found,) = dispatcher.listed()
+            logged = [one async for one in SubmittedRun(found.submission, dispatcher, chat.journal)]
+            taken: list[object] = []
+            run = FollowedRun(
+                SubmittedRun(found.submission, dispatcher, chat.journal),
+                chat._store,
+                Conversation(identifier=identifier),
+            )
+            run.watch(taken.append)
+            await run
+        assert sum(isinstance(one, ResultReady) for one in logged) == 1
+        assert [one for one in taken if not isinstance(one, StretchBegan)] == [
+            one for one in logged if not isinstance(one, ResultReady)
+        ]
 
 
 async def test_a_reload_at_each_event_shows_the_same(site: Site, start: Start) -> None:

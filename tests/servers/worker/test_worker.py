@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import os
 import pathlib
 import signal
 import time
@@ -10,9 +11,9 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from ripieno.assembly.submissions import SubmittedRun
+from ripieno.assembly.submissions import SubmittedRun, submit
 from ripieno.canisters import ResultCanister, UserCanister
-from ripieno.canisters.events import ConductEnded
+from ripieno.canisters.events import ConductEnded, Event, ResultReady, TurnEnded
 from ripieno.conducting.paused import PausedStore
 from ripieno.storage.databases.claims import LEASE
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher
@@ -97,6 +98,36 @@ def test_another_worker_takes_over_from_a_killed_one(site: Site, start: Callable
         assert journal.verify() is None
     words = site.words()
     assert len(words) == len(set(words)) == 8
+
+
+async def test_a_call_of_unknown_outcome_has_an_event(site: Site, start: Callable[..., WorkerProcess]) -> None:
+    os.mkfifo(site.folder / "pipe")
+    doomed = start()
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        run = submit(submission("c", site.host, model="house/gate"), dispatcher, journal)
+        seen: list[Event] = []
+        async with asyncio.timeout(HANG):
+            async for event in run:
+                seen.append(event)
+                if isinstance(event, TurnEnded) and doomed.process.is_alive():
+                    while next(iter(journal.lines("c", stage="turned")), None) is None:  # noqa: ASYNC110  in a database
+                        await asyncio.sleep(0.01)
+                    doomed.signal(signal.SIGKILL)
+                    doomed.process.join(HANG)
+                    start()
+        kinds = [type(one).__name__ for one in seen]
+        place = kinds.index("ResultReady")
+        assert "ExecutionBegan" in kinds[:place]
+        assert kinds[place - 1 : place + 2] == ["TurnEnded", "ResultReady", "TurnBegan"]
+        ready = seen[place]
+        assert isinstance(ready, ResultReady)
+        assert (ready.tool, ready.invocation.name) == ("mine.gate", "gate")
+        assert ready.result.error is not None
+        assert ready.result.error.category == "outcome_unknown"
+        assert kinds.count("ResultReady") == 1
+        conversation = await run
+        assert ready.result in conversation.canisters
+        assert ready.invocation in conversation.canisters
 
 
 def test_a_stopped_worker_that_goes_on_changes_nothing(postgresql_site: Site, request: pytest.FixtureRequest) -> None:

@@ -222,6 +222,10 @@ def _answer(conversation: str, calls: Sequence[str], answer: Approve | Deny, *op
     denies = isinstance(answer, Deny)
     open_ones = (*paused.unanswered, *(paused.lacking if denies else ()))
     wanted = [one for call in calls for one in _choose(paused, call, open_ones)] or list(open_ones)
+    if not wanted and paused.next_submission is not None:
+        # The command that gave the last answer may have ended before it submitted this. Twice, it runs once.
+        _report(paused, "", ())
+        return
     if not wanted and paused.lacking:
         names = ", ".join(one.invocation for one in paused.lacking)
         advice = f"To give it: {result_command(paused, paused.lacking[0])}"

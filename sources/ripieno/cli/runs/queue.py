@@ -4,17 +4,21 @@ import contextlib
 import pathlib
 from collections.abc import Generator
 
+from ripieno.assembly.submission_states import SEARCHED, find_submission
 from ripieno.assembly.submissions import NAME, SubmittedRun, dispatcher_beside
+from ripieno.canisters import UserCanister
+from ripieno.canisters.contents import text_of
 from ripieno.cli.common.completion import completion
 from ripieno.cli.journal.selection import own_place
+from ripieno.conducting.observers.console import brief
 from ripieno.exceptions import InputError, NameAbsence
-from ripieno.storage.dispatch.contract import Dispatched, Dispatcher
+from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
 from ripieno.storage.journal import Journal
 
 #: Characters of an identifier that people see.
 SHORT = 8
-#: Submissions among which a beginning of an identifier is looked for.
-_SEARCHED = 1_000
+#: Characters of a prompt or a reason.
+WIDTH = 72
 
 
 @contextlib.contextmanager
@@ -31,21 +35,21 @@ def open_queue() -> Generator[tuple[Dispatcher, Journal], None, None]:
         dispatcher.close()
 
 
-def find(dispatcher: Dispatcher, beginning: str) -> Dispatched:
+def find(dispatcher: Dispatcher, journal: Journal, beginning: str) -> Dispatched:
     """The submission whose identifier has this beginning; without one, the latest.
 
     Errors: ``NameAbsence``; ``InputError`` if several match.
     """
     with contextlib.suppress(NameAbsence):
         if beginning:
-            return dispatcher.find(beginning)
-    found = [one for one in dispatcher.listed(limit=_SEARCHED) if one.submission.identifier.startswith(beginning)]
+            return find_submission(dispatcher, journal.database, beginning)
+    found = [one for one in dispatcher.listed(limit=SEARCHED) if one.submission.identifier.startswith(beginning)]
     if not found:
         raise NameAbsence("submission", beginning, hint="To list them: ripieno runs list")
     if beginning and len(found) > 1:
         names = ", ".join(one.submission.identifier for one in found[:10])
         raise InputError(f"Several submissions match: {names}. Name one of them.")
-    return found[0]
+    return find_submission(dispatcher, journal.database, found[0].submission.identifier)
 
 
 def submitted_run(dispatched: Dispatched, dispatcher: Dispatcher, journal: Journal) -> SubmittedRun:
@@ -53,9 +57,22 @@ def submitted_run(dispatched: Dispatched, dispatcher: Dispatcher, journal: Journ
     return SubmittedRun(dispatched.submission, dispatcher, journal)
 
 
+def prompt_of(submission: Submission) -> str:
+    """The message of a submission; empty if it has none."""
+    said = (one for one in submission.canisters if isinstance(one, UserCanister))
+    return next((text_of(one.content) for one in said), "")
+
+
+def words_of(submission: Submission) -> str:
+    """What a submission is, in one line for people."""
+    if submission.response:
+        return "(background response)"
+    return brief(prompt_of(submission), WIDTH) or "(continues after an answer)"
+
+
 def _identifiers() -> list[str]:
     with open_queue() as (dispatcher, _):
-        return [one.submission.identifier for one in dispatcher.listed(limit=_SEARCHED)]
+        return [one.submission.identifier for one in dispatcher.listed(limit=SEARCHED)]
 
 
 complete_submission = completion(lambda _: _identifiers())

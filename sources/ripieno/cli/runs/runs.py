@@ -6,21 +6,26 @@ from typing import Any
 
 import click
 
-from ripieno.canisters import UserCanister
-from ripieno.canisters.contents import text_of
+from ripieno.assembly.submission_states import list_submissions
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.journal.selection import limits
-from ripieno.cli.runs.queue import SHORT, complete_submission, find, open_queue, submitted_run
+from ripieno.cli.runs.queue import (
+    SHORT,
+    WIDTH,
+    complete_submission,
+    find,
+    open_queue,
+    prompt_of,
+    submitted_run,
+    words_of,
+)
 from ripieno.cli.runs.watch import show_run
 from ripieno.conducting.observers.console import brief
-from ripieno.conducting.paused import PausedStore
-from ripieno.storage.dispatch.contract import STATES, Dispatched, Schedule, State, Submission
+from ripieno.storage.dispatch.contract import STATES, Dispatched, Schedule, State
 from ripieno.storage.dispatch.leases import WorkerLeases
 
-#: Characters of a prompt or a reason.
-_WIDTH = 72
 #: The place of an error in a file, and the folder of a path: what precedes the cause in a reason.
 _PLACE = re.compile(r"\A(?:\S+: )?error: |(?<![^\s'\"(])/(?:[^\s/'\"]+/)+")
 
@@ -55,11 +60,7 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
       ripieno runs list --format json
     """
     with open_queue() as (dispatcher, journal):
-        found = dispatcher.listed(owner=owner, states=states, limit=limit)
-        kept = {one.submission.identifier for one in PausedStore(journal.database).all() if one.submission is not None}
-    answered = {
-        one.submission.identifier for one in found if one.state == "waiting" and one.submission.identifier not in kept
-    }
+        found = list_submissions(dispatcher, journal.database, owner=owner, states=states, limit=limit)
     if output == "json":
         print_json([_mapping(one) for one in found])
         return
@@ -69,12 +70,12 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
     rows = [
         [
             one.submission.identifier[:SHORT],
-            "answered" if one.submission.identifier in answered else one.state,
+            one.state,
             _time(one.submitted),
             _time(one.starts if one.state == "scheduled" else None),
             one.submission.conversation[:SHORT],
             one.worker or "-",
-            brief(_PLACE.sub("", one.reason), _WIDTH) or _words(one.submission),
+            brief(_PLACE.sub("", one.reason), WIDTH) or words_of(one.submission),
         ]
         for one in found
     ]
@@ -87,6 +88,8 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
 def watch(run: str) -> None:
     """Show a RUN while it goes on, from its beginning. Ctrl-C ends only the watching.
 
+    If its calls were answered, the run that continues it follows. The exit code is that of the last one.
+
     The beginning of its identifier is enough. Without it, shows the latest. The events of a run are kept for ten
     minutes; after that, its answer is shown, and the journal has all of it.
 
@@ -96,7 +99,7 @@ def watch(run: str) -> None:
       ripieno runs watch 3f9a
     """
     with open_queue() as (dispatcher, journal):
-        raise run_async(show_run(submitted_run(find(dispatcher, run), dispatcher, journal)))
+        raise run_async(show_run(submitted_run(find(dispatcher, journal, run), dispatcher, journal)))
 
 
 @runs.command()
@@ -109,8 +112,8 @@ def cancel(run: str) -> None:
     Example:
       ripieno runs cancel 3f9a
     """
-    with open_queue() as (dispatcher, _):
-        found = find(dispatcher, run)
+    with open_queue() as (dispatcher, journal):
+        found = find(dispatcher, journal, run)
         if found.over:
             say(f"It has ended already: {found.state}.")
             return
@@ -161,7 +164,7 @@ def schedules(end: str | None, output: Format) -> None:
     elif not found:
         click.echo("There is no schedule.")
     else:
-        rows = [[one.name, one.cron, _time(one.next), _words(one.submission)] for one in found]
+        rows = [[one.name, one.cron, _time(one.next), words_of(one.submission)] for one in found]
         print_table(["NAME", "CRON (UTC)", "NEXT (UTC)", "PROMPT"], rows)
 
 
@@ -169,23 +172,12 @@ def _time(time: datetime.datetime | None) -> str:
     return "-" if time is None else f"{time:%Y-%m-%d %H:%M:%S}"
 
 
-def _prompt(submission: Submission) -> str:
-    said = (one for one in submission.canisters if isinstance(one, UserCanister))
-    return next((text_of(one.content) for one in said), "")
-
-
-def _words(submission: Submission) -> str:
-    if submission.response:
-        return "(background response)"
-    return brief(_prompt(submission), _WIDTH) or "(continues after an answer)"
-
-
 def _schedule(schedule: Schedule) -> dict[str, Any]:
     return {
         "name": schedule.name,
         "cron": schedule.cron,
         "next": schedule.next and schedule.next.isoformat(),
-        "prompt": _prompt(schedule.submission),
+        "prompt": prompt_of(schedule.submission),
         "conversation": schedule.submission.conversation,
     }
 

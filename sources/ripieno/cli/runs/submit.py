@@ -11,7 +11,9 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.assembly.journal import open_journal
-from ripieno.assembly.submissions import SubmittedRun, make_submission, open_dispatcher
+from ripieno.assembly.submission_states import find_submission
+from ripieno.assembly.submissions import make_submission, open_dispatcher
+from ripieno.assembly.submissions import submit as queue_submission
 from ripieno.canisters import Conversation
 from ripieno.cli.common.assembly import load_without_ensembles
 from ripieno.cli.common.completion import complete_agent
@@ -19,11 +21,11 @@ from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.models import missing_variables
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.scores import find_model
-from ripieno.cli.runs.queue import SHORT
+from ripieno.cli.runs.queue import SHORT, words_of
 from ripieno.cli.runs.watch import show_run
 from ripieno.exceptions import InputError
 from ripieno.models import Model
-from ripieno.storage.dispatch.contract import PRIORITIES, Dispatcher, Schedule, Submission
+from ripieno.storage.dispatch.contract import PRIORITIES, Dispatched, Schedule, Submission
 from ripieno.storage.dispatch.leases import WorkerLeases
 
 _DELAY = re.compile(r"\+(\d{1,6})([smhd])")
@@ -41,10 +43,12 @@ class Moment(click.ParamType[datetime.datetime]):
         if delay := _DELAY.fullmatch(value):
             return datetime.datetime.now(datetime.UTC) + datetime.timedelta(**{_UNITS[delay[2]]: int(delay[1])})
         try:
-            return datetime.datetime.fromisoformat(value).astimezone()
-        except ValueError:
+            time = datetime.datetime.fromisoformat(value)
+            time.astimezone()
+        except (ValueError, OverflowError):
             text = f"{value!r} is not a time. Write one such as 2027-01-31T08:00, or a delay such as +30m."
             self.fail(text, param, ctx)
+        return time
 
 
 @click.command()
@@ -105,12 +109,14 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
             submission = make_submission(loaded, journal, said, identifier=identifier, **fields)
             _warn(loaded, submission)
             if cron is not None:
-                dispatcher.repeat(Schedule(name=name, cron=cron, submission=submission))
+                earlier = dispatcher.repeat(Schedule(name=name, cron=cron, submission=submission))
+                if earlier is not None:
+                    say(f"Replaced: {name} ({earlier.cron}, UTC), which was: {words_of(earlier.submission)}")
                 say(f"Scheduled: {name} ({cron}, UTC). To list the schedules: ripieno runs schedules")
                 return
-            known = not dispatcher.submit(submission, at=at)
-            run = SubmittedRun(submission, dispatcher, journal)
-            _report(run, dispatcher, WorkerLeases(journal.database), at, known=known, watch=watch)
+            run = queue_submission(submission, dispatcher, journal, at=at)
+            found = find_submission(dispatcher, journal.database, run.identifier)
+            _report(found, WorkerLeases(journal.database), at, known=run.known, watch=watch)
             if watch:
                 raise run_async(show_run(run))
     finally:
@@ -131,22 +137,15 @@ def _warn(loaded: LoadedConfiguration, submission: Submission) -> None:
         say(f"! The provider of {model} needs {' and '.join(lacking)}, not set here. Its worker must have it.")
 
 
-def _report(
-    run: SubmittedRun,
-    dispatcher: Dispatcher,
-    leases: WorkerLeases,
-    at: datetime.datetime | None,
-    *,
-    known: bool,
-    watch: bool,
-) -> None:
-    short = shlex.quote(run.identifier[:SHORT])
+def _report(found: Dispatched, leases: WorkerLeases, at: datetime.datetime | None, *, known: bool, watch: bool) -> None:
+    identifier, host = found.submission.identifier, found.submission.host
+    short = shlex.quote(identifier[:SHORT])
     when = f", not before {at.astimezone():%Y-%m-%d %H:%M:%S} (local time)" if at is not None else ""
     if known:
-        say(f"Known already, nothing is submitted: {run.identifier} ({dispatcher.find(run.identifier).state})")
+        say(f"Known already, nothing is submitted: {identifier} ({found.state})")
     else:
-        say(f"Submitted: {run.identifier}{when}")
+        say(f"Submitted: {identifier}{when}")
     if not watch:
         say(f"To watch it: ripieno runs watch {short}")
-    if not any(not run.submission.host or one.host == run.submission.host for one in leases.alive()):
+    if not found.over and not any(not host or one.host == host for one in leases.alive()):
         say("No worker takes it yet. To start one: ripieno work")

@@ -9,6 +9,7 @@ from ripieno.assembly.submissions import SubmittedRun
 from ripieno.canisters.events import ConductEnded
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
+from ripieno.cli.runs.queue import SHORT
 from ripieno.conducting.observers.console import Renderer
 from ripieno.storage.dispatch.contract import Dispatched
 
@@ -21,24 +22,34 @@ _ANSWERED = ("stop", "terminal")
 
 
 async def show_run(run: SubmittedRun) -> click.exceptions.Exit:
-    """Shows a run until it ends; returns the exit of the command."""
+    """Shows a run until it ends, and those with which it goes on after answers; returns the exit of the command."""
+    while True:
+        shown = await _show_events(run)
+        dispatched = await run.ended()
+        following = await run.following() if dispatched.state == "answered" else None
+        if following is None:
+            break
+        say(f"It was answered. The run {following.identifier[:SHORT]} continues it.")
+        run = following
+    if not shown and (text := await _text(run, dispatched)):
+        click.echo(text)
+    return _exit(dispatched)
+
+
+async def _show_events(run: SubmittedRun) -> bool:
+    """Shows the events of a run; whether there were any."""
     renderer = Renderer(sys.stdout, sys.stderr)
     shown = False
     try:
         async with contextlib.aclosing(run.numbered()) as numbered:
             async for _, event in numbered:
-                # The exit says that it was cancelled.
-                if not (isinstance(event, ConductEnded) and event.finish == "cancelled"):
+                # The exit says that it was cancelled, or waits.
+                if not (isinstance(event, ConductEnded) and event.finish in ("cancelled", "open")):
                     renderer.show(event)
                 shown = True
     finally:
         renderer.end_line()
-    dispatched = await run.ended()
-    if not shown:
-        conversation = await _text(run, dispatched)
-        if conversation:
-            click.echo(conversation)
-    return _exit(dispatched)
+    return shown
 
 
 async def _text(run: SubmittedRun, dispatched: Dispatched) -> str:
@@ -47,13 +58,16 @@ async def _text(run: SubmittedRun, dispatched: Dispatched) -> str:
 
 
 def _exit(dispatched: Dispatched) -> click.exceptions.Exit:
-    short = dispatched.submission.conversation[:8]
+    short = dispatched.submission.conversation[:SHORT]
     if dispatched.state == "waiting":
         say("It waits for a person.")
         say(f"To see the call:  ripieno approvals show {short}")
         say(f"To approve it:    ripieno approvals approve {short}")
         say(f"To deny it:       ripieno approvals deny {short}")
         say("A worker then continues it.")
+    elif dispatched.state == "answered":
+        say("It was answered, and continued in another program.")
+        say(f"To see all of it: ripieno journal show {short}")
     elif dispatched.state == "failed":
         say(f"It failed: {dispatched.reason or dispatched.finish}")
     elif dispatched.state == "cancelled":

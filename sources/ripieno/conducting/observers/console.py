@@ -203,7 +203,10 @@ def _progress(event: ExecutionProgress) -> str:
 
 def _result(event: ResultReady) -> str:
     result = event.result
-    marks = [f"{result.report.duration_ms:.0f} ms"] if result.report.attempts else ["not run"]
+    # It began in a program that has ended.
+    lost = not result.report.attempts and result.error is not None and result.error.category == "outcome_unknown"
+    began = bool(result.report.attempts) or lost
+    marks = ["interrupted" if lost else f"{result.report.duration_ms:.0f} ms"] if began else ["not run"]
     marks += [result.report.sandbox] if result.report.sandbox else []
     marks += ["early"] if event.early else []
     marks += ["discarded, because the answer was lost"] if event.discarded else []
@@ -213,7 +216,7 @@ def _result(event: ResultReady) -> str:
     else:
         labels = " ".join(label(one) for one in result.content if not isinstance(one, TextualContent))
         text = " ".join(part for part in (brief(result.text), brief(labels)) if part) or "(nothing)"
-    if result.report.attempts:
+    if began:
         return f"< {event.tool} ({', '.join(marks)}) {text}"
     # It never began, so no earlier line has its arguments.
     return f"x {event.tool} {_arguments(event)} ({', '.join(marks)}) {text}"

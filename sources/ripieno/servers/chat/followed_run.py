@@ -2,11 +2,12 @@
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Callable, Generator
 from typing import Any
 
 from ripieno.assembly.submissions import SubmittedRun
-from ripieno.canisters import Conversation, ResultCanister
+from ripieno.canisters import Canister, Conversation, ResultCanister
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.events import (
     ConductEnded,
@@ -25,7 +26,7 @@ from ripieno.storage.dispatch.events import Logged, StretchBegan
 
 #: Seconds between attempts to reach a database that is away.
 _PATIENCE = 1.0
-_FINISHES: dict[str, Finish] = {"failed": "error", "cancelled": "cancelled", "waiting": "open"}
+_FINISHES: dict[str, Finish] = {"failed": "error", "cancelled": "cancelled", "waiting": "open", "answered": "open"}
 
 
 class FollowedRun:
@@ -46,6 +47,8 @@ class FollowedRun:
         self._store = store
         self._watchers: list[Callable[[Logged], None]] = []
         self._turn = _Turn()
+        #: The calls before the next turn that have their results in the conversation.
+        self._settled: set[str] = set()
         self._ended = False
         self._left = False
         self._cancelling: asyncio.Task[None] | None = None
@@ -111,7 +114,13 @@ class FollowedRun:
             case StretchBegan():
                 self._turn = _Turn()
                 await self._begin(event)
+                results = itertools.takewhile(_is_result, reversed(self.conversation.canisters))
+                self._settled = {one.invocation_id for one in results if isinstance(one, ResultCanister)}
+            case ResultReady() if event.invocation.identifier in self._settled:
+                # It is for those who have not read the conversation.
+                return
             case TurnBegan():
+                self._settled.clear()
                 self._grow()
             case ConductEnded():
                 self._grow()
@@ -163,6 +172,10 @@ class FollowedRun:
     @property
     def _key(self) -> tuple[str, str]:
         return self._submitted.submission.owner, self._submitted.submission.conversation
+
+
+def _is_result(canister: Canister) -> bool:
+    return isinstance(canister, ResultCanister)
 
 
 class _Turn:

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
-from ripieno.canisters import Conversation, UserCanister
+from ripieno.canisters import Canister, Conversation, InvocationCanister, ResultCanister, UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Waiting
-from ripieno.canisters.events import ConductEnded, Event, TurnBegan
+from ripieno.canisters.events import ConductEnded, Event, ExecutionBegan, InvocationSealed, ResultReady, TurnBegan
 from ripieno.conducting import Run
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import Resumable, resumable
@@ -193,8 +193,11 @@ class Stretches:
             return self._cancelled(), None
         run.carry_out(submission.identifier)
         kept, canisters = run.conversation.kept_by(self._journal), run.conversation.canisters
+        missed = await run_in_thread(self._missed, submission, canisters, kept, name="events")
         async with EventWriter(self._events, submission, self._journal.redactor) as writer:
             writer.take(StretchBegan(kept=kept, canisters=canisters[kept:]))
+            for result in missed:
+                writer.take(result)
             watched = _Watched(run, writer.take)
             run.watch(watched)
             reason = ""
@@ -212,6 +215,24 @@ class Stretches:
         if self._leaving and finish == "cancelled":
             return None, None
         return Ending(finish="error" if reason else finish, reason=reason), watched.ended
+
+    def _missed(self, submission: Submission, canisters: Sequence[Canister], kept: int) -> list[ResultReady]:
+        """The results that a dead worker has not shown, with those of calls that it did not end.
+
+        ``canisters`` after the first ``kept`` are new.
+        """
+        first = next((place for place, one in reversed([*enumerate(canisters)]) if not _is_result(one)), -1) + 1
+        shown = self._events.calls(submission) if first < len(canisters) else {}
+        calls = {one.identifier: one for one in canisters[:first] if isinstance(one, InvocationCanister)}
+        missed: list[ResultReady] = []
+        for place, one in enumerate(canisters[first:], first):
+            assert isinstance(one, ResultCanister)
+            call, last = calls.get(one.invocation_id), shown.get(one.invocation_id)
+            lost = place >= kept and one.error is not None
+            if call is not None and (lost or isinstance(last, InvocationSealed | ExecutionBegan)):
+                tool = call.name if last is None or isinstance(last, InvocationSealed) else last.tool
+                missed.append(ResultReady(invocation=call, result=one, tool=tool))
+        return missed
 
     def _restore(self, submission: Submission) -> tuple[Ending | None, Resumable, Paused | None]:
         """The conversation to conduct; or the end, if an earlier worker has recorded it."""
@@ -304,6 +325,10 @@ class Stretches:
                 submission=submission,
             )
         )
+
+
+def _is_result(canister: Canister) -> bool:
+    return isinstance(canister, ResultCanister)
 
 
 def _words(submission: Submission) -> str:

@@ -15,9 +15,10 @@ from ripieno.canisters.serialization import register
 Priority = Literal["normal", "low"]
 PRIORITIES: tuple[Priority, ...] = ("normal", "low")
 #: ``scheduled`` waits for its time, ``queued`` for a worker. ``waiting`` ended with calls that wait for a person.
-#: ``failed`` ended with an error; ``ended`` in any other way.
-State = Literal["scheduled", "queued", "running", "waiting", "ended", "failed", "cancelled"]
-STATES: tuple[State, ...] = ("scheduled", "queued", "running", "waiting", "ended", "failed", "cancelled")
+#: ``failed`` ended with an error; ``ended`` in any other way. ``answered`` was waiting, and its calls have their
+#: answers: these are kept beside the journal, so that a dispatcher alone says ``waiting``.
+State = Literal["scheduled", "queued", "running", "waiting", "answered", "ended", "failed", "cancelled"]
+STATES: tuple[State, ...] = ("scheduled", "queued", "running", "waiting", "answered", "ended", "failed", "cancelled")
 
 
 #: The ensemble of the tools that a client declares.
@@ -154,8 +155,11 @@ class Dispatcher(Protocol):
         """Deletes all submissions of a conversation, with their content."""
         ...
 
-    def repeat(self, schedule: Schedule) -> None:
-        """Repeats a submission, in place of the schedule of this name."""
+    def repeat(self, schedule: Schedule) -> Schedule | None:
+        """Repeats a submission, in place of the schedule of this name, which is returned if there was one.
+
+        Errors: also ``InputError`` that says what is wrong with ``cron``.
+        """
         ...
 
     def schedules(self) -> Sequence[Schedule]:

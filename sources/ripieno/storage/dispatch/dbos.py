@@ -24,12 +24,12 @@ from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequ
 from typing import Any
 
 import dbos
-from croniter import croniter
 from sqlalchemy.exc import SQLAlchemyError
 
 from ripieno.canisters.serialization import deserialize, serialize
 from ripieno.exceptions import InputError, NameAbsence, SerializationInvalidity
 from ripieno.jsonvalues import EMPTY
+from ripieno.storage.dispatch import cron
 from ripieno.storage.dispatch.addresses import address_of, create
 from ripieno.storage.dispatch.contract import (
     PRIORITIES,
@@ -54,6 +54,7 @@ _STATES: Mapping[State, Collection[str]] = {
     "queued": ("ENQUEUED",),
     "running": ("PENDING",),
     "waiting": ("SUCCESS",),
+    "answered": ("SUCCESS",),
     "ended": ("SUCCESS",),
     "failed": ("SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"),
     "cancelled": ("SUCCESS", "CANCELLED", "ENQUEUED", "DELAYED"),
@@ -149,8 +150,11 @@ class DbosDispatcher:
             if found := [one.workflow_id for one in rows if one.queue_partition_key == key]:
                 client.delete_workflows(found)
 
-    def repeat(self, schedule: Schedule) -> None:
-        with self._using("written") as client, _refused(f"The schedule {schedule.name!r} is not valid"):
+    def repeat(self, schedule: Schedule) -> Schedule | None:
+        if problem := cron.problem_of(schedule.cron):
+            raise InputError(f"The schedule {schedule.name!r} is not valid: {problem}")
+        with self._using("written") as client:
+            earlier = client.get_schedule(schedule.name)
             client.apply_schedules(
                 [
                     {
@@ -161,22 +165,12 @@ class DbosDispatcher:
                     }
                 ]
             )
+        return None if earlier is None else _schedule(earlier)
 
     def schedules(self) -> Sequence[Schedule]:
         with self._using("read") as client:
             rows = client.list_schedules()
-        now = datetime.datetime.now(datetime.UTC)
-        found = [
-            Schedule(
-                name=row["schedule_name"],
-                cron=row["schedule"],
-                submission=deserialize(Submission, row["context"]["submission"]),
-                # As the engine reads it.
-                next=croniter(row["schedule"], now, second_at_beginning=True).get_next(datetime.datetime),
-            )
-            for row in rows
-        ]
-        return sorted(found, key=lambda one: one.name)
+        return sorted(map(_schedule, rows), key=lambda one: one.name)
 
     def end_schedule(self, name: str) -> None:
         known = [one.name for one in self.schedules()]
@@ -353,6 +347,16 @@ def _submission(row: dbos.WorkflowStatus) -> Submission:
     except SerializationInvalidity:
         owner, conversation = json.loads(row.queue_partition_key or '["", ""]')
         return Submission(identifier=row.workflow_id, conversation=conversation, owner=owner)
+
+
+def _schedule(row: Mapping[str, Any]) -> Schedule:
+    """The schedule of a row; of another release's, without its submission."""
+    try:
+        submission = deserialize(Submission, row["context"]["submission"])
+    except SerializationInvalidity:
+        submission = Submission(identifier="", conversation="")
+    expression = row["schedule"]
+    return Schedule(name=row["schedule_name"], cron=expression, submission=submission, next=cron.next_time(expression))
 
 
 def _is_cancelled(row: dbos.WorkflowStatus) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from ripieno.canisters import Canister
-from ripieno.canisters.events import Event, EventBase
+from ripieno.canisters.events import Event, EventBase, ExecutionBegan, InvocationSealed, ResultReady
 from ripieno.canisters.serialization import Change, read, register, write
 from ripieno.storage.databases.contract import Database, RowConflict, row_key
 from ripieno.storage.dispatch.contract import Submission
@@ -52,6 +52,8 @@ class RunFailed(EventBase):
 
 #: What the log has.
 Logged: TypeAlias = Event | StretchBegan | QuestionAnswered | RunFailed
+#: The events that name a call.
+CallEvent: TypeAlias = InvocationSealed | ExecutionBegan | ResultReady
 register({StretchBegan: "stretch began", QuestionAnswered: "question answered", RunFailed: "run failed"})
 
 
@@ -131,6 +133,16 @@ class EventLog:
         with self.database.using("read") as connection:
             rows = connection.execute(query, (*key, number)).fetchall()
         return [(int(row[0]), read(Logged, json.loads(row[1]), "event")) for row in rows]
+
+    def calls(self, submission: Submission) -> dict[str, CallEvent]:
+        """The last event of each call of a submission, by the identifiers of the calls."""
+        found: dict[str, CallEvent] = {}
+        number = 0
+        while events := self.after(submission, number):
+            number = events[-1][0]
+            calls = (one for _, one in events if isinstance(one, InvocationSealed | ExecutionBegan | ResultReady))
+            found |= {one.invocation.identifier: one for one in calls}
+        return found
 
     def forget(self, owner: str, conversation: str) -> None:
         """Deletes the events of a conversation."""

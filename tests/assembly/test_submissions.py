@@ -1,0 +1,74 @@
+"""Submissions with an identifier that is known, and with a time: what a program gets for them."""
+
+import concurrent.futures
+import datetime
+import pathlib
+import zoneinfo
+from collections.abc import Generator
+
+import pytest
+
+from ripieno.assembly.submissions import dispatcher_beside, submit
+from ripieno.exceptions import InputError
+from ripieno.storage.dispatch.contract import Dispatcher
+from ripieno.storage.journal import NAME, Journal
+from tests.support.workers import submission
+
+
+@pytest.fixture
+def journal(tmp_path: pathlib.Path) -> Generator[Journal, None, None]:
+    with Journal(tmp_path / NAME) as journal:
+        yield journal
+
+
+@pytest.fixture
+def dispatcher(tmp_path: pathlib.Path) -> Generator[Dispatcher, None, None]:
+    dispatcher = dispatcher_beside(tmp_path / NAME)
+    yield dispatcher
+    dispatcher.close()
+
+
+def test_a_known_submission_keeps_its_conversation(dispatcher: Dispatcher, journal: Journal) -> None:
+    first = submit(submission("c", "h", identifier="i"), dispatcher, journal)
+    again = submit(submission("another", "h", "Another text.", identifier="i"), dispatcher, journal)
+    assert (first.known, again.known) == (False, True)
+    assert again.submission == first.submission == submission("c", "h", identifier="i")
+
+
+def test_of_programs_that_submit_at_the_same_time_all_have_one_conversation(
+    dispatcher: Dispatcher, journal: Journal
+) -> None:
+    dispatcher.listed()  # Its tables are there.
+
+    def one(number: int) -> str:
+        return submit(submission(f"c{number}", "h", identifier="i"), dispatcher, journal).submission.conversation
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        (conversation,) = set(pool.map(one, range(8)))
+    assert dispatcher.find("i").submission.conversation == conversation
+
+
+def test_the_identifier_of_another_owner_tells_nothing(dispatcher: Dispatcher, journal: Journal) -> None:
+    submit(submission("c", "h", identifier="i", owner="ada"), dispatcher, journal)
+    with pytest.raises(InputError, match="The identifier 'i' is taken"):
+        submit(submission("d", "h", identifier="i", owner="bob"), dispatcher, journal)
+
+
+def test_a_time_that_has_passed_is_refused_in_its_zone(dispatcher: Dispatcher, journal: Journal) -> None:
+    for zone in ("UTC", "Asia/Kolkata"):
+        now = datetime.datetime.now(zoneinfo.ZoneInfo(zone))
+        with pytest.raises(InputError) as refused:
+            submit(submission("c", "h"), dispatcher, journal, at=now - datetime.timedelta(days=366))
+        _, then, said = str(refused.value).split(" has passed")[0].partition("The time ")
+        assert (then, said) == ("The time ", (now - datetime.timedelta(days=366)).isoformat(" ", "minutes"))
+        assert now.isoformat(" ", "minutes")[-6:] in str(refused.value).partition(" it is ")[2]
+    assert dispatcher.listed() == []
+    # What a program means by now.
+    assert not submit(submission("c", "h"), dispatcher, journal, at=now).known
+
+
+def test_a_submission_that_is_known_is_no_error_after_its_time(dispatcher: Dispatcher, journal: Journal) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    submit(submission("c", "h"), dispatcher, journal, at=now + datetime.timedelta(days=1))
+    again = submit(submission("c", "h"), dispatcher, journal, at=now - datetime.timedelta(days=1))
+    assert again.known
