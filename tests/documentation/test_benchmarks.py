@@ -19,12 +19,12 @@ ROWS = [
 
 def test_the_longest_bar_is_the_most_and_each_has_its_figure() -> None:
     drawn = xml.fromstring(chart(ROWS[:3]))
-    bars = [int(one.attrib["width"]) for one in drawn.iter("{*}rect")]
+    bars = [int(one.attrib["width"]) for one in drawn.findall(".//{*}rect")]
     assert bars == [bars[2] // 16, bars[2] // 4, bars[2]]
-    texts = [one.text for one in drawn.iter("{*}text")]
+    texts = [one.text for one in drawn.findall(".//{*}text")]
     assert texts[:3] == [f"whole, 20 turns, {UNIT}", "the limit", "250"]
     assert "<another>" in texts
-    assert [one.attrib.get("class") for one in drawn.iter("{*}rect")] == [None, "ours", None]
+    assert [one.attrib.get("class") for one in drawn.findall(".//{*}rect")] == [None, "ours", None]
 
 
 def test_the_table_has_what_was_measured_and_whether_it_is_within_its_budget() -> None:
@@ -37,7 +37,7 @@ def test_the_table_has_what_was_measured_and_whether_it_is_within_its_budget() -
 
 
 def test_what_is_published_is_what_was_measured_last() -> None:
-    names = [one.text for one in xml.fromstring(CHART.read_text(encoding="utf-8")).iter("{*}text")]
+    names = [one.text for one in xml.fromstring(CHART.read_text(encoding="utf-8")).findall(".//{*}text")]
     assert {"the limit", "a loop by hand", OURS, "official SDK", "pydantic-ai", "openai-agents"} <= set(names)
     for figure in (name for name in names if name is not None and re.fullmatch(r"[\d,]{3,}", name)):
         assert f"{figure} {UNIT}" in PAGE.read_text(encoding="utf-8")
