@@ -58,6 +58,25 @@ def test_an_ended_conversation_is_not_the_default(
     assert (nothing.code, "To start one: ripieno ask" in nothing.err) == (exit_codes.INPUT, True)
 
 
+def test_a_fork_is_of_the_folder_of_its_conversation(
+    user: User, call: Call, scores: pathlib.Path, elsewhere: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("ask", "--tools", "io.*", "-m", f"score:{scores}/ends.toml", "Write the notes.")
+    fork = call("journal", "fork", "--at", "1").out.strip()
+    monkeypatch.chdir(elsewhere)
+    refused = call("resume", "-m", f"score:{scores}/writes.toml")
+    assert refused.code == exit_codes.INPUT
+    assert f"No conversation of {elsewhere} waits or was interrupted." in refused.err
+    assert f"ripieno resume {fork[:8]} --workspace" in refused.err
+    monkeypatch.chdir(user.workspace)
+    # A fork of a fork is of the same folder.
+    call("journal", "fork", fork)
+    assert call("resume", fork, "-m", f"score:{scores}/writes.toml", "--autonomous").code == 0
+    assert (user.workspace / "a.txt").read_text() == "one"
+    monkeypatch.chdir(elsewhere)
+    assert call("resume").code == exit_codes.INPUT
+
+
 def test_the_advice_for_an_ended_conversation_works_from_another_folder(
     user: User, call: Call, scores: pathlib.Path, elsewhere: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
