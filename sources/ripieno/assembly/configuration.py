@@ -126,6 +126,12 @@ class LoadedConfiguration:
     #: Names that files with errors may define.
     unread: frozenset[str] = frozenset()
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of the command line that name the same configuration file, if it was named."""
+        files = [part.file for part in self.parts if part.layer == _CALLER and part.file != _MAPPING]
+        return ("--config", files[-1]) if files else ()
+
 
 def load_own_configuration(
     configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None,

@@ -227,7 +227,7 @@ def _answer(conversation: str, calls: Sequence[str], answer: Approve | Deny, *op
         advice = f"To give it: {result_command(paused, paused.lacking[0])}"
         raise InputError(f"No call of {paused.identifier} waits for approval, but {names} for a result. {advice}")
     if not wanted:
-        raise InputError(f"No call of {paused.identifier} waits for an answer. Continue with: {resume_command(paused)}")
+        raise InputError(f"No call of {paused.identifier} waits for an answer. {_next_step(paused)}")
     changed = paused
     if answered := {one.invocation: answer for one in wanted if one.why == "approval"}:
         changed = store.answer(paused.identifier, answered, owner=paused.owner)
@@ -261,9 +261,17 @@ def _report(paused: Paused, done: str, answered: Sequence[Waiting]) -> None:
             dispatcher.close()
         click.echo(clean(f"A worker continues it. To watch it: ripieno runs watch {submission.identifier[:8]}"))
         return
-    click.echo(clean(f"Continue with: {resume_command(paused)}"))
-    if paused.owner:
-        click.echo("A client of the Responses API can also continue it with a new request.")
+    click.echo(clean(_next_step(paused)))
+
+
+def _next_step(paused: Paused) -> str:
+    command = resume_command(paused)
+    if not paused.by_client:
+        return f"Continue with: {command}"
+    return (
+        "Its client continues it, with a request that has the waiting response as previous_response_id.\n"
+        f"To continue it here instead of the client: {command}"
+    )
 
 
 def _since(paused: Paused) -> str:
