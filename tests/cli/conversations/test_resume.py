@@ -1,6 +1,7 @@
 """``ripieno resume`` without an identifier: the latest conversation of this folder that can go on, or others."""
 
 import pathlib
+import re
 import shlex
 import signal
 import sys
@@ -136,6 +137,22 @@ def test_an_interrupted_question_is_asked_again(
         screen.type("y\n")
         assert screen.end() == 0
     assert (user.workspace / "a.txt").read_text() == "one"
+
+
+def test_a_call_that_is_asked_about_elsewhere_is_answered_there(user: User, call: Call, scores: pathlib.Path) -> None:
+    with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
+        screen.wait_for("Allow it?")
+        identifier = call("journal", "list").out.splitlines()[1].split()[0]
+        for command in ("approve", "deny", "show"):
+            done = call("approvals", command, identifier)
+            assert done.code == exit_codes.INPUT
+            assert re.search(
+                rf"Another process conducts .* {identifier}.*If it asks about a call, answer there", done.err
+            )
+        screen.type("y\n")
+        assert screen.end() == 0
+    # Now it waits nowhere.
+    assert "no paused conversation" in call("approvals", "approve", identifier).err
 
 
 BOTH = WRITES.replace(

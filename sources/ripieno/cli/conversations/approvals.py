@@ -1,5 +1,6 @@
 """``ripieno approvals``: lists calls that wait for a person, and answers them from another process."""
 
+import contextlib
 import dataclasses
 import shlex
 import shutil
@@ -20,11 +21,11 @@ from ripieno.cli.common.options import Format, Settings, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.conversations.persistence import first_words, result_command, resume_command
 from ripieno.cli.conversations.selection import command_lines, only_waiting
-from ripieno.cli.journal.selection import own_place
+from ripieno.cli.journal.selection import has_journal, open_journal, own_place
 from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import ServerClaim
-from ripieno.exceptions import InputError
+from ripieno.exceptions import Conflict, InputError, NameAbsence
 from ripieno.jsonvalues import canonical, thaw
 from ripieno.storage.databases.opening import database_at
 
@@ -292,7 +293,11 @@ def _find(store: PausedStore, beginning: str, *further: str) -> Paused:
     each conversation that may be meant.
     """
     if beginning:
-        return store.find(beginning)
+        try:
+            return store.find(beginning)
+        except NameAbsence:
+            _check_idle(store, beginning)
+            raise
     context = click.get_current_context()
     settings = context.ensure_object(Settings)
 
@@ -307,6 +312,22 @@ def _find(store: PausedStore, beginning: str, *further: str) -> Paused:
     others = command_lines([command(one) for one in reversed(waiting)][:_LISTED])
     elsewhere = f" In other folders:{others}" if others else ""
     raise InputError(f"No conversation of {workspace.resolve()} waits for an answer.{elsewhere}")
+
+
+def _check_idle(store: PausedStore, beginning: str) -> None:
+    """Errors: ``Conflict`` if another process conducts the conversation with this beginning, and may ask there."""
+    if not has_journal(None):
+        return
+    with contextlib.suppress(NameAbsence), open_journal(None) as journal:
+        summary = journal.find(beginning)
+        try:
+            with store.claimed(summary.identifier, owner=summary.owner):
+                return
+        except Conflict:
+            raise Conflict(
+                f"Another process conducts the conversation {summary.identifier}. If it asks about a call, answer "
+                "there."
+            ) from None
 
 
 def _choose(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting]:
