@@ -1,7 +1,9 @@
 """Programs as invocables where a sandbox holds: what they may write and reach, and what an operator may allow."""
 
+import asyncio
 import dataclasses
 import pathlib
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ExecutionFault
 from ripieno.sandbox import Sandbox
+from ripieno.sandbox.changed_files import Look, WatchedFolder
 from tests.skips import lacking
 from tests.support.toml_ensembles import call, make_ensemble, surround
 
@@ -50,6 +53,27 @@ async def test_who_only_reads_cannot_write(surroundings: Surroundings) -> None:
     assert await run(surroundings, "cat file", effect="read") == "text"
     with pytest.raises(ExecutionFault):
         await run(surroundings, "echo x > file", effect="read")
+
+
+async def test_a_call_that_is_cancelled_at_its_start_runs_nothing(surroundings: Surroundings) -> None:
+    began, go = threading.Event(), threading.Event()
+
+    class Slow(WatchedFolder):
+        def begin(self) -> Look:
+            began.set()
+            go.wait()
+            return super().begin()
+
+    assert surroundings.sandbox is not None
+    surroundings.sandbox.files = Slow(str(surroundings.workspace))
+    task = asyncio.create_task(run(surroundings, "echo x > file"))
+    await asyncio.to_thread(began.wait)
+    task.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert list(surroundings.workspace.iterdir()) == []
 
 
 async def test_an_operators_own_program_has_their_rights_unless_they_say_otherwise(surroundings: Surroundings) -> None:
