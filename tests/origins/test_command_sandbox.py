@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import pathlib
+import re
 import threading
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ from ripieno.exceptions import ExecutionFault
 from ripieno.sandbox import Sandbox
 from ripieno.sandbox.changed_files import Look, WatchedFolder
 from tests.skips import lacking
+from tests.support.command_line import ROOT
 from tests.support.toml_ensembles import call, make_ensemble, surround
 
 
@@ -73,6 +75,17 @@ async def test_a_call_that_is_cancelled_at_its_start_runs_nothing(surroundings: 
     go.set()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert list(surroundings.workspace.iterdir()) == []
+
+
+async def test_the_documentation_names_the_entries_that_tier_2_adds(surroundings: Surroundings) -> None:
+    assert surroundings.sandbox is not None
+    if surroundings.sandbox.tier != 2:
+        lacking(f"tier 2 is not available here: {surroundings.sandbox.reason}")
+    page = (ROOT / "documentation" / "tutorials" / "the-sandbox.rst").read_text(encoding="utf-8")
+    sentence = page.partition("``ls -a`` in an empty workspace shows")[2].partition(".\n")[0]
+    assert (await run(surroundings, "ls -A")).split() == re.findall("``(.+?)``", sentence)
+    surroundings.sandbox.close()
     assert list(surroundings.workspace.iterdir()) == []
 
 
