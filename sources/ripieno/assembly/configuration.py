@@ -129,8 +129,7 @@ class LoadedConfiguration:
     @property
     def options(self) -> tuple[str, ...]:
         """The options of the command line that name the same configuration file, if it was named."""
-        files = [part.file for part in self.parts if part.layer == _CALLER and part.file != _MAPPING]
-        return ("--config", files[-1]) if files else ()
+        return next((("--config", one.file) for one in self.parts if one.layer == _CALLER and one.file != _MAPPING), ())
 
 
 def load_own_configuration(
