@@ -1,6 +1,6 @@
 // Answers to a question beside a plain approval, and what has changed in it. Loaded when one of them is needed.
 import { pretty } from "./pretty.js";
-import { Asked, Difference } from "./question.js";
+import { Difference } from "./question.js";
 import { html, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 
 /** What can be allowed for later calls, in words, before it is. */
@@ -60,8 +60,7 @@ export function Edit({ text, look, back, busy }) {
 
 export function ForClient({ question, give, busy }) {
   const [text, set] = useState("");
-  return html`<${Asked} question=${question}><code>${visible(question.name)}</code> is run by its client</${Asked}>
-    <p>The model waits for its result. You can write it here.</p>
+  return html`<p>The model waits for its result. You can write it here.</p>
     <div class="output"><pre dir="ltr">${visible(pretty(JSON.stringify(question.arguments)))}</pre></div>
     <form class="edit" onSubmit=${(event) => (event.preventDefault(), give({ text }))}>
       <label>Result<textarea rows="3" value=${text} onInput=${(event) => set(event.currentTarget.value)}></textarea></label>

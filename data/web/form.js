@@ -1,5 +1,4 @@
 // The question of a tool for values: a form of its schema, with its defaults.
-import { Asked } from "./question.js";
 import { html, useState, visible } from "./ui.js";
 
 export function InputForm({ question, give, busy }) {
@@ -11,8 +10,7 @@ export function InputForm({ question, give, busy }) {
     const filled = Object.entries(values).filter(([, value]) => value !== "" && value !== undefined);
     give({ answer: "edit" }, JSON.stringify(Object.fromEntries(filled)));
   };
-  return html`<${Asked} question=${question}><code>${visible(question.tool)}</code> asks you</${Asked}>
-    <p class="dim">These words come from the tool or its server, and are not verified.</p>
+  return html`<p class="dim">These words come from the tool or its server, and are not verified.</p>
     <blockquote class="plain" dir="auto">${question.text}</blockquote>
     <form class="edit" onSubmit=${submit}>
       ${Object.entries(properties).map(([name, schema]) => html`<${Field} key=${name} name=${name} schema=${schema}

@@ -29,5 +29,5 @@ export function pretty(text) {
   return out;
 }
 
-/** A text of JSON in which the escape of a line feed is followed by a real one, so that long texts can be read. */
-export const broken = (text) => text.replace(/\\[^]/g, (escape) => (escape === "\\n" ? "\\n\n" : escape));
+/** A text of JSON in parts that begin after the escape of a line feed, unless its string ends there. JSON has no NUL. */
+export const broken = (text) => text.replace(/\\[^]"?/g, (escape) => (escape === "\\n" ? "\\n\0" : escape)).split("\0");

@@ -26,10 +26,11 @@ export function Question({ identifier, question, changed }) {
     work(false);
   };
   const earlier = before && before.digest !== question.digest ? before : null;
-  const Body = { input: InputForm, client: ForClient }[question.kind] || Approval;
+  const [Body, asks] = { input: [InputForm, "asks you"], client: [ForClient, "is run by its client"] }[question.kind] || [Approval, "wants to run"];
   return html`<section class="question" aria-labelledby=${`asked-${question.invocation}`} data-question=${question.invocation}>
     ${problem && html`<div class="notice bad" role="alert"><p>${earlier ? "This call has changed since you saw it. Nothing was approved." : visible(problem.message)}</p></div>`}
     ${earlier && html`<${Later} from=${answers} name="Changed" before=${earlier} now=${question} />`}
+    <h2 id=${`asked-${question.invocation}`} tabindex="-1" class="asked"><code>${visible(question.tool || question.name)}</code> ${asks}</h2>
     <${Body} key=${question.digest} identifier=${identifier} question=${question} give=${give} busy=${busy} />
   </section>`;
 }
@@ -39,13 +40,8 @@ const answers = () => import("./answers.js");
 const InputForm = (given) => html`<${Later} from=${form} name="InputForm" ...${given} />`;
 const ForClient = (given) => html`<${Later} from=${answers} name="ForClient" ...${given} />`;
 
-/** A heading that takes the focus when a question appears. */
-export function Asked({ question, children }) {
-  return html`<h2 id=${`asked-${question.invocation}`} tabindex="-1" class="asked">${children}</h2>`;
-}
-
-function Approval({ identifier, question, give, busy, edited }) {
-  const { shown, effect, reason, choices, tool, always: ways } = question;
+function Approval({ identifier, question, give, busy, asked, edited }) {
+  const { shown, effect, reason, choices, always: ways } = question;
   const parts = [["claim", shown.claim], ["change", shown.change], ["arguments", shown.arguments]].filter(([, part]) => part);
   const [seen, see] = useState({});
   const [ready, set] = useState(false);
@@ -69,11 +65,10 @@ function Approval({ identifier, question, give, busy, edited }) {
     // The edited call is a call like any other: it is shown whole, and only then approved.
     const run = (fields) => give(fields.answer === "approve" ? { answer: "edit", shown: revised.question.digest } : fields, fields.answer === "approve" ? revised.values : undefined);
     return html`<${Approval} key=${revised.question.digest} identifier=${identifier} question=${revised.question} give=${run} busy=${busy}
-      edited=${() => (show(null), turn("Edit"))} />`;
+      asked=${question} edited=${() => (show(null), turn("Edit"))} />`;
   }
   const part = (name) => ({ seen: seen[name], see: () => see((before) => ({ ...before, [name]: true })) });
   return html`
-    <${Asked} question=${question}><code>${visible(tool)}</code> wants to run</${Asked}>
     <p class="effect"><span class=${`badge ${effect}`}>effect: ${effect}</span> Asked because ${visible(reason)}.</p>
     ${shown.description && html`<p dir="auto">${shown.description}</p>`}
     ${shown.notes.map((note) => html`<p class="note">${note}</p>`)}
@@ -82,8 +77,9 @@ function Approval({ identifier, question, give, busy, edited }) {
         <blockquote class="plain" dir="auto">${[shown.claim.title, shown.claim.description].filter(Boolean).join("\n")}</blockquote></${Whole}>`}
     ${shown.change !== null && html`<p class="label">${shown.change ? "It would change" : "It would change nothing."}</p>`}
     ${shown.change && html`<${Whole} ...${part("change")} label="Changes"><${Difference} lines=${unified(shown.change)} /></${Whole}>`}
-    <p class="label">Arguments</p>
-    <${Whole} ...${part("arguments")} label="Arguments"><pre dir="ltr">${broken(pretty(shown.arguments))}</pre></${Whole}>
+    <p class="label">Arguments${asked && ", as edited by you"}</p>
+    <${Whole} ...${part("arguments")} label="Arguments"><pre dir="ltr">${broken(pretty(shown.arguments)).map((part, at) => (at ? html`<span>${part}</span>` : part))}</pre></${Whole}>
+    ${asked && html`<${Later} from=${answers} name="Changed" before=${asked} now=${question} />`}
     ${mode === "" && html`<div class="answers">
       <button type="button" class="primary" disabled=${!usable} aria-keyshortcuts="Control+Enter" onClick=${() => give({ answer: "approve" })}>Approve${key("Ctrl ↵")}</button>
       <button type="button" disabled=${busy} aria-keyshortcuts="d" onClick=${() => turn("Deny")}>Deny${key("d")}</button>

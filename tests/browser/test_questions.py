@@ -1,6 +1,7 @@
 """Questions about calls: what is shown, when it can be approved, and what each answer does."""
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -156,11 +157,27 @@ async def test_arguments_are_edited_and_keep_their_digits(serve_page: ServePage,
     await field.fill('{"number": 9007199254740995}')
     await button(page, "Show this call").click()
     await expect(page.get_by_role("region", name="Arguments")).to_contain_text("9007199254740995")
+    # It says whose arguments these are, and what the model asked for.
+    await expect(question(page)).to_contain_text("Arguments, as edited by you")
+    removed = question(page).locator(".difference .removed", has_text='"number": 9007199254740993')
+    await expect(removed).to_be_visible()
     assert taken == []
     await button(page, "Approve").click()
     await expect(question(page)).to_have_count(0)
     await expect(page.locator(".call .state")).to_have_text("done, edited")
     assert taken == [9007199254740995]
+
+
+async def test_lines_in_arguments_are_lines_and_the_json_stays_whole(serve_page: ServePage, visitor: Visitor) -> None:
+    text = 'one\n}\ntwo\\\\n" three"\n'
+    page = await asked(visitor, await serve_page(writing(text), Written().definition))
+    shown = page.get_by_role("region", name="Arguments").locator("pre")
+    assert json.loads(await shown.text_content() or "") == {"text": text}
+    first, *lines = (await shown.inner_text()).splitlines()
+    assert (first, lines[0], lines[-1]) == ("{", '  "text": "one\\n', "}")
+    # The end of the string has no line of its own, and its lines are not at the margin, where the JSON's are.
+    assert lines[1:-1] == ["}\\n", r'two\\\\n\" three\"\n"']
+    assert await shown.locator("span").nth(0).evaluate("one => parseInt(getComputedStyle(one).textIndent)") > 0
 
 
 async def test_an_edited_call_shows_both_arguments_and_a_wrong_edit_leaves_the_question(

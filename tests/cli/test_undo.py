@@ -30,9 +30,11 @@ def test_several_are_taken_back_latest_first(changed: Call, user: User) -> None:
         "Undone: file_manage.delete_file",
         "Undone: file_write.edit_file",
     ]
+    assert done.out.count("  restored: notes/todo\n") == 2
     assert (user.workspace / "notes/todo").read_text() == "one two"
     done = changed("undo", "9")
     assert done.code == 0
+    assert done.out.splitlines()[1:3] == ["  removed: notes/todo", "  removed: notes"]
     assert done.out.endswith("Undone: 1 of 9. No more changes are recorded.\n")
     assert list(user.workspace.iterdir()) == []
     done = changed("undo")
@@ -102,7 +104,7 @@ def test_what_cannot_be_undone_is_passed_over(barred: Call, user: User) -> None:
     # As many as the list has them: the one that is passed over is counted.
     done = barred("undo", "2", "--skip")
     assert done.code == 0
-    assert [line for line in done.out.splitlines() if line.startswith("  ")][1:] == ["  second"]
+    assert [line for line in done.out.splitlines() if line.startswith("  ")][1:] == ["  removed: second"]
     assert [one.name for one in user.workspace.iterdir()] == ["first"]
     # Without a number, it is one, wherever it is.
     done = barred("undo", "--skip", "--format", "json")

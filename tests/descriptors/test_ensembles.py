@@ -183,6 +183,16 @@ def test_flat_ensembles_stand_in_a_configuration_only() -> None:
     assert any("lacks ensemble" in problem.message for problem in problems)
 
 
+def test_an_empty_file_is_answered_with_how_it_begins() -> None:
+    _, (problem,) = read_ensemble({})
+    assert problem.message == "an ensemble's file lacks ensemble"
+    header, _, keys = str(problem.hint).partition(", followed by: ")
+    assert header == "It begins with the line [ensemble]"
+    # The next problem is another one, with a hint of its own.
+    _, (problem,) = read_ensemble(tomllib.loads(f"[ensemble]\n{keys}"))
+    assert "[[invokers]]" in str(problem.hint)
+
+
 def read(**keys: Any) -> tuple[EnsembleDescriptor | None, list[str]]:
     mapping = {
         "ensemble": {"name": "mine", "module": "m", **keys.pop("ensemble", {})},

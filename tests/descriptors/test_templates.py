@@ -190,7 +190,8 @@ def test_when_asks_whether_there_is_anything(value: object, present: int) -> Non
     ("argv", "message"),
     [
         ([], "must be a list"),
-        ("prog {a}", "must be a list"),
+        ("prog {a}", 'names a program and its arguments. Write: argv = ["prog", "{a}"]'),
+        ("prog 'a", 'Write: argv = ["wc", "-w", "{path}"]'),
         (["{a}"], "[0]: the program must be a literal name. An argument cannot choose the program."),
         ([""], "[0]: the program must be a literal name"),
         ([{"when": "a", "argv": ["x"]}], "[0]: this is not an element of an argv. Write the program's name"),

@@ -341,10 +341,35 @@ def test_going_on_with_what_waits(noted: User, rehearsed: str) -> None:
         ask(port, "/v1/chat/completions", model="small-1", messages=[{"role": "user", "content": "Write."}])
     (waiting,) = json.loads(noted.call("approvals", "list", "--format", "json").stdout)
     approving, going = resuming.replace("a2a61366", waiting["conversation"][:8]).splitlines()
-    assert noted.run(*command_in(approving, noted.workspace)).returncode == 0
+    approved = noted.run(*command_in(approving, noted.workspace)).stdout
+    assert going.replace("gateway.toml", str(noted.workspace / "gateway.toml")).replace("~/notes", str(notes)) in (
+        approved.replace("Continue with:", "$")
+    )
     done = noted.run(*command_in(going, noted.workspace))
     assert "3 bytes" in done.stdout, done.stderr
     assert (notes / "a.txt").read_text() == "one"
+
+
+@pytest.mark.parametrize("rehearsed", [WRITING], indirect=True)
+@pytest.mark.parametrize("by_client", [True, False])
+def test_what_is_printed_after_an_approval_continues(noted: User, rehearsed: str, by_client: bool) -> None:
+    gateway = '[gateway]\nabsent = "defer"\nmodels = ["house/small-1"]\nensembles = ["io"]\n'
+    gateway += 'secret = "{env:GATEWAY_SECRET}"\n[gateway.store]\n'
+    (noted.workspace / "gateway.toml").write_text(HOUSE.format(url=rehearsed) + gateway)
+    words = ("serve", "responses", "--config", "gateway.toml")
+    with serving(noted, *words, GATEWAY_SECRET="a secret of the tests") as (_, port, _):
+        waits = ask(port, "/v1/responses", model="small-1", input="Write.")
+        approved = noted.call("approvals", "approve", waits["id"]).stdout.splitlines()
+        assert approved[1] == (
+            "Its client continues it, with a request that has the waiting response as previous_response_id."
+        )
+        if by_client:
+            done = ask(port, "/v1/responses", model="small-1", input=[], previous_response_id=waits["id"])
+            assert done["status"] == "completed"
+        else:
+            advice = approved[2].removeprefix("To continue it here instead of the client:")
+            assert "3 bytes" in noted.run(*shlex.split(advice)[1:]).stdout
+    assert (noted.workspace / "a.txt").read_text() == "one"
 
 
 @pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)

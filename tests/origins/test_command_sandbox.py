@@ -1,7 +1,10 @@
 """Programs as invocables where a sandbox holds: what they may write and reach, and what an operator may allow."""
 
+import asyncio
 import dataclasses
 import pathlib
+import re
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +12,9 @@ import pytest
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ExecutionFault
 from ripieno.sandbox import Sandbox
+from ripieno.sandbox.changed_files import Look, WatchedFolder
 from tests.skips import lacking
+from tests.support.command_line import ROOT
 from tests.support.toml_ensembles import call, make_ensemble, surround
 
 
@@ -50,6 +55,38 @@ async def test_who_only_reads_cannot_write(surroundings: Surroundings) -> None:
     assert await run(surroundings, "cat file", effect="read") == "text"
     with pytest.raises(ExecutionFault):
         await run(surroundings, "echo x > file", effect="read")
+
+
+async def test_a_call_that_is_cancelled_at_its_start_runs_nothing(surroundings: Surroundings) -> None:
+    began, go = threading.Event(), threading.Event()
+
+    class Slow(WatchedFolder):
+        def begin(self) -> Look:
+            began.set()
+            go.wait()
+            return super().begin()
+
+    assert surroundings.sandbox is not None
+    surroundings.sandbox.files = Slow(str(surroundings.workspace))
+    task = asyncio.create_task(run(surroundings, "echo x > file"))
+    await asyncio.to_thread(began.wait)
+    task.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert list(surroundings.workspace.iterdir()) == []
+
+
+async def test_the_documentation_names_the_entries_that_tier_2_adds(surroundings: Surroundings) -> None:
+    assert surroundings.sandbox is not None
+    if surroundings.sandbox.tier != 2:
+        lacking(f"tier 2 is not available here: {surroundings.sandbox.reason}")
+    page = (ROOT / "documentation" / "tutorials" / "the-sandbox.rst").read_text(encoding="utf-8")
+    sentence = page.partition("``ls -a`` in an empty workspace shows")[2].partition(".\n")[0]
+    assert (await run(surroundings, "ls -A")).split() == re.findall("``(.+?)``", sentence)
+    surroundings.sandbox.close()
+    assert list(surroundings.workspace.iterdir()) == []
 
 
 async def test_an_operators_own_program_has_their_rights_unless_they_say_otherwise(surroundings: Surroundings) -> None:

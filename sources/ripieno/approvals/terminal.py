@@ -106,8 +106,10 @@ class TerminalConfirmer:
         keys = _help(request, single=self._single)
         if "\n" in word:
             return _ONE_LINE
-        if word in ("?", "help") or re.fullmatch(r"/\w*", word):
+        if word in ("?", "help"):
             return keys
+        if re.fullmatch(r"/\w*", word):
+            return f"{keys}\nThis is no answer. Commands such as {word} are for the prompt of ripieno chat."
         if word in ("a", "always") and not self._single:
             return never
         if len(word) == 1:
@@ -220,7 +222,7 @@ def _help(request: ConfirmationRequest, *, single: bool) -> str:
     if not single:
         way = ways(request.tool, request.effect)[0]
         lines += [f"a    run this call, and allow: {way.calls}. {way.terms}"] if request.waivable else []
-        lines += ["Any longer line denies the call and is advice for the model. Commands of the chat work afterwards."]
+        lines += ["Any longer line denies the call and is advice for the model."]
     return "\n".join(lines)
 
 

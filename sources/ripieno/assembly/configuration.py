@@ -126,6 +126,11 @@ class LoadedConfiguration:
     #: Names that files with errors may define.
     unread: frozenset[str] = frozenset()
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of the command line that name the same configuration file, if it was named."""
+        return next((("--config", one.file) for one in self.parts if one.layer == _CALLER and one.file != _MAPPING), ())
+
 
 def load_own_configuration(
     configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None,

@@ -139,12 +139,23 @@ def _show(one: Undone) -> None:
             click.echo(clean(f"  {reason}"))
         return
     click.echo(clean(f"Undone: {entry.cause.tool}, {_time(entry)}."))
+    existed = _existed(entry.steps)
     for path in one.restored[:_LISTED]:
-        click.echo(clean(f"  {path}"))
+        click.echo(clean(f"  {'restored' if existed[path] else 'removed'}: {path}"))
     if len(one.restored) > _LISTED:
         click.echo(f"  and {len(one.restored) - _LISTED} more")
     if not one.restored:
         click.echo("  Nothing to restore: the files already have their earlier content.")
+
+
+def _existed(steps: Sequence[Step]) -> dict[str, bool]:
+    """Whether each path existed before the steps."""
+    found: dict[str, bool] = {}
+    for step in steps:
+        if step.source:
+            found.setdefault(step.source, True)
+        found.setdefault(step.path, step.before is not None)
+    return found
 
 
 def _mapping(one: Undone) -> dict[str, object]:

@@ -41,7 +41,8 @@ class Paused:
     ``options`` are further options of the command line with which it is resumed, such as ``--config FILE``.
     ``answers`` are the answers so far, by the identifiers of invocations; ``results`` are those of calls that the
     application runs itself. ``owner`` is the user or the server's client for whom it is, if there are several.
-    ``submission`` is what a worker carried out, if one did.
+    ``by_client``: that client continues it, with a request that names the response that waits. ``submission`` is what
+    a worker carried out, if one did.
     """
 
     conversation: Conversation
@@ -53,6 +54,7 @@ class Paused:
     answers: Mapping[str, Given] = frozendict[str, Given]()
     results: tuple[ResultCanister, ...] = ()
     owner: str = ""
+    by_client: bool = False
     submission: Submission | None = None
     at: datetime.datetime = dataclasses.field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
 

@@ -414,10 +414,10 @@ def test_a_chat_asks_and_can_be_stopped_at_the_question(user: User, served: str)
         screen.wait_for("you: ")
         screen.type("Write it.\n")
         # A request for help is no answer.
-        for asked in ("?", "/tools"):
+        for asked, shown in (("?", "is advice for the model."), ("/tools", "are for the prompt of ripieno chat.")):
             screen.wait_for("Allow it?")
             screen.type(f"{asked}\n")
-            screen.wait_for("Commands of the chat work afterwards.")
+            screen.wait_for(shown)
         screen.wait_for("Allow it?")
         screen.type("y\n")
         screen.wait_for("The end.")

@@ -34,6 +34,14 @@ text = "It says {a.line:1}."
 [[turns]]
 text = "You are welcome."
 """
+WRITING = """
+[score]
+name = "writing"
+[[turns]]
+calls = [{ tool = "write_file", arguments = { path = "a.txt", content = "one" } }]
+[[turns]]
+text = "Written."
+"""
 #: Refuses every socket but those of the event loop itself.
 ALONE = """
 import socket, sys
@@ -120,6 +128,17 @@ def test_ask(user: User, reading: pathlib.Path) -> None:
     other = bare(user, "-m", "ripieno", "ask", "--replay", str(file), "What was in it?")
     assert other.returncode == exit_codes.INPUT
     assert "step 1: messages" in other.stderr
+
+
+def test_a_replay_of_an_autonomous_run_shows_no_question(user: User) -> None:
+    score = user.workspace.parent / "writing.toml"
+    score.write_text(WRITING)
+    live = user.call("ask", "--record", "talk.jsonl", "--autonomous", "-m", f"score:{score}", "Write.")
+    assert live.returncode == 0, live.stderr
+    again = user.call("ask", "--replay", "talk.jsonl")
+    assert (again.returncode, again.stdout, again.stderr) == (0, live.stdout, live.stderr)
+    assert "> io.write_file" in again.stderr
+    assert "wants to run" not in again.stderr
 
 
 HERE = """

@@ -1,6 +1,7 @@
 """``ripieno resume`` without an identifier: the latest conversation of this folder that can go on, or others."""
 
 import pathlib
+import re
 import shlex
 import signal
 import sys
@@ -56,6 +57,25 @@ def test_an_ended_conversation_is_not_the_default(
     assert (user.workspace / "a.txt").read_text() == "one"
     nothing = call("resume")
     assert (nothing.code, "To start one: ripieno ask" in nothing.err) == (exit_codes.INPUT, True)
+
+
+def test_a_fork_is_of_the_folder_of_its_conversation(
+    user: User, call: Call, scores: pathlib.Path, elsewhere: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("ask", "--tools", "io.*", "-m", f"score:{scores}/ends.toml", "Write the notes.")
+    fork = call("journal", "fork", "--at", "1").out.strip()
+    monkeypatch.chdir(elsewhere)
+    refused = call("resume", "-m", f"score:{scores}/writes.toml")
+    assert refused.code == exit_codes.INPUT
+    assert f"No conversation of {elsewhere} waits or was interrupted." in refused.err
+    assert f"ripieno resume {fork[:8]} --workspace" in refused.err
+    monkeypatch.chdir(user.workspace)
+    # A fork of a fork is of the same folder.
+    call("journal", "fork", fork)
+    assert call("resume", fork, "-m", f"score:{scores}/writes.toml", "--autonomous").code == 0
+    assert (user.workspace / "a.txt").read_text() == "one"
+    monkeypatch.chdir(elsewhere)
+    assert call("resume").code == exit_codes.INPUT
 
 
 def test_the_advice_for_an_ended_conversation_works_from_another_folder(
@@ -117,6 +137,22 @@ def test_an_interrupted_question_is_asked_again(
         screen.type("y\n")
         assert screen.end() == 0
     assert (user.workspace / "a.txt").read_text() == "one"
+
+
+def test_a_call_that_is_asked_about_elsewhere_is_answered_there(user: User, call: Call, scores: pathlib.Path) -> None:
+    with Screen(user, "ask", "-m", f"score:{scores}/writes.toml", "Write.") as screen:
+        screen.wait_for("Allow it?")
+        identifier = call("journal", "list").out.splitlines()[1].split()[0]
+        for command in ("approve", "deny", "show"):
+            done = call("approvals", command, identifier)
+            assert done.code == exit_codes.INPUT
+            assert re.search(
+                rf"Another process conducts .* {identifier}.*If it asks about a call, answer there", done.err
+            )
+        screen.type("y\n")
+        assert screen.end() == 0
+    # Now it waits nowhere.
+    assert "no paused conversation" in call("approvals", "approve", identifier).err
 
 
 BOTH = WRITES.replace(

@@ -11,11 +11,24 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ripieno.servers.mcp.http import BODY_BYTES
 from tests.servers.mcp.test_stdio import INITIALIZE
-from tests.support.command_line import PATIENCE, User
+from tests.support.command_line import PATIENCE, User, wait_for
 from tests.support.mcp_server_process import ERAS, KEY, appear, over_http, play_band
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 MODERN = {**HEADERS, "mcp-protocol-version": "2026-07-28"}
+
+
+def test_only_ensembles_with_something_to_offer_are_named(user: User) -> None:
+    user.ensemble(
+        "browser-page",
+        '[ensemble]\nname = "browser-page"\n[[invokers]]\nname = "title"\ndescription = "Returns the title"\n'
+        'invocable = { origin = "client" }\n',
+    )
+    user.configure('[ensembles]\nenabled = ["io", "browser-page"]\n')
+    with user.start("serve", "mcp", "--transport", "http", "--port", "0") as process:
+        assert wait_for(process, r"Serving (.*) to MCP clients")[1] == "io"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
 
 
 def test_strange_hosts_and_origins_are_refused(user: User) -> None:

@@ -1,5 +1,6 @@
 """``ripieno approvals``: lists calls that wait for a person, and answers them from another process."""
 
+import contextlib
 import dataclasses
 import shlex
 import shutil
@@ -20,11 +21,11 @@ from ripieno.cli.common.options import Format, Settings, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.conversations.persistence import first_words, result_command, resume_command
 from ripieno.cli.conversations.selection import command_lines, only_waiting
-from ripieno.cli.journal.selection import own_place
+from ripieno.cli.journal.selection import has_journal, open_journal, own_place
 from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import ServerClaim
-from ripieno.exceptions import InputError
+from ripieno.exceptions import Conflict, InputError, NameAbsence
 from ripieno.jsonvalues import canonical, thaw
 from ripieno.storage.databases.opening import database_at
 
@@ -231,7 +232,7 @@ def _answer(conversation: str, calls: Sequence[str], answer: Approve | Deny, *op
         advice = f"To give it: {result_command(paused, paused.lacking[0])}"
         raise InputError(f"No call of {paused.identifier} waits for approval, but {names} for a result. {advice}")
     if not wanted:
-        raise InputError(f"No call of {paused.identifier} waits for an answer. Continue with: {resume_command(paused)}")
+        raise InputError(f"No call of {paused.identifier} waits for an answer. {_next_step(paused)}")
     changed = paused
     if answered := {one.invocation: answer for one in wanted if one.why == "approval"}:
         changed = store.answer(paused.identifier, answered, owner=paused.owner)
@@ -265,9 +266,17 @@ def _report(paused: Paused, done: str, answered: Sequence[Waiting]) -> None:
             dispatcher.close()
         click.echo(clean(f"A worker continues it. To watch it: ripieno runs watch {submission.identifier[:8]}"))
         return
-    click.echo(clean(f"Continue with: {resume_command(paused)}"))
-    if paused.owner:
-        click.echo("A client of the Responses API can also continue it with a new request.")
+    click.echo(clean(_next_step(paused)))
+
+
+def _next_step(paused: Paused) -> str:
+    command = resume_command(paused)
+    if not paused.by_client:
+        return f"Continue with: {command}"
+    return (
+        "Its client continues it, with a request that has the waiting response as previous_response_id.\n"
+        f"To continue it here instead of the client: {command}"
+    )
 
 
 def _since(paused: Paused) -> str:
@@ -288,7 +297,11 @@ def _find(store: PausedStore, beginning: str, *further: str) -> Paused:
     each conversation that may be meant.
     """
     if beginning:
-        return store.find(beginning)
+        try:
+            return store.find(beginning)
+        except NameAbsence:
+            _check_idle(store, beginning)
+            raise
     context = click.get_current_context()
     settings = context.ensure_object(Settings)
 
@@ -303,6 +316,22 @@ def _find(store: PausedStore, beginning: str, *further: str) -> Paused:
     others = command_lines([command(one) for one in reversed(waiting)][:_LISTED])
     elsewhere = f" In other folders:{others}" if others else ""
     raise InputError(f"No conversation of {workspace.resolve()} waits for an answer.{elsewhere}")
+
+
+def _check_idle(store: PausedStore, beginning: str) -> None:
+    """Errors: ``Conflict`` if another process conducts the conversation with this beginning, and may ask there."""
+    if not has_journal(None):
+        return
+    with contextlib.suppress(NameAbsence), open_journal(None) as journal:
+        summary = journal.find(beginning)
+        try:
+            with store.claimed(summary.identifier, owner=summary.owner):
+                return
+        except Conflict:
+            raise Conflict(
+                f"Another process conducts the conversation {summary.identifier}. If it asks about a call, answer "
+                "there."
+            ) from None
 
 
 def _choose(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting]:

@@ -10,6 +10,7 @@ from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters import Conversation, UserCanister
 from ripieno.canisters.contents import text_of
+from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import ReportingAssembly
 from ripieno.cli.common.main import run_async, say
@@ -104,7 +105,9 @@ async def _replay(replay: Replay, renderer: Renderer, prompt: str | None) -> Con
         prompt = None
         try:
             async for event in run:
-                renderer.show(event)
+                # Nobody is asked: the recording has the answer.
+                if not isinstance(event, ConfirmationRequested):
+                    renderer.show(event)
         finally:
             renderer.end_line()
         conversation = await run

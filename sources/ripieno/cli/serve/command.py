@@ -172,6 +172,9 @@ async def _serve_http(loaded: LoadedConfiguration, approve: Sequence[str], addre
             create_server(assembly), host=address.host, port=address.port, key=address.key, names=address.names
         )
         async with serving as url:
-            ensembles = ", ".join(ensemble.name for ensemble in assembly.ensembles) or "no ensembles"
+            offering = [
+                one.name for one in assembly.ensembles if any(tool.hosted == "here" for tool in one.invokers.values())
+            ]
+            ensembles = ", ".join(offering) or "no tools"
             say(f"Serving {ensembles} to MCP clients at {url}, until Ctrl-C.")
             await asyncio.Event().wait()

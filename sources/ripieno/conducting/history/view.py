@@ -295,7 +295,11 @@ class HistoryView:
                 )
             )
         if shown.shortened:
-            self._alert_once("shortened", f"Some results are shown to {model} as short notes.")
+            self._alert_once(
+                "shortened",
+                f"To save tokens, earlier results that are outdated or over a limit are sent to {model} as short "
+                "notes. The conversation keeps them whole.",
+            )
         if shown.excess:
             self._alert_once(
                 "excess", f"{model} is shown about {shown.excess} more than its history allows: the rest cannot be cut."

@@ -111,8 +111,7 @@ class Table:
             similar = {near for name in unknown for near in nearest(name, self.known)}
             for name in missing:
                 if name not in similar:
-                    example = self.known[name].example
-                    hint = f"Example: {toml_line(name, example)}" if example is not UNSET else ""
+                    hint = _example(self.known[name])
                     problems.add(path, f"{self.title} lacks {name}", hint)
         return read
 
@@ -157,6 +156,14 @@ def _property(key: Key) -> dict[str, Any]:
     if key.example is not UNSET:
         schema["examples"] = [thaw(key.example)]
     return schema
+
+
+def _example(key: Key) -> str:
+    """A hint for a missing key; for a table, its header and its required keys."""
+    if isinstance(key.kind, Table):
+        lines = [toml_line(name, key.kind.known[name].example) for name in key.kind.required]
+        return f"It begins with the line [{key.name}], followed by: {', '.join(lines)}"
+    return f"Example: {toml_line(key.name, key.example)}" if key.example is not UNSET else ""
 
 
 def toml_line(name: str, value: Any) -> str:

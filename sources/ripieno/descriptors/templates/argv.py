@@ -1,6 +1,8 @@
 """The argv template of a program: strings, and tables that expand to any number of elements."""
 
 import dataclasses
+import json
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -52,7 +54,7 @@ class ArgvTemplate:
     def read(cls, argv: Any) -> tuple["ArgvTemplate | None", tuple[Complaint, ...]]:
         """The template, or None and all problems."""
         if not is_list(argv) or not argv:
-            return None, (Complaint("argv must be a list that names a program and its arguments"),)
+            return None, (Complaint("argv must be a list that names a program and its arguments", _as_list(argv)),)
         complaints: list[Complaint] = []
         read = (_read_element(item, (index,), complaints) for index, item in enumerate(argv))
         elements = tuple(element for element in read if element is not None)
@@ -104,6 +106,15 @@ class ArgvTemplate:
                 for position, template in enumerate(element.argv):
                     complaints.extend(inside.complain_all(template.placeholders, (index, "argv", position)))
         return tuple(complaints)
+
+
+def _as_list(value: Any) -> str:
+    """A hint with the list that a command line in one string means, or else with an example."""
+    try:
+        words = shlex.split(value) if isinstance(value, str) else []
+    except ValueError:
+        words = []
+    return f"Write: argv = {json.dumps(words or ['wc', '-w', '{path}'], ensure_ascii=False)}"
 
 
 def _read_element(item: Any, path: tuple[str | int, ...], complaints: list[Complaint]) -> Element | None:

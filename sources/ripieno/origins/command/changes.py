@@ -26,7 +26,10 @@ async def begin_look(context: Context) -> Look | None:
     if sandbox is None:
         return None
     files = sandbox.files
-    return files.begin() if files.listed else await run_in_thread(files.begin, name="list of the workspace")
+    if files.listed:
+        return files.begin()
+    # Not patient: the program of a cancelled call must not start after it.
+    return await run_in_thread(files.begin, name="list of the workspace", patient=False)
 
 
 def end_look(context: Context, look: Look | None) -> None:

@@ -183,6 +183,7 @@ class Runs:
                     workspace=str(self._assembly.surroundings.workspace),
                     model=held.model,
                     agent=held.agent,
+                    options=self._assembly.loaded.options,
                     owner=held.owner,
                 )
             )

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from frozendict import frozendict
@@ -89,6 +90,11 @@ class PausedRun:
         self._conversation = conversation_of(request.canisters, request.stored)
         self._paused: Paused | None = None
 
+    @property
+    def _returns(self) -> bool:
+        """Whether the client can continue what waits: it sees the call, and its response is stored."""
+        return self._request.wire is not None and self._request.stored is not None
+
     async def respond(self) -> Batches:
         """The events of the answer. Errors: those of runs; ``Conflict``, ``InputError``."""
         claim, deferral = self._claim, self._deferral
@@ -129,8 +135,8 @@ class PausedRun:
             must_deny = request.wire is None and bool(of_caller(conversation))
             waits = bool(_waiting(conversation)) and not must_deny
             if waits:
+                keep = functools.partial(self._deferral.keep, by_client=self._returns)
                 tools = request.offering.patterns
-                keep = self._deferral.keep
                 self._paused = await self._deferral.run(keep, conversation, request.model, tools, request.caller)
                 yield self._wait(self._paused, used)
             else:

@@ -61,7 +61,7 @@ class Deferral:
         self._database = database_of(assembly)
         self._store = PausedStore(self._database)
         assembly.endings.push_async_callback(self.close)
-        self._workspace = str(assembly.loaded.workspace)
+        self._loaded = assembly.loaded
 
     def load(self, claim: Resumption) -> Paused:
         """The saved conversation. Errors: ``Conflict`` if there is none any more."""
@@ -103,10 +103,18 @@ class Deferral:
         with _usable():
             held.enter_context(self._store.claimed(claim.conversation, owner=claim.owner))
 
-    def keep(self, conversation: Conversation, model: str, tools: Sequence[str], caller: str) -> Paused:
+    def keep(
+        self, conversation: Conversation, model: str, tools: Sequence[str], caller: str, *, by_client: bool
+    ) -> Paused:
         """Saves a waiting conversation, durably."""
         paused = Paused(
-            conversation=conversation, workspace=self._workspace, model=model, tools=tuple(tools), owner=caller
+            conversation=conversation,
+            workspace=str(self._loaded.workspace),
+            model=model,
+            tools=tuple(tools),
+            options=self._loaded.options,
+            owner=caller,
+            by_client=by_client,
         )
         self.save(paused)
         return paused

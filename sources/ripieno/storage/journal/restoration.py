@@ -15,9 +15,12 @@ from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage, assistant_begins
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import EMPTY
 from ripieno.storage.journal.lines import DELETED, Line
 from ripieno.storage.records import Record
 
+#: What a fork has from the latest run, so that it continues in the same workspace.
+_PARTICIPANTS = ("workspace", "model", "tools")
 _LOST = Fault(
     category="outcome_unknown",
     message="The outcome of this call was not recorded.",
@@ -202,6 +205,7 @@ class Restored:
     message's calls, in the model's order. ``ended``: no run was interrupted. ``turns`` has the turn of each canister.
     ``missing`` counts the first canisters, which a server's client has and the journal does not. ``owner`` is the user
     or the client for whom it was recorded. ``cut`` has what the model wrote at last, if its answer was cut off.
+    ``participants`` are the workspace, the model and the tools of the latest run, as far as they are recorded.
     """
 
     conversation: Conversation
@@ -211,6 +215,7 @@ class Restored:
     missing: int = 0
     owner: str = ""
     cut: tuple[Mapping[str, Any], ...] = ()
+    participants: Mapping[str, Any] = EMPTY
 
     def after(self, canisters: Sequence[Canister]) -> "Restored":
         """The conversation with the missing canisters, which come first."""
@@ -234,7 +239,7 @@ class Restored:
         self.require_all()
         forked = dataclasses.replace(self.conversation, identifier=uuid.uuid4().hex, finish=None)
         origin = {"conversation": self.conversation.identifier, "messages": len(forked.canisters)}
-        details = {"forked": {**origin, "usage": dataclasses.asdict(forked.usage)}}
+        details = {**self.participants, "forked": {**origin, "usage": dataclasses.asdict(forked.usage)}}
         said = (
             Record(stage="said", conversation=forked.identifier, turn=turn, owner=self.owner, canister=canister)
             for canister, turn in zip(forked.canisters, self.turns, strict=True)
@@ -251,6 +256,7 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
     replayed, calling = ReplayedConversation(), list[Line]()
     usages: list[tuple[int, Usage]] = []
     finish, ended, owner, texts = None, True, "", ()
+    participants: Mapping[str, Any] = EMPTY
     for line in lines:
         if line.stage == DELETED:
             continue
@@ -270,6 +276,8 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
             ended = record.stage == "ended" or origin is not None
             usages.append((0, _usage(origin or {})))
             finish, texts = _finish(record), ()
+            if record.stage == "began":
+                participants = {key: record.details[key] for key in _PARTICIPANTS if key in record.details}
         elif record.stage == "cut":
             texts = tuple(record.details.get("texts", ()))
     replayed.finish()
@@ -297,6 +305,7 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
         missing=replayed.missing,
         owner=owner,
         cut=() if cut else texts,
+        participants=participants,
     )
 
 

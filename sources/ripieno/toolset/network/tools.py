@@ -96,7 +96,7 @@ async def upload(context: Context, arguments: dict[str, Any]) -> str:
     Errors: those of ``Workspace`` and ``Fetcher``; those of ``explain_status`` for a status from 400.
     """
     path: str = arguments["path"]
-    data = await run_in_thread(_read, context, path, name="upload")
+    data = await run_in_thread(_read, context, path, name="upload", patient=False)
     kind = arguments.get("content_type", "application/octet-stream")
     field = arguments.get("field")
     sent = f"Sent {path}: {several(len(data), 'byte')}, sha256:{hashlib.sha256(data).hexdigest()}"

@@ -49,7 +49,7 @@ async def search(context: Context, arguments: Mapping[str, Any]) -> str:
     an invalid pattern or glob, with the position; ``TimeoutFault`` with partial results.
     """
     deadlines = SearchDeadlines.of(context)
-    query = await run_in_thread(_query, context, arguments, name="search")
+    query = await run_in_thread(_query, context, arguments, name="search", patient=False)
     # ripgrep knows no rules, and what it counts would tell of what they leave out.
     path = program(context) if context.barred is None else None
     engine = Fallback(context) if path is None else Ripgrep(context, path)
