@@ -26,6 +26,7 @@ from benchmarks import (
     histories,
     journals,
     limit,
+    long_conversations,
     open_pipes,
     ours,
     programs,
@@ -35,11 +36,12 @@ from benchmarks.measurement import Row, cpu, pairs, per_call, server, wall
 from benchmarks.tools import SCHEMA
 from ripieno.canisters import Controls
 from ripieno.canisters.events import ResultReady, TextDelta
+from ripieno.canisters.serialization import serialize
 from ripieno.conducting import conduct
 from ripieno.descriptors import Policy
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.jsonvalues import freeze, parse
+from ripieno.jsonvalues import canonical, freeze, parse
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Identifiers
 from ripieno.models.transport.sse import Splitter
@@ -106,6 +108,7 @@ async def growth() -> list[Row]:
     """CPU per turn of 200 turns against 5, as many of both: each has its share of collecting garbage."""
     playing = ours.ensemble()
     ratios: list[float] = []
+    spent: list[tuple[float, float]] = []
     with server() as address:
         long, short = ours.model(f"{address}/200/v1"), ours.model(f"{address}/5/v1")
 
@@ -117,11 +120,15 @@ async def growth() -> list[Row]:
             few = await cpu(of_five)
             many = await cpu(lambda: ours.converse(long, playing, stream=False))
             ratios.append(many / few)
+            spent.append((few / 200 * 1e6, many / 200 * 1e6))
+        history = await ours.converse(long, playing, stream=False)
         await long.provider.transport.close()
         await short.provider.transport.close()
-    return [
-        Row(what="CPU per turn, 200 turns against 5", measured=statistics.median(ratios[1:]), budget=1.3, unit="times")
-    ]
+    few, many = (statistics.median(times) for times in zip(*spent[1:], strict=True))
+    size = sum(len(canonical(serialize(one))) for one in history.canisters) / 1024
+    detail = f"{many:.0f} µs against {few:.0f} µs a turn; {size:.0f} KB of history at the end"
+    what = "CPU per turn, 200 turns against 5"
+    return [Row(what=what, measured=statistics.median(ratios[1:]), budget=1.3, unit="times", detail=detail)]
 
 
 async def arguments() -> list[Row]:
@@ -286,6 +293,7 @@ ROWS: tuple[Measure, ...] = (
     programs.turns_of_programs,
     growth,
     histories.four_hundred_turns,
+    long_conversations.long_conversation,
     journals.journal_calls,
     arguments,
     streamed_event,
