@@ -72,7 +72,7 @@ def page(rows: Sequence[Row], where: str, *, charted: bool) -> str:
             "*Processor time of one turn with four calls, over chat completions: shorter is better.*",
             "",
         ]
-    lines += [".. list-table::", "   :header-rows: 1", "   :widths: 46 22 12 20", ""]
+    lines += [".. list-table::", "   :header-rows: 1", "   :widths: 36 20 10 34", ""]
     for cells in (("what", "measured", "budget", ""), *map(_cells, (row for row in rows if row.measured is not None))):
         first, *others = cells
         lines += [f"   * - {first}", *(f"     - {one}".rstrip() for one in others)]
@@ -82,7 +82,8 @@ def page(rows: Sequence[Row], where: str, *, charted: bool) -> str:
 def _cells(row: Row) -> tuple[str, str, str, str]:
     budget = "" if row.budget is None else f"≤ {row.budget:g}"
     word = {None: "", True: "kept", False: "**missed**"}[row.kept]
-    return row.what, f"{_figure(row.measured or 0)} {row.unit}", budget, word
+    remark = "; ".join(one for one in (word, row.detail) if one)
+    return row.what, f"{_figure(row.measured or 0)} {row.unit}", budget, remark
 
 
 def _figure(value: float) -> str:
