@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from ripieno.canisters import UserCanister
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.journal import NAME
+from ripieno.storage.journal import NAME, Journal
+from ripieno.storage.records import Record
 from ripieno.storage.responses.caller_keys import CallerKeys
 from ripieno.storage.responses.rows import StoredResponse, StoreLimits
 from ripieno.storage.responses.store import ResponseStore
@@ -38,6 +40,19 @@ def test_callers_are_listed_and_erased(stored: User) -> None:
     assert listed(stored) == [("", 1)]
     assert stored.call("responses", "forget", "").stdout == "Erased all that was stored for callers without a key.\n"
     assert listed(stored) == []
+
+
+def test_the_journal_forgets_an_erased_caller_and_no_other(stored: User) -> None:
+    with Journal(stored.state / NAME) as journal:
+        for name, owner in (("one", "ada"), ("two", "")):
+            canister = UserCanister.of(f"A zebra for {name}.")
+            journal.record([Record(stage="said", conversation=name, turn=0, owner=owner, canister=canister)])
+        assert stored.call("responses", "forget", "ada").returncode == 0
+        assert [one.identifier for one in journal.page().summaries] == ["two"]
+        assert not [line for line in journal.lines("one") if line.body is not None and "zebra" in line.body]
+        assert journal.verify() is None
+    # What is erased is unknown.
+    assert stored.run("responses", "forget", "ada").returncode == 2
 
 
 def test_an_unknown_caller_is_named_with_those_that_are_known(stored: User) -> None:

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from ripieno.assembly.journal import open_database
+from ripieno.assembly.journal import open_database, open_journal
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -59,15 +59,16 @@ def forget(settings: Settings, caller: str) -> None:
     """Erase all responses and conversations of a caller, and the key that decrypts them.
 
     Copies of the database that do not have the key cannot be read any more: keep no copy of caller-keys.sqlite3, or of
-    the table caller_keys. Conversations of the caller that wait for a person are erased, too. '' names those without a
-    key.
+    the table caller_keys. What the journal has of the caller's conversations, and those that wait for a person, are
+    erased, too. '' names those without a key.
 
     \b
     Example:
       ripieno responses forget laptop
       ripieno responses forget laptop --config gateway.toml
     """
-    database = open_database(load_layers(settings, quiet=True), os.environ)
+    loaded = load_layers(settings, quiet=True)
+    database = open_database(loaded, os.environ)
     known = [name for name, _, _ in callers_in(database)]
     found = erase(database, caller)
     if caller:
@@ -76,6 +77,11 @@ def forget(settings: Settings, caller: str) -> None:
         for one in store.all(caller):
             store.forget(one.identifier, owner=caller)
             found = True
+        with open_journal(loaded, os.environ) as journal:
+            for recorded in journal.conversations(owner=caller):
+                if not recorded.deleted:
+                    journal.delete(recorded.identifier, owner=caller)
+                    found = True
     database.close()
     if not found:
         raise NameAbsence("caller with stored responses", caller, known)
