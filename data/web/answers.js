@@ -1,4 +1,5 @@
 // Answers to a question beside a plain approval, and what has changed in it. Loaded when one of them is needed.
+import { keep, kept } from "./api.js";
 import { pretty } from "./pretty.js";
 import { Difference } from "./question.js";
 import { html, useLayoutEffect, useRef, useState, visible } from "./ui.js";
@@ -21,8 +22,15 @@ export function Always({ ways, give, back, busy, usable }) {
   </form>`;
 }
 
-export function Deny({ give, back, busy }) {
-  const [reason, set] = useState("");
+/** The text of a form, which is kept over a reload if it is another one than at first. */
+function useDraft(name, first) {
+  const [text, set] = useState(() => kept(name) || first);
+  useLayoutEffect(() => keep(name, text === first ? "" : text), [text]);
+  return [text, set];
+}
+
+export function Deny({ give, back, busy, draft }) {
+  const [reason, set] = useDraft(draft, "");
   const place = useRef(null);
   useLayoutEffect(() => place.current.focus(), []);
   return html`<form class="answers" onSubmit=${(event) => (event.preventDefault(), give({ answer: "deny", reason }))} onKeyDown=${(event) => event.key === "Escape" && back()}>
@@ -33,8 +41,8 @@ export function Deny({ give, back, busy }) {
   </form>`;
 }
 
-export function Edit({ text, look, back, busy }) {
-  const [value, set] = useState(text);
+export function Edit({ text, look, back, busy, draft }) {
+  const [value, set] = useDraft(draft, text);
   const [wrong, say] = useState("");
   const place = useRef(null);
   useLayoutEffect(() => place.current.focus(), []);
