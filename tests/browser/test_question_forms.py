@@ -1,10 +1,12 @@
 """The forms of a question on the page: what is written in them, what covers them, and what they leave behind."""
 
+import dataclasses
+
 from playwright.async_api import expect
 
-from tests.browser.conftest import ServePage
-from tests.browser.steps import asked, button, question
-from tests.support.browsers import Visitor
+from tests.browser.conftest import ServePage, Visit
+from tests.browser.steps import asked, begin, button, previewing, question
+from tests.support.browsers import Visitor, at_centre
 from tests.support.chats import Written
 from tests.support.scripted_models import invoke, invokes, says, scripted
 
@@ -40,3 +42,22 @@ async def test_what_is_written_in_a_form_of_a_question_survives_a_reload(
     await expect(page.locator(".text", has_text="Done.")).to_be_visible()
     assert await page.evaluate(kept) == []
     assert written.texts == ["other"]
+
+
+async def test_nothing_covers_the_buttons_of_a_question(serve_page: ServePage, visit: Visit) -> None:
+    change = "--- a\n+++ a\n@@ -1,2 +1,2 @@\n-old\n-words\n+new\n+lines\n"
+    definition = previewing(Written(), lambda _: change)
+    policy = dataclasses.replace(definition.policy, writes=("word:{text}",))
+    calls = invokes(*(invoke("write", name, text=name) for name in ("one", "two")))
+    served = await serve_page(scripted(calls), dataclasses.replace(definition, policy=policy))
+    page = await begin(await visit(viewport={"width": 1200, "height": 800}), served)
+    await expect(question(page)).to_have_count(2)
+    await expect(page.locator("[data-question=one] .asked")).to_be_focused()
+    # The end of the log is out of view, and each button is scrolled to where it is just in view.
+    log = page.get_by_role("region", name="Conversation")
+    for key in ("Control+Enter", "d", "e", "a"):
+        shortcut = f'[data-question=one] [aria-keyshortcuts="{key}"]'
+        await page.locator(shortcut).evaluate("(one) => one.scrollIntoView({ block: 'end' })")
+        assert await log.evaluate("(one) => one.scrollHeight - one.scrollTop - one.clientHeight") >= 80
+        await page.evaluate("() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+        assert await at_centre(page, shortcut)
