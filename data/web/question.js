@@ -83,7 +83,7 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
     ${shown.change && html`<${Whole} ...${part("change")} label="Changes"><${Difference} lines=${unified(shown.change)} /></${Whole}>`}
     <p class="label">Arguments${asked && ", as edited by you"}</p>
     <${Whole} ...${part("arguments")} label="Arguments"><pre dir="ltr">${broken(pretty(shown.arguments)).map((part, at) => (at ? html`<span>${part}</span>` : part))}</pre></${Whole}>
-    ${asked && html`<${Later} from=${answers} name="Changed" before=${asked} now=${question} />`}
+    ${asked && html`<${Later} from=${answers} name="Changed" edited before=${asked} now=${question} />`}
     ${mode === "" && html`<div class="answers">
       <button type="button" class="primary" disabled=${!usable} aria-keyshortcuts="Control+Enter" onClick=${() => give({ answer: "approve" })}>Approve${key("Ctrl ↵")}</button>
       <button type="button" disabled=${busy} aria-keyshortcuts="d" onClick=${() => turn("Deny")}>Deny${key("d")}</button>
