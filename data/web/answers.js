@@ -1,4 +1,5 @@
 // Answers to a question beside a plain approval, and what has changed in it. Loaded when one of them is needed.
+import { keep, kept } from "./api.js";
 import { pretty } from "./pretty.js";
 import { Difference } from "./question.js";
 import { html, useLayoutEffect, useRef, useState, visible } from "./ui.js";
@@ -21,8 +22,15 @@ export function Always({ ways, give, back, busy, usable }) {
   </form>`;
 }
 
-export function Deny({ give, back, busy }) {
-  const [reason, set] = useState("");
+/** The text of a form, which is kept over a reload if it is another one than at first. */
+function useDraft(name, first) {
+  const [text, set] = useState(() => kept(name) || first);
+  useLayoutEffect(() => keep(name, text === first ? "" : text), [text]);
+  return [text, set];
+}
+
+export function Deny({ give, back, busy, draft }) {
+  const [reason, set] = useDraft(draft, "");
   const place = useRef(null);
   useLayoutEffect(() => place.current.focus(), []);
   return html`<form class="answers" onSubmit=${(event) => (event.preventDefault(), give({ answer: "deny", reason }))} onKeyDown=${(event) => event.key === "Escape" && back()}>
@@ -33,8 +41,8 @@ export function Deny({ give, back, busy }) {
   </form>`;
 }
 
-export function Edit({ text, look, back, busy }) {
-  const [value, set] = useState(text);
+export function Edit({ text, look, back, busy, draft }) {
+  const [value, set] = useDraft(draft, text);
   const [wrong, say] = useState("");
   const place = useRef(null);
   useLayoutEffect(() => place.current.focus(), []);
@@ -68,16 +76,23 @@ export function ForClient({ question, give, busy }) {
     </form>`;
 }
 
-const textOf = ({ tool, effect, reason, shown = {} }) =>
-  [tool, effect, reason, shown.claim?.description, shown.change, pretty(shown.arguments || "")].filter(Boolean).join("\n");
+const argumentsOf = ({ shown }) => pretty(shown?.arguments || "");
+const textOf = (question) => {
+  const { tool, effect, reason, shown = {} } = question;
+  const parts = { Tool: tool, Effect: effect, "Asked because": reason, "The server claims": shown.claim?.description, "It would change": shown.change, Arguments: argumentsOf(question) };
+  return Object.entries(parts).map(([name, part]) => part && `${name}: ${part.includes("\n") ? "\n" : ""}${part}`).filter(Boolean).join("\n");
+};
 
-export function Changed({ before, now }) {
-  return html`<div class="changed"><p class="label">What has changed</p><${Difference} lines=${difference(textOf(before), textOf(now))} /></div>`;
+/** What is another one now. An edit has other arguments, and what follows from them is shown with the question. */
+export function Changed({ before, now, edited }) {
+  const lines = edited ? difference(argumentsOf(before), argumentsOf(now)) : difference(textOf(before), textOf(now));
+  if (lines.every(([sign]) => sign === " ")) return html`<p class="label">Nothing has changed.</p>`;
+  return html`<div class="changed"><p class="label">What has changed</p><${Difference} lines=${lines} /></div>`;
 }
 
 const MOST = 600;
 
-/** The lines of two texts as `[sign, line]`, where sign is "-", "+" or " ". */
+/** The lines of two texts as `[sign, line, number]`, where sign is "-", "+" or " ", as `unified` has them. */
 function difference(before, after) {
   const old = before.split("\n").slice(0, MOST);
   const now = after.split("\n").slice(0, MOST);
@@ -89,9 +104,9 @@ function difference(before, after) {
   let i = 0;
   let j = 0;
   while (i < old.length || j < now.length) {
-    if (i < old.length && j < now.length && old[i] === now[j]) found.push([" ", old[i++], j++]);
-    else if (j >= now.length || (i < old.length && common[i + 1][j] >= common[i][j + 1])) found.push(["-", old[i++]]);
-    else found.push(["+", now[j++]]);
+    if (i < old.length && j < now.length && old[i] === now[j]) found.push([" ", old[i++], ++j]);
+    else if (j >= now.length || (i < old.length && common[i + 1][j] >= common[i][j + 1])) found.push(["-", old[i++], i]);
+    else found.push(["+", now[j++], j]);
   }
   return found;
 }

@@ -2,9 +2,17 @@
 import { store } from "./ui.js";
 
 // Pages beneath other paths of the same origin have other tokens.
-export const KEY = `ripieno ${new URL(".", document.baseURI).pathname}`;
+const KEY = `ripieno ${new URL(".", document.baseURI).pathname}`;
 const channel = new BroadcastChannel(KEY);
 let token = sessionStorage.getItem(KEY);
+
+/** Keeps what was written and not yet sent, also over a reload. A storage that is full keeps no more. */
+export function keep(name, text) {
+  try {
+    sessionStorage[text ? "setItem" : "removeItem"](`${KEY} ${name}`, text);
+  } catch {}
+}
+export const kept = (name) => sessionStorage.getItem(`${KEY} ${name}`) || "";
 
 /** `state` is "starting", "in" or "out"; `reason` says why it is out. */
 export const session = store({ state: "starting", reason: "" });

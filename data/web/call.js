@@ -69,6 +69,6 @@ function gist(call) {
   });
   // An edited call has its arguments in another order. Why one failed should be seen without opening it.
   parts.sort((one, other) => other.startsWith("path:") - one.startsWith("path:"));
-  if (error) parts.unshift(error.message);
+  if (error) parts.unshift(error.message.replace(/\.$/, ""));
   return visible(parts.join(", ").slice(0, 160).replace(/\s+/g, " "));
 }

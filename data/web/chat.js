@@ -67,7 +67,7 @@ function Opened({ conversation, models, name, fresh }) {
       ${conversation && html`<button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
         <button type="button" class="quiet" onClick=${() => ask("Delete")}>Delete</button>`}
     </${Header}>
-    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
+    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
       ${!running && state.resumable && !questions.length && html`<div class="notice"><p>${state.status === "interrupted" ? "The run was interrupted." : "The model has not answered."}</p>
         <button type="button" onClick=${() => attempt(() => conversation.resume())}>Continue</button></div>`}
@@ -90,7 +90,7 @@ export function Header({ title, waiting, children }) {
     <h1 dir="auto">${title}</h1>${children}</header>`;
 }
 
-function Log({ items, fresh, loading, running, place: before, earlier, children }) {
+function Log({ items, fresh, loading, running, asked, place: before, earlier, children }) {
   const place = useRef(null);
   const pinned = useRef(true);
   const [count, show] = useState(SHOWN);
@@ -141,6 +141,6 @@ function Log({ items, fresh, loading, running, place: before, earlier, children 
       ${running && html`<p class="working"><span class="pulse" aria-hidden="true"></span>Working</p>`}
       ${children}
       </div></div>
-    ${away && html`<button type="button" class="newest" onClick=${() => (place.current.scrollTop = place.current.scrollHeight)}>Newest</button>`}
+    ${away && !asked && html`<button type="button" class="newest" onClick=${() => (place.current.scrollTop = place.current.scrollHeight)}>Newest</button>`}
   </div>`;
 }

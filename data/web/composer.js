@@ -1,13 +1,6 @@
 // The composer: what the user writes, to which model and agent, with images; and the bar of what waits.
-import { KEY } from "./api.js";
+import { keep, kept } from "./api.js";
 import { bytes, html, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
-
-/** Keeps what was written and not yet sent, also over a reload. A storage that is full keeps no more. */
-function keep(key, text) {
-  try {
-    sessionStorage[text ? "setItem" : "removeItem"](key, text);
-  } catch {}
-}
 
 const LARGEST = 10 * 1024 * 1024;
 /** Files of a message. */
@@ -15,8 +8,7 @@ const MOST = 10;
 const joined = (...texts) => texts.filter(Boolean).join("\n\n");
 
 export function Composer({ name, state, models, say, queue, stop }) {
-  const draft = `${KEY} ${name}`;
-  const [text, write] = useState(sessionStorage.getItem(draft) || "");
+  const [text, write] = useState(() => kept(name));
   const [files, attach] = useState([]);
   const [model, choose] = useState("");
   const [agent, appoint] = useState("");
@@ -26,7 +18,7 @@ export function Composer({ name, state, models, say, queue, stop }) {
   const { questions, running, queued } = state;
   const asked = questions.filter((one) => one.kind !== "input").length;
   // What waits for the end of a run is a draft, too: only this page sends it.
-  useLayoutEffect(() => keep(draft, joined(queued?.text, text)), [draft, queued, text]);
+  useLayoutEffect(() => keep(name, joined(queued?.text, text)), [name, queued, text]);
   useEffect(() => {
     if (running || !queued || questions.length) return;
     queue(null);

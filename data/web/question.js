@@ -1,10 +1,14 @@
 // A question: may this call run? All of it is shown before it can be approved, and an answer names what was shown.
+import { keep, kept } from "./api.js";
 import { answer, deliver, revise } from "./conversation.js";
 import { broken, pretty } from "./pretty.js";
 import { html, Later, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 
 /** Milliseconds for which the buttons do nothing, so that no click meant for something else approves. */
 const INERT = 500;
+/** The forms whose text is kept, by what was shown: it is of no use for another call. */
+const FORMS = ["Edit", "Deny"];
+const draft = ({ digest }, form) => `${digest} ${form}`;
 
 /** The open question of a call. `changed` loads the questions again. */
 export function Question({ identifier, question, changed }) {
@@ -18,6 +22,7 @@ export function Question({ identifier, question, changed }) {
       await (fields.text === undefined
         ? answer(identifier, question, fields, values)
         : deliver(identifier, question.invocation, fields.text));
+      FORMS.forEach((form) => keep(draft(question, form), ""));
     } catch (failure) {
       set(failure);
       if (failure.status === 409) remember(question);
@@ -45,9 +50,8 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
   const parts = [["claim", shown.claim], ["change", shown.change], ["arguments", shown.arguments]].filter(([, part]) => part);
   const [seen, see] = useState({});
   const [ready, set] = useState(false);
-  const [mode, turn] = useState("");
+  const [mode, turn] = useState(() => (!asked && FORMS.find((form) => kept(draft(question, form)))) || "");
   const [revised, show] = useState(null);
-  const [typed, type] = useState("");
   useEffect(() => {
     let timer;
     const wait = () => {
@@ -79,7 +83,7 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
     ${shown.change && html`<${Whole} ...${part("change")} label="Changes"><${Difference} lines=${unified(shown.change)} /></${Whole}>`}
     <p class="label">Arguments${asked && ", as edited by you"}</p>
     <${Whole} ...${part("arguments")} label="Arguments"><pre dir="ltr">${broken(pretty(shown.arguments)).map((part, at) => (at ? html`<span>${part}</span>` : part))}</pre></${Whole}>
-    ${asked && html`<${Later} from=${answers} name="Changed" before=${asked} now=${question} />`}
+    ${asked && html`<${Later} from=${answers} name="Changed" edited before=${asked} now=${question} />`}
     ${mode === "" && html`<div class="answers">
       <button type="button" class="primary" disabled=${!usable} aria-keyshortcuts="Control+Enter" onClick=${() => give({ answer: "approve" })}>Approve${key("Ctrl ↵")}</button>
       <button type="button" disabled=${busy} aria-keyshortcuts="d" onClick=${() => turn("Deny")}>Deny${key("d")}</button>
@@ -87,8 +91,8 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
       ${ways?.length > 0 && html`<button type="button" disabled=${busy} aria-keyshortcuts="a" onClick=${() => turn("Always")}>Always approve …${key("a")}</button>`}
     </div>`}
     ${!all && html`<p class="dim" role="note">Scroll to the end of each part, or expand it, to approve.</p>`}
-    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${typed || pretty(shown.arguments)} give=${give} back=${() => (turn(""), document.getElementById(`asked-${question.invocation}`).focus())}
-      look=${async (values) => (type(values), show({ question: await revise(identifier, question, values), values }))} />`}`;
+    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${pretty(shown.arguments)} draft=${draft(asked || question, mode)} give=${give} back=${() => (turn(""), document.getElementById(`asked-${question.invocation}`).focus())}
+      look=${async (values) => show({ question: await revise(identifier, question, values), values })} />`}`;
 }
 
 const key = (name) => html`<kbd aria-hidden="true">${name}</kbd>`;

@@ -312,6 +312,9 @@ async def test_an_answer_to_what_has_changed_is_refused(serve_page: ServePage, v
     await expect(page.get_by_text("This call has changed since you saw it. Nothing was approved.")).to_be_visible()
     await expect(question(page).locator("tr.removed")).to_contain_text("the old text")
     await expect(question(page).locator("tr.added")).to_contain_text("the new text")
+    await expect(question(page).locator(".changed tbody tr").nth(1)).to_have_text(
+        re.compile(r"^\s*2\s*Effect: write\s*$")
+    )
     assert written.texts == []
     await approve(page)
     await expect(question(page)).to_have_count(0)

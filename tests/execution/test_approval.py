@@ -138,6 +138,21 @@ async def test_an_edit_is_judged_again() -> None:
     assert [one.report.edited for one in results] == [None, None, {"path": "b"}, {"path": "c"}]
 
 
+async def test_an_edit_that_changes_nothing_is_no_edit() -> None:
+    seeing, recording = Seeing(), Recording()
+    sizes = {"type": "integer", "default": 3}
+    schema = {**FILE, "properties": {**FILE["properties"], "size": sizes}}
+    found = ensemble(tool("x", seeing, schema=schema, effect="write"), name="io")
+    # A person sees the arguments with their defaults, and may write them in another order, or leave the defaults out.
+    edits: list[dict[str, Any]] = [{"size": 3, "path": "a"}, {"path": "a"}, {"path": "a", "size": 4}]
+    execution = Execution(confirmer=Person(*map(Edit, edits)), recorder=recording)
+    results = [await run(execution, found, path="a") for _ in edits]
+    assert [one.report.edited for one in results] == [None, None, {"path": "a", "size": 4}]
+    assert [dict(one) for one in seeing.arguments] == [{"path": "a", "size": 3}] * 2 + [{"path": "a", "size": 4}]
+    started = [one.invocation for one in recording.records if one.stage == "started"]
+    assert [one and dict(one.arguments) for one in started] == [{"path": "a"}, {"path": "a"}, {"path": "a", "size": 4}]
+
+
 async def test_always_is_for_one_tool_and_weakens_no_rule() -> None:
     seeing, person = Seeing(), Person(Approve(always=True), Approve(always=True), Approve(), Deny())
     found = ensemble(writer(seeing), writer(seeing, "y"), name="io")

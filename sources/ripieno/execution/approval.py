@@ -335,7 +335,9 @@ def _request(prepared: Prepared, presentation: Presentation, scope: Circumstance
 
 
 def _with_arguments(prepared: Prepared, arguments: Mapping[str, Any]) -> Prepared:
-    """The call with arguments that a person edited."""
+    """The call with arguments that a person edited. With the same ones it is not an edited call."""
+    if digest(arguments) == digest(prepared.arguments):
+        return dataclasses.replace(prepared, change=None)
     return dataclasses.replace(
         prepared,
         arguments=thaw(arguments),

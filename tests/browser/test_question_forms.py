@@ -1,0 +1,103 @@
+"""The forms of a question on the page: what is written in them, what covers them, and what they leave behind."""
+
+import dataclasses
+import re
+
+from playwright.async_api import expect
+
+from ripieno.schemas import Schema
+from tests.browser.conftest import ServePage, Visit
+from tests.browser.steps import asked, begin, button, previewing, question, writing
+from tests.support.browsers import Visitor, at_centre
+from tests.support.chats import Written
+from tests.support.scripted_models import invoke, invokes, says, scripted
+
+
+async def test_what_is_written_in_a_form_of_a_question_survives_a_reload(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    written = Written()
+    calls = invokes(*(invoke("write", name, text=name) for name in ("one", "two")))
+    page = await asked(visitor, await serve_page(scripted(calls, says("Done.")), written.definition))
+    edited = page.get_by_role("textbox", name="Other arguments")
+    reason = page.get_by_role("textbox", name="Reason")
+    await button(page, "Edit arguments").click()
+    await edited.fill('{"text": "other"}')
+    await button(page, "Show this call").click()
+    await expect(question(page)).to_contain_text("as edited by you")
+    # The form is open again, so that the call of the model is not approved by mistake.
+    await page.reload()
+    await expect(edited).to_have_value('{"text": "other"}')
+    await expect(button(page, "Approve")).to_have_count(0)
+    await button(page, "Show this call").click()
+    await button(page, "Approve").click()
+    # An answered question leaves nothing, and the next one, with the same tool, gets nothing.
+    await expect(page.locator("[data-question=two]")).to_be_visible()
+    kept = "Object.values(sessionStorage).filter((text) => /other|Elsewhere/.test(text))"
+    assert await page.evaluate(kept) == []
+    await button(page, "Deny").click()
+    await expect(reason).to_have_value("")
+    await reason.fill("Elsewhere.")
+    await page.reload()
+    await expect(reason).to_have_value("Elsewhere.")
+    await button(page, "Deny this call").click()
+    await expect(page.locator(".text", has_text="Done.")).to_be_visible()
+    assert await page.evaluate(kept) == []
+    assert written.texts == ["other"]
+
+
+async def test_nothing_covers_the_buttons_of_a_question(serve_page: ServePage, visit: Visit) -> None:
+    change = "--- a\n+++ a\n@@ -1,2 +1,2 @@\n-old\n-words\n+new\n+lines\n"
+    definition = previewing(Written(), lambda _: change)
+    policy = dataclasses.replace(definition.policy, writes=("word:{text}",))
+    calls = invokes(*(invoke("write", name, text=name) for name in ("one", "two")))
+    served = await serve_page(scripted(calls), dataclasses.replace(definition, policy=policy))
+    page = await begin(await visit(viewport={"width": 1200, "height": 800}), served)
+    await expect(question(page)).to_have_count(2)
+    await expect(page.locator("[data-question=one] .asked")).to_be_focused()
+    # The end of the log is out of view, and each button is scrolled to where it is just in view.
+    log = page.get_by_role("region", name="Conversation")
+    for key in ("Control+Enter", "d", "e", "a"):
+        shortcut = f'[data-question=one] [aria-keyshortcuts="{key}"]'
+        await page.locator(shortcut).evaluate("(one) => one.scrollIntoView({ block: 'end' })")
+        assert await log.evaluate("(one) => one.scrollHeight - one.scrollTop - one.clientHeight") >= 80
+        await page.evaluate("() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+        assert await at_centre(page, shortcut)
+
+
+async def test_after_an_edit_the_difference_of_the_arguments_is_shown(serve_page: ServePage, visitor: Visitor) -> None:
+    definition = previewing(Written(), lambda arguments: f"--- a\n+++ a\n@@ -0,0 +1 @@\n+{arguments['text']}\n")
+    page = await asked(visitor, await serve_page(writing(), definition))
+    await button(page, "Edit arguments").click()
+    await page.get_by_role("textbox", name="Other arguments").fill('{"text": "two"}')
+    await button(page, "Show this call").click()
+    # The change itself is above, and not once more as the difference of two differences.
+    await expect(question(page).get_by_role("region", name="Changes").locator(".added .line")).to_have_text("two")
+    changed = question(page).locator(".changed tr:not(.hidden *)")
+    lines = [("1", "", "{"), ("2", "-removed", '  "text": "one"'), ("2", "+added", '  "text": "two"'), ("3", "", "}")]
+    await expect(changed).to_have_count(len(lines))
+    for row, cells in zip(await changed.all(), lines, strict=True):
+        assert [await cell.text_content() for cell in await row.locator("td").all()] == list(cells)
+
+
+async def test_arguments_that_are_left_as_they_are_are_not_edited(serve_page: ServePage, visitor: Visitor) -> None:
+    written = Written()
+    properties = {"text": {"type": "string"}, "mode": {"type": "string", "default": "new"}}
+    schema = Schema.of({"type": "object", "properties": properties, "required": ["text"]})
+    page = await asked(visitor, await serve_page(writing(), dataclasses.replace(written.definition, schema=schema)))
+    await button(page, "Edit arguments").click()
+    # The form has the defaults, too, as they run.
+    await expect(page.get_by_role("textbox", name="Other arguments")).to_have_value(re.compile('"mode": "new"'))
+    await button(page, "Show this call").click()
+    await expect(question(page).get_by_text("Nothing has changed.")).to_be_visible()
+    await button(page, "Approve").click()
+    await expect(page.locator(".call .state")).to_have_text("done")
+    await expect(page.locator(".call .gist")).to_have_text("one")
+    assert written.texts == ["one"]
+
+
+async def test_the_line_of_a_denied_call_reads_as_a_sentence(serve_page: ServePage, visitor: Visitor) -> None:
+    page = await asked(visitor, await serve_page(writing(), Written().definition))
+    await button(page, "Deny").click()
+    await button(page, "Deny this call").click()
+    await expect(page.locator(".call .gist")).to_have_text("The call of 'write' was denied, one")
