@@ -168,7 +168,7 @@ async def test_a_failed_call_says_why(serve_page: ServePage, visitor: Visitor) -
     page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", fails)))
     call = page.locator(".call")
     await expect(call.locator(".state")).to_have_text("failed")
-    await expect(call.locator(".gist")).to_have_text("There is no such place.")
+    await expect(call.locator(".gist")).to_have_text("There is no such place")
     await call.locator("summary").click()
     await expect(call.get_by_text("There is no such place. List the places first.")).to_be_visible()
 
