@@ -266,6 +266,31 @@ def test_what_cannot_run_is_refused_before_it_is_queued(
     assert "DBOS" not in refused.stderr
 
 
+def test_the_beginning_of_a_conversation_continues_it_and_an_unknown_one_is_refused(user: User, score: str) -> None:
+    def conversations() -> list[tuple[str, str]]:
+        listed = json.loads(user.call("runs", "list", "--format", "json").stdout)
+        return [(one["conversation"], one["owner"]) for one in listed]
+
+    assert user.call("submit", "-m", score, "--owner", "ada", "Keep a note.").returncode == 0
+    ((first, owner),) = conversations()
+    # No worker has taken it: only the queue has it.
+    assert user.call("submit", "-m", score, "--conversation", first[:8], "And another.").returncode == 0
+    assert user.call("ask", "-m", f"score:{user.workspace / 'short.toml'}", "Hello?").returncode == 0
+    (recorded,) = json.loads(user.call("journal", "list", "--format", "json").stdout)
+    name = recorded["identifier"]
+    assert user.call("submit", "-m", score, "--conversation", name[:12], "And again?").returncode == 0
+    assert conversations() == [(name, ""), (first, owner), (first, "ada")]
+    assert owner == "ada"
+    for given, message in (
+        (("nosuchid",), "There is no conversation named 'nosuchid'. List them: ripieno journal list"),
+        ((first[:8], "--owner", "eve"), f"The conversation {first} is of ada. Leave out: --owner eve"),
+        ((name[:8], "--owner", "eve"), f"The conversation {name} has no owner. Leave out: --owner eve"),
+    ):
+        refused = user.call("submit", "-m", score, "--conversation", *given, "x")
+        assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
+    assert len(conversations()) == 3
+
+
 def test_a_secret_of_the_configuration_is_not_queued(user: User, score: str) -> None:
     user.configure(
         '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:1"\napi_key = "{env:HOUSE_KEY}"\n'

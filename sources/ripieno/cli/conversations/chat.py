@@ -28,7 +28,7 @@ from ripieno.cli.conversations.cassettes import begin
 from ripieno.cli.conversations.conversation import Wanted, follow, run_options, waits_for_client
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
 from ripieno.cli.conversations.resume import recall
-from ripieno.cli.conversations.selection import find
+from ripieno.cli.conversations.selection import find_or_latest
 from ripieno.conducting import Run
 from ripieno.conducting.observers.console import brief
 from ripieno.ensembles.offers import Offer
@@ -119,7 +119,7 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
     with _terminated_in_order(), Terminal() as terminal, open_keeper(loaded, settings) as keeper:
         conversation = Conversation()
         if before is not None:
-            found = find(keeper, before, loaded.workspace, ended=True)
+            found = find_or_latest(keeper, before, loaded.workspace, ended=True)
             found.check(loaded)
             conversation, wanted = recall(keeper, found).conversation, wanted.like(found.model, found.tools)
         renderer = wanted.renderer()
