@@ -372,6 +372,22 @@ def test_what_is_printed_after_an_approval_continues(noted: User, rehearsed: str
     assert (noted.workspace / "a.txt").read_text() == "one"
 
 
+@pytest.mark.parametrize("rehearsed", [WRITING], indirect=True)
+def test_another_secret_than_that_of_the_store_is_refused_at_the_start(noted: User, rehearsed: str) -> None:
+    gateway = '[gateway]\nabsent = "defer"\nmodels = ["house/small-1"]\nensembles = ["io"]\n'
+    gateway += 'secret = "{env:GATEWAY_SECRET}"\n[gateway.store]\n'
+    (noted.workspace / "gateway.toml").write_text(HOUSE.format(url=rehearsed) + gateway)
+    words = ("serve", "responses", "--port", "0", "--config", "gateway.toml")
+    with serving(noted, *words, GATEWAY_SECRET="a secret of the tests") as (_, port, _):
+        ask(port, "/v1/responses", model="small-1", input="Write.")
+    refused = noted.run(*words, GATEWAY_SECRET="another secret of the tests")
+    reason, _, advice = refused.stderr.partition("or erase them: ripieno ")
+    assert (refused.returncode, "were stored under another secret of [gateway]." in reason) == (2, True), refused.stderr
+    assert noted.call(*shlex.split(advice.splitlines()[0])).returncode == 0
+    with serving(noted, *words, GATEWAY_SECRET="another secret of the tests") as (_, port, _):
+        assert ask(port, "/v1/responses", model="small-1", input="Write.")["status"] == "incomplete"
+
+
 @pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)
 def test_a_gateway_in_an_application(noted: User, rehearsed: str) -> None:
     *_, program = texts("tutorials/your-tools-behind-an-api", *TOOLS)
