@@ -47,7 +47,7 @@ _HELP = """\
 /go      continue with calls that waited for an answer; a message declines them
 /allowed list what you have allowed without a question in this conversation
 /revoke  take back what /allowed lists: /revoke 1
-/exit    end the chat; so does Ctrl-D
+/exit    end the chat; so do /quit and Ctrl-D
 Ctrl-C stops an answer and keeps the conversation. Any other line is sent to the model.
 Pasted lines are one message."""
 
