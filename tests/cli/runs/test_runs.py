@@ -13,6 +13,7 @@ import pytest
 from ripieno.approvals import Approve
 from ripieno.conducting.paused import PausedStore
 from ripieno.storage.journal import Journal
+from ripieno.storage.records import Record
 from tests.support.command_line import PATIENCE, User, wait_for
 
 SCORE = """
@@ -289,6 +290,13 @@ def test_the_beginning_of_a_conversation_continues_it_and_an_unknown_one_is_refu
         refused = user.call("submit", "-m", score, "--conversation", *given, "x")
         assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
     assert len(conversations()) == 3
+    # A conversation of two owners, as programs name them.
+    with Journal(user.state / "journal.sqlite3") as journal:
+        journal.record([Record(stage="began", conversation="main", turn=0, owner=one) for one in ("ada", "eve")])
+    refused = user.call("submit", "-m", score, "--conversation", "main", "x")
+    assert (refused.returncode, "Several conversations begin with 'main'" in refused.stderr) == (2, True)
+    assert user.call("submit", "-m", score, "--conversation", "main", "--owner", "eve", "x").returncode == 0
+    assert conversations()[0] == ("main", "eve")
 
 
 def test_a_secret_of_the_configuration_is_not_queued(user: User, score: str) -> None:

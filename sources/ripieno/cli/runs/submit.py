@@ -23,7 +23,7 @@ from ripieno.cli.common.models import missing_variables
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.scores import find_model
 from ripieno.cli.conversations.persistence import Keeper
-from ripieno.cli.conversations.selection import FoundConversation, find
+from ripieno.cli.conversations.selection import find
 from ripieno.cli.runs.queue import SHORT, words_of
 from ripieno.cli.runs.watch import show_run
 from ripieno.exceptions import InputError, NameAbsence
@@ -109,10 +109,9 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
     try:
         with open_journal(loaded, os.environ) as journal:
             if continued:
-                found = _find_continued(
-                    Keeper(loaded, settings, journal=journal), dispatcher, continued, given["owner"]
-                )
-                said, fields["owner"] = dataclasses.replace(said, identifier=found.identifier), found.owner
+                keeper = Keeper(loaded, settings, journal=journal)
+                name, fields["owner"] = _find_continued(keeper, dispatcher, continued, given["owner"])
+                said = dataclasses.replace(said, identifier=name)
             submission = make_submission(loaded, journal, said, identifier=identifier, **fields)
             _warn(loaded, submission)
             if cron is not None:
@@ -130,13 +129,16 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
         dispatcher.close()
 
 
-def _find_continued(keeper: Keeper, dispatcher: Dispatcher, beginning: str, owner: str) -> FoundConversation:
-    """The conversation whose identifier has this beginning, also one that no worker has taken yet.
+def _find_continued(keeper: Keeper, dispatcher: Dispatcher, beginning: str, owner: str) -> tuple[str, str]:
+    """The identifier and the owner of the conversation with this beginning, also of one that no worker has taken yet.
 
     Errors: ``NameAbsence``; ``InputError`` if several match, or if it is another owner's.
     """
+    if owner and keeper.journal is not None and next(iter(keeper.journal.lines(beginning, owner=owner)), None):
+        return beginning, owner  # Another owner may have one of the same name.
     try:
         found = find(keeper, beginning)
+        name, whose = found.identifier, found.owner
     except NameAbsence:
         queued = [one.submission for one in dispatcher.listed(limit=SEARCHED)]
         known = {(one.conversation, one.owner) for one in queued if one.conversation.startswith(beginning)}
@@ -146,11 +148,11 @@ def _find_continued(keeper: Keeper, dispatcher: Dispatcher, beginning: str, owne
         if len(fitting) > 1:
             names = ", ".join(name for name, _ in fitting)
             raise InputError(f"Several conversations begin with {beginning!r}: {names}. Name one of them.") from None
-        found = FoundConversation(identifier=fitting[0][0], owner=fitting[0][1])
-    if owner and found.owner != owner:
-        whose = f"is of {found.owner}" if found.owner else "has no owner"
-        raise InputError(f"The conversation {found.identifier} {whose}. Leave out: --owner {owner}")
-    return found
+        ((name, whose),) = fitting
+    if owner and whose != owner:
+        belongs = f"is of {whose}" if whose else "has no owner"
+        raise InputError(f"The conversation {name} {belongs}. Leave out: --owner {owner}")
+    return name, whose
 
 
 def _typed(model: str | Model | None) -> str:
