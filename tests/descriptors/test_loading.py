@@ -97,6 +97,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert problem.message == "it cannot be read: no such file or directory"
     write(tmp_path, {"ripieno.toml": ""})
     assert refusal(tmp_path / "ripieno.tml").hint == "Did you mean 'ripieno.toml'?"
+    write(tmp_path, {"note.md": ""})
+    assert "note.md" not in (refusal(tmp_path / "nope.toml").hint or "")
     assert "There is no folder" in (refusal(tmp_path / "absent" / "x.toml").hint or "")
     assert refusal(tmp_path).message == "it cannot be read: it is not a regular file"
     os.mkfifo(tmp_path / "pipe.toml")

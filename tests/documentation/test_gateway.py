@@ -33,7 +33,7 @@ CODEX = (
 )
 TOOLS = (
     *("console", "console", "python", "text", "console", "toml", "toml", "console", "toml"),
-    *("console", "console", *["python"] * 4),
+    *("console", "toml", "console", *["python"] * 4),
 )
 DEPLOYING = ("toml", "console", "ini", "toml", "console", "dockerfile", "nginx", "text", "toml", "json")
 #: The score that the page prints.
@@ -250,7 +250,7 @@ HOUSE = '[providers.house]\nprotocol = "openai-chat"\nbase_url = "{url}"\n'
 
 @pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)
 def test_your_tools(noted: User, rehearsed: str, capsys: pytest.CaptureFixture[str]) -> None:
-    making, command, asking, printed, curling, _, _, _, table, approving, _, _, again, _, _ = texts(
+    making, command, asking, printed, curling, _, _, _, table, approving, _, _, _, again, _, _ = texts(
         "tutorials/your-tools-behind-an-api", *TOOLS
     )
     typed_in_shell(making, noted)
@@ -277,7 +277,7 @@ def test_your_tools(noted: User, rehearsed: str, capsys: pytest.CaptureFixture[s
 
 
 def test_your_tools_without_a_model(noted: User) -> None:
-    *_, score, provider, both, _, _, _, _, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
+    *_, score, provider, both, _, _, _, _, _, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
     (noted.workspace / "looking.toml").write_text(score)
     rehearse, serve = both.splitlines()
     words = noted_words(serve, noted)
@@ -322,17 +322,21 @@ def test_tools_of_the_client(noted: User, rehearsed: str, capsys: pytest.Capture
 
 @pytest.mark.parametrize("rehearsed", [WRITING], indirect=True)
 def test_going_on_with_what_waits(noted: User, rehearsed: str) -> None:
-    *_, resuming, _, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
-    gateway = (
-        '[gateway]\nabsent = "defer"\nmodels = ["house/small-1"]\nensembles = ["io"]\nsecret = "{env:GATEWAY_SECRET}"\n'
-    )
+    *_, printed, resuming, _, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
+    gateway, store = printed.split("[gateway.store]")
+    misplaced = gateway.replace('secret = "{env:GATEWAY_SECRET}"\n', "") + '[gateway.store]\nsecret = "x"\n'
+    (noted.workspace / "misplaced.toml").write_text(HOUSE.format(url=rehearsed) + misplaced)
+    for command in (("serve", "responses"), ("check",)):
+        refused = noted.run(*command, "--config", "misplaced.toml")
+        text = refused.stdout + refused.stderr
+        assert (refused.returncode, "secret belongs in [gateway]." in text, "Add the line" in text) == (2, True, False)
     lacking = noted.workspace / "lacking.toml"
     lacking.write_text(HOUSE.format(url=rehearsed) + gateway)
     refused = noted.run("serve", "responses", "--config", "lacking.toml", GATEWAY_SECRET="a secret of the tests")
     assert (refused.returncode, "Add the line [gateway.store]." in refused.stderr) == (2, True), refused.stderr
     checked = noted.run("check", "--config", "lacking.toml", GATEWAY_SECRET="a secret of the tests")
     assert (checked.returncode, "Add the line [gateway.store]." in checked.stdout + checked.stderr) == (2, True)
-    gateway += "[gateway.store]\n"
+    gateway += f"[gateway.store]{store}"
     (noted.workspace / "gateway.toml").write_text(HOUSE.format(url=rehearsed) + gateway)
     notes = noted.workspace / "notes"
     notes.mkdir()
@@ -351,8 +355,8 @@ def test_going_on_with_what_waits(noted: User, rehearsed: str) -> None:
 
 
 @pytest.mark.parametrize("rehearsed", [WRITING], indirect=True)
-@pytest.mark.parametrize("by_client", [True, False])
-def test_what_is_printed_after_an_approval_continues(noted: User, rehearsed: str, by_client: bool) -> None:
+@pytest.mark.parametrize("given", [[], "", None])
+def test_what_is_printed_after_an_approval_continues(noted: User, rehearsed: str, given: object) -> None:
     gateway = '[gateway]\nabsent = "defer"\nmodels = ["house/small-1"]\nensembles = ["io"]\n'
     gateway += 'secret = "{env:GATEWAY_SECRET}"\n[gateway.store]\n'
     (noted.workspace / "gateway.toml").write_text(HOUSE.format(url=rehearsed) + gateway)
@@ -363,13 +367,29 @@ def test_what_is_printed_after_an_approval_continues(noted: User, rehearsed: str
         assert approved[1] == (
             "Its client continues it, with a request that has the waiting response as previous_response_id."
         )
-        if by_client:
-            done = ask(port, "/v1/responses", model="small-1", input=[], previous_response_id=waits["id"])
+        if given is not None:
+            done = ask(port, "/v1/responses", model="small-1", input=given, previous_response_id=waits["id"])
             assert done["status"] == "completed"
         else:
             advice = approved[2].removeprefix("To continue it here instead of the client:")
             assert "3 bytes" in noted.run(*shlex.split(advice)[1:]).stdout
     assert (noted.workspace / "a.txt").read_text() == "one"
+
+
+@pytest.mark.parametrize("rehearsed", [WRITING], indirect=True)
+def test_another_secret_than_that_of_the_store_is_refused_at_the_start(noted: User, rehearsed: str) -> None:
+    gateway = '[gateway]\nabsent = "defer"\nmodels = ["house/small-1"]\nensembles = ["io"]\n'
+    gateway += 'secret = "{env:GATEWAY_SECRET}"\n[gateway.store]\n'
+    (noted.workspace / "gateway.toml").write_text(HOUSE.format(url=rehearsed) + gateway)
+    words = ("serve", "responses", "--port", "0", "--config", "gateway.toml")
+    with serving(noted, *words, GATEWAY_SECRET="a secret of the tests") as (_, port, _):
+        ask(port, "/v1/responses", model="small-1", input="Write.")
+    refused = noted.run(*words, GATEWAY_SECRET="another secret of the tests")
+    reason, _, advice = refused.stderr.partition("or erase them: ripieno ")
+    assert (refused.returncode, "were stored under another secret of [gateway]." in reason) == (2, True), refused.stderr
+    assert noted.call(*shlex.split(advice.splitlines()[0])).returncode == 0
+    with serving(noted, *words, GATEWAY_SECRET="another secret of the tests") as (_, port, _):
+        assert ask(port, "/v1/responses", model="small-1", input="Write.")["status"] == "incomplete"
 
 
 @pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)

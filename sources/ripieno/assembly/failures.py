@@ -151,4 +151,6 @@ def _unknown(descriptor: EnsembleDescriptor, name: str, error: RipienoError) -> 
         (one.file, (*path, "invocable", "origin")) for one, path in descriptor.located() if one.invocable.origin == name
     ]
     for file, path in places or [(descriptor.file, ("ensemble",))]:
-        yield Problem(message=f"ensemble {descriptor.name!r}: {error}", file=file, key=dotted(path))
+        # A name that is not valid is empty here, and reported at its line.
+        whose = f"ensemble {descriptor.name!r}: " if descriptor.name else ""
+        yield Problem(message=f"{whose}{error}", file=file, key=dotted(path))

@@ -256,6 +256,7 @@ STORE = Table(
         ("chain", Number(whole=True, minimum=1, maximum=100_000), "Responses that a response may continue.", 100),
         ("chain_bytes", Size(), "Bytes of these, and of a conversation.", "8 MiB"),
     ),
+    elsewhere=frozendict(secret="[gateway]"),
 )
 
 

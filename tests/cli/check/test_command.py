@@ -164,6 +164,14 @@ argv = ["ls", "--", "{pth}"]
 """
 
 
+def test_a_name_that_is_not_valid_is_reported_only_at_its_line(call: Call, user: User) -> None:
+    file = user.ensemble("wrong", WRONG_ORIGINS.replace('name = "wrong"', 'name = "Wrong!"'))
+    done = call("check", str(file))
+    assert "name must be a name of lower-case letters" in done.out
+    assert "ensemble ''" not in done.out
+    assert f"{file}:10: error: There is no origin named 'comand'." in done.out
+
+
 def test_an_unknown_origin_hides_no_other_error_of_its_tool(call: Call, user: User) -> None:
     # The first name is like one that exists; of the second tool, only its keys say which one was meant.
     file = user.ensemble("wrong", WRONG_ORIGINS)

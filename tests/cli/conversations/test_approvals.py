@@ -220,6 +220,7 @@ def test_the_printed_commands_work_in_another_folder(
     (printed,) = [line for line in begun.err.splitlines() if line.startswith("To continue:")]
     monkeypatch.chdir(tmp_path)
     elsewhere = call("approvals", "approve")
+    assert "more" not in elsewhere.err
     (line,) = [one for one in elsewhere.err.splitlines() if one.startswith("  ripieno approvals approve ")]
     assert elsewhere.code == exit_codes.INPUT
     approved = call(*shlex.split(line)[1:]).out
@@ -231,6 +232,17 @@ def test_the_printed_commands_work_in_another_folder(
     assert sorted(one.name for one in workspace.iterdir()) == ["first.txt", "second.txt"]
     ended = call(*command[1:])
     assert f"ripieno chat --resume {command[2]} --config '{named}' --workspace '{workspace}'" in ended.err
+
+
+def test_of_many_conversations_elsewhere_three_are_named_and_the_others_counted(
+    call: Call, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(5):
+        call("ask", "--defer", "Write two files.")
+    monkeypatch.chdir(tmp_path)
+    lines = call("approvals", "approve").err.splitlines()
+    assert sum(one.startswith("  ripieno approvals approve ") for one in lines) == 3
+    assert lines[-1] == "  and 2 more: ripieno approvals list"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from ripieno.approvals import Approve
 from ripieno.conducting.paused import PausedStore
 from ripieno.storage.journal import Journal
+from ripieno.storage.records import Record
 from tests.support.command_line import PATIENCE, User, wait_for
 
 SCORE = """
@@ -264,6 +265,38 @@ def test_what_cannot_run_is_refused_before_it_is_queued(
     assert refused.returncode == 2
     assert message in refused.stderr
     assert "DBOS" not in refused.stderr
+
+
+def test_the_beginning_of_a_conversation_continues_it_and_an_unknown_one_is_refused(user: User, score: str) -> None:
+    def conversations() -> list[tuple[str, str]]:
+        listed = json.loads(user.call("runs", "list", "--format", "json").stdout)
+        return [(one["conversation"], one["owner"]) for one in listed]
+
+    assert user.call("submit", "-m", score, "--owner", "ada", "Keep a note.").returncode == 0
+    ((first, owner),) = conversations()
+    # No worker has taken it: only the queue has it.
+    assert user.call("submit", "-m", score, "--conversation", first[:8], "And another.").returncode == 0
+    assert user.call("ask", "-m", f"score:{user.workspace / 'short.toml'}", "Hello?").returncode == 0
+    (recorded,) = json.loads(user.call("journal", "list", "--format", "json").stdout)
+    name = recorded["identifier"]
+    assert user.call("submit", "-m", score, "--conversation", name[:12], "And again?").returncode == 0
+    assert conversations() == [(name, ""), (first, owner), (first, "ada")]
+    assert owner == "ada"
+    for given, message in (
+        (("nosuchid",), "There is no conversation named 'nosuchid'. List them: ripieno journal list"),
+        ((first[:8], "--owner", "eve"), f"The conversation {first} is of ada. Leave out: --owner eve"),
+        ((name[:8], "--owner", "eve"), f"The conversation {name} has no owner. Leave out: --owner eve"),
+    ):
+        refused = user.call("submit", "-m", score, "--conversation", *given, "x")
+        assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
+    assert len(conversations()) == 3
+    # A conversation of two owners, as programs name them.
+    with Journal(user.state / "journal.sqlite3") as journal:
+        journal.record([Record(stage="began", conversation="main", turn=0, owner=one) for one in ("ada", "eve")])
+    refused = user.call("submit", "-m", score, "--conversation", "main", "x")
+    assert (refused.returncode, "Several conversations begin with 'main'" in refused.stderr) == (2, True)
+    assert user.call("submit", "-m", score, "--conversation", "main", "--owner", "eve", "x").returncode == 0
+    assert conversations()[0] == ("main", "eve")
 
 
 def test_a_secret_of_the_configuration_is_not_queued(user: User, score: str) -> None:

@@ -61,11 +61,11 @@ def check_profiles(subject: Subject) -> Iterator[Problem]:
 def check_gateway(subject: Subject) -> Iterator[Problem]:
     """Problems that `ripieno serve responses` refuses. The variable and the model may still be given for serving."""
     yield from _unknown_ensembles(subject.loaded)
-    fault = store_fault(subject.loaded.configuration.gateway)
-    if fault is not None:
-        key, why, advice = fault
-        yield _problem(subject.loaded, ("gateway", key), why, f"{advice}.")
     if not subject.loaded.failures:
+        fault = store_fault(subject.loaded.configuration.gateway)
+        if fault is not None:
+            key, why, advice = fault
+            yield _problem(subject.loaded, ("gateway", key), why, f"{advice}.")
         yield from _missing_model(subject.loaded)
         yield from _unknown_tools(subject.loaded)
         yield from _missing_secret(subject.loaded, subject.surroundings)

@@ -314,7 +314,8 @@ def _find(store: PausedStore, beginning: str, *further: str) -> Paused:
     if (only := only_waiting(waiting, workspace, command)) is not None:
         return only
     others = command_lines([command(one) for one in reversed(waiting)][:_LISTED])
-    elsewhere = f" In other folders:{others}" if others else ""
+    more = f"\n  and {len(waiting) - _LISTED} more: ripieno approvals list" if len(waiting) > _LISTED else ""
+    elsewhere = f" In other folders:{others}{more}" if others else ""
     raise InputError(f"No conversation of {workspace.resolve()} waits for an answer.{elsewhere}")
 
 

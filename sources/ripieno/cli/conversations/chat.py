@@ -28,7 +28,7 @@ from ripieno.cli.conversations.cassettes import begin
 from ripieno.cli.conversations.conversation import Wanted, follow, run_options, waits_for_client
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
 from ripieno.cli.conversations.resume import recall
-from ripieno.cli.conversations.selection import find
+from ripieno.cli.conversations.selection import find_or_latest
 from ripieno.conducting import Run
 from ripieno.conducting.observers.console import brief
 from ripieno.ensembles.offers import Offer
@@ -47,7 +47,7 @@ _HELP = """\
 /go      continue with calls that waited for an answer; a message declines them
 /allowed list what you have allowed without a question in this conversation
 /revoke  take back what /allowed lists: /revoke 1
-/exit    end the chat; so does Ctrl-D
+/exit    end the chat; so do /quit and Ctrl-D
 Ctrl-C stops an answer and keeps the conversation. Any other line is sent to the model.
 Pasted lines are one message."""
 
@@ -119,7 +119,7 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
     with _terminated_in_order(), Terminal() as terminal, open_keeper(loaded, settings) as keeper:
         conversation = Conversation()
         if before is not None:
-            found = find(keeper, before, loaded.workspace, ended=True)
+            found = find_or_latest(keeper, before, loaded.workspace, ended=True)
             found.check(loaded)
             conversation, wanted = recall(keeper, found).conversation, wanted.like(found.model, found.tools)
         renderer = wanted.renderer()

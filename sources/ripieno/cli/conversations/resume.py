@@ -11,7 +11,7 @@ from ripieno.cli.common.terminal import Terminal
 from ripieno.cli.conversations.cassettes import ANSWERED
 from ripieno.cli.conversations.conversation import Wanted, compared, converse, run_options
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
-from ripieno.cli.conversations.selection import FoundConversation, complete_resumable, find
+from ripieno.cli.conversations.selection import FoundConversation, complete_resumable, find, find_or_latest
 from ripieno.conducting.resume import Resumable, paused_resumable, resumable
 from ripieno.exceptions import InputError
 
@@ -48,11 +48,11 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
     """
     loaded = load_layers(settings)
     with Terminal() as terminal, open_keeper(loaded, settings) as keeper:
-        found = find(keeper, conversation, loaded.workspace)
+        found = find_or_latest(keeper, conversation, loaded.workspace)
         chosen = wanted.like(found.model, found.tools)
         with keeper.claimed(found.identifier):
             # Another process may have continued it in between.
-            found = find(keeper, found.identifier, loaded.workspace)
+            found = find(keeper, found.identifier)
             recalled = recall(keeper, found)
             if not recalled.conversation.open and recalled.conversation.finish in ANSWERED:
                 there = () if found.is_of(loaded.workspace) else ("--workspace", str(found.workspace))

@@ -74,22 +74,26 @@ class FoundConversation:
             )
 
 
-def find(keeper: Keeper, beginning: str, workspace: pathlib.Path, *, ended: bool = False) -> FoundConversation:
+def find(keeper: Keeper, beginning: str) -> FoundConversation:
+    """The conversation with this beginning of its identifier. Errors: ``NameAbsence``; ``InputError`` for several."""
+    try:
+        return FoundConversation.of_paused(keeper.store.find(beginning))
+    except NameAbsence:
+        if keeper.journal is None:
+            raise
+    return FoundConversation.of_journal(keeper.journal, keeper.journal.find(beginning))
+
+
+def find_or_latest(
+    keeper: Keeper, beginning: str, workspace: pathlib.Path, *, ended: bool = False
+) -> FoundConversation:
     """The conversation whose identifier has this beginning.
 
     Without one: the only one of the workspace that waits, or else the latest that was interrupted, or else, if
     ``ended``, the latest at all that no gateway client requested. Errors: ``NameAbsence``; ``InputError`` if several
     match, or none.
     """
-    journal = keeper.journal
-    if not beginning:
-        return _latest(keeper, workspace, ended=ended)
-    try:
-        return FoundConversation.of_paused(keeper.store.find(beginning))
-    except NameAbsence:
-        if journal is None:
-            raise
-    return FoundConversation.of_journal(journal, journal.find(beginning))
+    return find(keeper, beginning) if beginning else _latest(keeper, workspace, ended=ended)
 
 
 def only_waiting(waiting: Sequence[Paused], workspace: pathlib.Path, command: Callable[[Paused], str]) -> Paused | None:

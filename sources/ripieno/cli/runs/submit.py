@@ -1,5 +1,6 @@
 """``ripieno submit``: gives a run to a worker, now, later, or again and again."""
 
+import dataclasses
 import datetime
 import os
 import re
@@ -11,7 +12,7 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.assembly.journal import open_journal
-from ripieno.assembly.submission_states import find_submission
+from ripieno.assembly.submission_states import SEARCHED, find_submission
 from ripieno.assembly.submissions import make_submission, open_dispatcher
 from ripieno.assembly.submissions import submit as queue_submission
 from ripieno.canisters import Conversation
@@ -21,11 +22,13 @@ from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.models import missing_variables
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.scores import find_model
+from ripieno.cli.conversations.persistence import Keeper
+from ripieno.cli.conversations.selection import find
 from ripieno.cli.runs.queue import SHORT, words_of
 from ripieno.cli.runs.watch import show_run
-from ripieno.exceptions import InputError
+from ripieno.exceptions import InputError, NameAbsence
 from ripieno.models import Model
-from ripieno.storage.dispatch.contract import PRIORITIES, Dispatched, Schedule, Submission
+from ripieno.storage.dispatch.contract import PRIORITIES, Dispatched, Dispatcher, Schedule, Submission
 from ripieno.storage.dispatch.leases import WorkerLeases
 
 _DELAY = re.compile(r"\+(\d{1,6})([smhd])")
@@ -56,7 +59,9 @@ class Moment(click.ParamType[datetime.datetime]):
 @click.option("-m", "--model", metavar="PROVIDER/MODEL", help="The model, instead of the configured one.")
 @click.option("--agent", metavar="A", shell_complete=complete_agent, help="A configured agent.")
 @click.option("--tools", metavar="PATTERN", multiple=True, help="Offer only these tools, such as 'io.read_*'.")
-@click.option("--conversation", metavar="ID", default="", help="Continue this conversation, after its earlier runs.")
+@click.option(
+    "--conversation", metavar="ID", default="", help="Continue this one, after its runs. Its beginning is enough."
+)
 @click.option("--owner", metavar="NAME", default="", help="The user for whom it is, where there are several.")
 @click.option("--anywhere", is_flag=True, help="Any worker takes it, in its own workspace.")
 @click.option("--at", metavar="TIME", type=Moment(), help="Not before a time, or after a delay such as +30m.")
@@ -97,15 +102,16 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
         raise click.UsageError("--cron goes with neither --at, --watch nor --id.")
     settings.journal = True
     loaded = load_without_ensembles(settings)
-    said = Conversation.of(text)
-    if given["conversation"]:
-        said = Conversation(identifier=given["conversation"], canisters=said.canisters)
-    given.pop("conversation")
+    said, continued = Conversation.of(text), given.pop("conversation")
     model = find_model(given.pop("model"))
     fields: dict[str, Any] = {**given, "tools": given["tools"] or None, "model": _typed(model)}
     dispatcher = open_dispatcher(loaded, os.environ)
     try:
         with open_journal(loaded, os.environ) as journal:
+            if continued:
+                keeper = Keeper(loaded, settings, journal=journal)
+                name, fields["owner"] = _find_continued(keeper, dispatcher, continued, given["owner"])
+                said = dataclasses.replace(said, identifier=name)
             submission = make_submission(loaded, journal, said, identifier=identifier, **fields)
             _warn(loaded, submission)
             if cron is not None:
@@ -121,6 +127,32 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
                 raise run_async(show_run(run))
     finally:
         dispatcher.close()
+
+
+def _find_continued(keeper: Keeper, dispatcher: Dispatcher, beginning: str, owner: str) -> tuple[str, str]:
+    """The identifier and the owner of the conversation with this beginning, also of one that no worker has taken yet.
+
+    Errors: ``NameAbsence``; ``InputError`` if several match, or if it is another owner's.
+    """
+    if owner and keeper.journal is not None and next(iter(keeper.journal.lines(beginning, owner=owner)), None):
+        return beginning, owner  # Another owner may have one of the same name.
+    try:
+        found = find(keeper, beginning)
+        name, whose = found.identifier, found.owner
+    except NameAbsence:
+        queued = [one.submission for one in dispatcher.listed(limit=SEARCHED)]
+        known = {(one.conversation, one.owner) for one in queued if one.conversation.startswith(beginning)}
+        fitting = sorted(one for one in known if one[0] == beginning) or sorted(known)
+        if not fitting:
+            raise
+        if len(fitting) > 1:
+            names = ", ".join(name for name, _ in fitting)
+            raise InputError(f"Several conversations begin with {beginning!r}: {names}. Name one of them.") from None
+        ((name, whose),) = fitting
+    if owner and whose != owner:
+        belongs = f"is of {whose}" if whose else "has no owner"
+        raise InputError(f"The conversation {name} {belongs}. Leave out: --owner {owner}")
+    return name, whose
 
 
 def _typed(model: str | Model | None) -> str:

@@ -198,6 +198,10 @@ def _prepare(
     chosen = _choose(loaded.configuration.gateway, host, options)
     check_exposure(host, keyed=bool(chosen.keys))
     if not loaded.failures:
+        # Otherwise the table may lack what could not be read, which is reported when it is assembled.
+        if (fault := store_fault(chosen)) is not None:
+            _, why, advice = fault
+            raise InputError(f"{why}. {advice}.")
         needed = (*chosen.ensembles, *chosen.mcp, *(tool.partition(".")[0] for tool in chosen.hosted.values()))
         require_ensembles(loaded, needed)
         loaded = only(loaded, needed)
@@ -235,10 +239,6 @@ def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> 
     key = read_key(variable)
     if key is not None:
         chosen = dataclasses.replace(chosen, keys=chosen.keys.set(variable, digest_of(key)))
-    fault = store_fault(chosen)
-    if fault is not None:
-        _, why, advice = fault
-        raise InputError(f"{why}. {advice}.")
     # One secret for all workers: each must accept the signatures of the others.
     return chosen if chosen.secret else dataclasses.replace(chosen, secret=secrets.token_urlsafe(32))
 

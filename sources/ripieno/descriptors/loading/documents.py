@@ -255,5 +255,6 @@ def _similar(path: Path, error: OSError) -> str:
         names = sorted(os.listdir(path.parent))[:1_000]
     except OSError:
         return f"There is no folder {file_name(path.parent)}."
-    near = nearest(path.name, names)
+    kinds = {path.suffix, ".toml", ".json"}  # The suffix may be the misspelled part.
+    near = nearest(path.name, (name for name in names if Path(name).suffix in kinds))
     return f"Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""

@@ -45,7 +45,8 @@ def create_application(
 
     ``watchers`` observe requests without a run; those of the assembly observe runs. The server enters the assembly
     around the application. ``clock`` replaces the one of the database, for what is stored. Errors: ``InputError`` for
-    an unknown model, for a store without a secret, and if two protocols have the same route.
+    an unknown model, for a store without a secret or with another one than before, if that cannot be read, and if two
+    protocols have the same route.
     """
     durable = assembly.configuration.durable
     chosen = assembly.configuration.gateway if settings is None else settings
@@ -151,8 +152,11 @@ def serving_of(
     runs: BackgroundRuns | None = None
     gateway = Gateway(assembly, settings, secret, watchers)
     if settings.store is not None:
-        runs = BackgroundRuns(Library.of(assembly, settings.store, secret, clock), dispatcher)
+        library = Library.of(assembly, settings.store, secret, clock)
+        runs = BackgroundRuns(library, dispatcher)
         assembly.endings.push_async_callback(runs.close)
+        # Otherwise each request would fail, after its model was asked and calls were saved.
+        library.responses.keys.check()
     return Serving(
         gateway=gateway,
         settings=settings,

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import json
 import os
+import shlex
 
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import canonical
@@ -88,13 +89,20 @@ class CallerKeys:
         # Another process may have been first.
         return self.find(caller) or self.access(caller)
 
+    def check(self) -> None:
+        """Errors: ``InputError`` if the secret is not that of all stored keys."""
+        with self.database.using("read") as connection:
+            found = connection.execute("SELECT caller, wrapped FROM caller_keys ORDER BY caller").fetchall()
+        for caller, wrapped in found:
+            self._unwrap(json.loads(caller), bytes(wrapped))
+
     def _unwrap(self, caller: str, wrapped: bytes) -> RowCipher:
         try:
             return RowCipher(caller, RowCipher(caller, self._wrapping).open(wrapped, "key"))
         except InputError:
             raise InputError(
                 f"The responses of {caller or 'callers without a key'} were stored under another secret of [gateway]. "
-                f"Use that secret again, or erase them: ripieno responses forget {caller or repr('')}"
+                f"Use that secret again, or erase them: ripieno responses forget {shlex.quote(caller)}"
             ) from None
 
 

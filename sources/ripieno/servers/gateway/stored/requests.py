@@ -167,7 +167,7 @@ def items_in(given: object) -> list[Any]:
     """The input of a request as items."""
     if is_list(given):
         return list(given)
-    return [] if given is None else [{"type": "message", "role": "user", "content": given}]
+    return [] if given in (None, "") else [{"type": "message", "role": "user", "content": given}]
 
 
 def reference_in(item: object) -> str | None:
