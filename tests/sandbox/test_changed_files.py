@@ -103,8 +103,12 @@ def test_each_look_has_its_own_changes(folder: pathlib.Path, case: str) -> None:
     watched.close()
 
 
-def test_what_changes_while_a_look_is_renewed_is_in_one_of_them(folder: pathlib.Path) -> None:
+def test_what_changes_while_a_look_is_renewed_is_in_one_of_them(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watched, names = WatchedFolder(str(folder)), [f"{number}.txt" for number in range(3_000)]
+    # On a loaded machine, all of them may come between two looks.
+    monkeypatch.setattr(changed_files, "REPORTED", len(names))
     look = watched.begin()
     found: list[FileChange] = []
     with subprocess.Popen(["touch", *names], cwd=folder) as writer:
