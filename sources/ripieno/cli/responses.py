@@ -67,22 +67,19 @@ def forget(settings: Settings, caller: str) -> None:
       ripieno responses forget laptop
       ripieno responses forget laptop --config gateway.toml
     """
-    loaded = load_layers(settings, quiet=True)
-    database = open_database(loaded, os.environ)
-    known = [name for name, _, _ in callers_in(database)]
-    found = erase(database, caller)
-    if caller:
-        # Those without an owner are the user's own.
-        store = PausedStore(database)
-        for one in store.all(caller):
-            store.forget(one.identifier, owner=caller)
-            found = True
-        with open_journal(loaded, os.environ) as journal:
+    with open_journal(load_layers(settings, quiet=True), os.environ) as journal:
+        known = [name for name, _, _ in callers_in(journal.database)]
+        found = erase(journal.database, caller)
+        if caller:
+            # Those without an owner are the user's own.
+            store = PausedStore(journal.database)
+            for one in store.all(caller):
+                store.forget(one.identifier, owner=caller)
+                found = True
             for recorded in journal.conversations(owner=caller):
                 if not recorded.deleted:
                     journal.delete(recorded.identifier, owner=caller)
                     found = True
-    database.close()
     if not found:
         raise NameAbsence("caller with stored responses", caller, known)
     click.echo(f"Erased all that was stored for {clean(caller) or 'callers without a key'}.")

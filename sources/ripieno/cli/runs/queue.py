@@ -64,7 +64,7 @@ def prompt_of(submission: Submission) -> str:
 
 
 def words_of(submission: Submission) -> str:
-    """What a submission is, in one line for people."""
+    """A submission, in one line for people."""
     if submission.response:
         return "(background response)"
     return brief(prompt_of(submission), WIDTH) or "(continues after an answer)"

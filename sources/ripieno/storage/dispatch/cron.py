@@ -9,7 +9,7 @@ _ADVICE = f"A schedule has five fields: {', '.join(_FIELDS[:-1])} and {_FIELDS[-
 
 
 def problem_of(expression: str) -> str:
-    """What is wrong with the times of a schedule, and how they are written; empty if nothing is."""
+    """The fault in the times of a schedule, and how they are written; empty if they are right."""
     if _is_valid(expression):
         return "" if next_time(expression) is not None else f"No day is one of {expression!r}. {_ADVICE}"
     fields = expression.split()
