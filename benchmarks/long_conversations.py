@@ -3,6 +3,7 @@
 import functools
 import statistics
 import time
+from typing import Any
 
 import aiohttp
 
@@ -29,8 +30,12 @@ async def long_conversation() -> list[Row]:
     async with chatting(ours.scored([turn("Done.")])) as chat:
         for _ in range(RUNS):
             name = await chat.create("ada")
-            said = (Record(stage="said", conversation=name, turn=0, owner="ada", canister=one) for one in canisters)
-            chat.journal.record([Record(stage="began", conversation=name, turn=0, owner="ada"), *said])
+            about: Any = {"conversation": name, "turn": 0, "owner": "ada"}
+            said = (
+                Record(stage="said", canister=one, details={"place": place}, **about)
+                for place, one in enumerate(canisters)
+            )
+            chat.journal.record([Record(stage="began", **about), *said])
             for times in (opened, shown):
                 before = time.process_time()
                 await chat.snapshot("ada", name, limit=PART)

@@ -41,11 +41,13 @@ class Resumable:
     """The conversation to conduct, and the answers that were given meanwhile.
 
     ``cut`` has the texts that the model wrote at last, if its answer was cut off. They are no part of the conversation.
+    ``missing`` counts the first canisters that were not read: it can be shown, and not conducted.
     """
 
     conversation: Conversation
     answers: Mapping[str, Given] = frozendict[str, Given]()
     cut: tuple[Mapping[str, Any], ...] = ()
+    missing: int = 0
 
 
 def resumable(
@@ -73,6 +75,15 @@ def resumable(
         return paused_resumable(paused)
     results = () if paused is None else paused.results
     return Resumable(conversation=with_results(results, _interrupted(journal, restored)), cut=restored.cut)
+
+
+def resumable_end(journal: Journal, identifier: str, *, owner: str, newest: int) -> Resumable:
+    """The end of a conversation that does not wait, with at least the ``newest`` canisters, to look at.
+
+    Errors: those of ``resumable``.
+    """
+    restored = journal.restore_end(identifier, owner=owner, newest=newest)
+    return Resumable(conversation=_interrupted(journal, restored), cut=restored.cut, missing=restored.missing)
 
 
 def paused_resumable(paused: Paused) -> Resumable:

@@ -10,6 +10,7 @@ from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
 from ripieno.canisters.contents import Content
 from ripieno.ensembles import Definition, Ensemble
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
 from ripieno.jsonvalues import digest, thaw
 from ripieno.servers.chat.contents import referenced
@@ -17,7 +18,7 @@ from ripieno.servers.chat.events import Said, Titled
 from ripieno.servers.chat.held import EditedCall, HeldConversation
 from ripieno.servers.chat.messages import ChatLimits, text_of
 from ripieno.servers.chat.open_conversations import OpenConversations
-from ripieno.servers.chat.parts import messages_of, read_part
+from ripieno.servers.chat.parts import AllMessages, read_part
 from ripieno.servers.chat.questions import (
     Question,
     also_approved,
@@ -133,14 +134,15 @@ class Chat:
 
         With a ``limit``, it has the newest messages, and ``place`` counts those before; ``messages`` gives these.
         """
-        held = await self._open.find(owner, identifier)
-        found, canisters = _snapshot(held, identifier), held.conversation.canisters
-        return {**found, **await read_part(canisters, limit=limit)}
+        held = await self._open.find(owner, identifier, newest=limit)
+        found, canisters = held.snapshot(), held.conversation.canisters
+        return {**found, **await read_part(canisters, limit=limit, missing=held.missing)}
 
     async def follow(self, owner: str, identifier: str) -> Callable[[], dict[str, Any]]:
         """A function that gives the whole snapshot of each moment, for a reader of the events."""
-        held = await self._open.find(owner, identifier)
-        return lambda: {**_snapshot(held, identifier), "messages": messages_of(held.conversation.canisters)}
+        held, messages = await self._open.find(owner, identifier), AllMessages()
+        await run_in_thread(messages.of, held.conversation.canisters, name="messages")
+        return lambda: {**held.snapshot(), "messages": messages.of(held.conversation.canisters)}
 
     async def messages(self, owner: str, identifier: str, *, before: int, limit: int) -> dict[str, Any]:
         """The newest messages before a place, and the ``place`` of the first of them."""
@@ -149,7 +151,7 @@ class Chat:
 
     async def position(self, owner: str, identifier: str) -> str:
         """The position after the last event of a conversation."""
-        return (await self._open.find(owner, identifier)).ring.position
+        return (await self._open.find(owner, identifier, newest=0)).ring.position
 
     async def read(
         self, owner: str, identifier: str, position: str | None, *, quiet: float | None = None
@@ -159,7 +161,7 @@ class Chat:
         Without a position, from now on. Errors: ``Refused`` for too many readers; while reading, ``EventsLost``, if
         the reader needs a snapshot first.
         """
-        held = await self._open.find(owner, identifier)
+        held = await self._open.find(owner, identifier, newest=0)
         readers = sum(one.ring.readers for _, one in self._open.of(owner))
         if readers >= self.limits.readers:
             raise Refused(too_many(f"{readers} streams of events", self.limits.readers))
@@ -167,7 +169,7 @@ class Chat:
 
     async def require(self, owner: str, identifier: str) -> None:
         """Errors: ``NameAbsence`` if the owner has no such conversation."""
-        await self._open.find(owner, identifier)
+        await self._open.find(owner, identifier, newest=0)
 
     async def attach(self, owner: str, identifier: str, content: Content) -> str:
         """Keeps an upload for a message that is still to come, and returns its reference."""
@@ -354,7 +356,7 @@ class Chat:
 
     async def running(self, owner: str, identifier: str) -> bool:
         """Whether a run of a conversation is under way."""
-        return (await self._open.find(owner, identifier)).running
+        return (await self._open.find(owner, identifier, newest=0)).running
 
     async def stop(self, owner: str, identifier: str) -> None:
         """Stops the run of a conversation, if there is one."""
@@ -386,15 +388,3 @@ class Chat:
         """The owner's tokens and calls since a time (ISO 8601, UTC), in total and by day and model."""
         found = await self._store.usage(owner, since)
         return {name: found[name] for name in ("total", "days", "models")}
-
-
-def _snapshot(held: HeldConversation, identifier: str) -> dict[str, Any]:
-    usage = held.conversation.usage
-    return {
-        "identifier": identifier,
-        "title": held.summary.title or held.summary.words,
-        "model": held.model or held.summary.model,
-        "agent": held.agent,
-        "tokens": {"input": usage.input_tokens, "output": usage.output_tokens},
-        **held.snapshot(),
-    }

@@ -64,6 +64,7 @@ class HeldConversation:
     """A conversation that is open. It is also the confirmer of its runs: calls wait, and questions of tools are asked.
 
     ``conversation`` has whole turns; the one under way is beside it, also after a run that was stopped in its middle.
+    ``missing`` counts its first canisters that were not read; with a run, all are.
     """
 
     def __init__(self, owner: str, stored: Stored) -> None:
@@ -153,7 +154,13 @@ class HeldConversation:
 
     def snapshot(self) -> dict[str, Any]:
         """All that a page shows beside the messages, and the position after which events follow."""
+        usage = self.conversation.usage
         return {
+            "identifier": self.conversation.identifier,
+            "title": self.summary.title or self.summary.words,
+            "model": self.model or self.summary.model,
+            "agent": self.agent,
+            "tokens": {"input": usage.input_tokens, "output": usage.output_tokens},
             "state": self.state,
             "turn": self._turn.mapping(),
             "finish": None if self.running else self.conversation.finish,
@@ -175,7 +182,7 @@ class HeldConversation:
     def adopt(self, stored: Stored) -> None:
         """Takes the conversation as it is stored, while no run is under way, or at its end."""
         self.summary, (resumable, paused) = stored.summary, stored[1:]
-        self.conversation = resumable.conversation
+        self.conversation, self.missing = resumable.conversation, resumable.missing
         self.answers: Mapping[str, Given] = resumable.answers
         if paused is not None:
             self.model = paused.submission.model if paused.submission is not None else paused.model

@@ -11,6 +11,8 @@ from ripieno.servers.chat.held import HeldConversation
 from ripieno.servers.chat.runs import Runs
 from ripieno.servers.chat.store import ConversationStore
 
+#: The messages of a conversation that is only looked at, at least.
+NEWEST = 200
 #: Seconds for which a summary is used again.
 _CHECKED = 1.0
 _Key = tuple[str, str]
@@ -42,13 +44,17 @@ class OpenConversations:
         """The conversations in memory of an owner, or of all, with their identifiers."""
         return ((name, held) for (whose, name), held in self._held.items() if owner in (None, whose))
 
-    async def find(self, owner: str, identifier: str) -> HeldConversation:
-        """The conversation to look at: a change may be under way. It is as it is now until the caller next waits."""
+    async def find(self, owner: str, identifier: str, *, newest: int | None = None) -> HeldConversation:
+        """The conversation to look at: a change may be under way. It is as it is now until the caller next waits.
+
+        With ``newest``, at most ``NEWEST``, its first messages may be missing. All others stay.
+        """
         held = self._held.get((owner, identifier))
-        if held is not None and time.monotonic() - held.checked <= _CHECKED:
+        whole = newest is None or newest > NEWEST
+        if held is not None and time.monotonic() - held.checked <= _CHECKED and not (whole and held.missing):
             return self._used(held, identifier)
         async with self._lock(owner, identifier):
-            return await self._load(owner, identifier)
+            return await self._load(owner, identifier, whole=whole)
 
     async def refresh(self, owner: str, identifier: str) -> None:
         """Takes what others have done with a conversation, if it is in memory."""
@@ -96,14 +102,14 @@ class OpenConversations:
     def _lock(self, owner: str, identifier: str) -> asyncio.Lock:
         return self._locks.setdefault((owner, identifier), asyncio.Lock())
 
-    async def _load(self, owner: str, identifier: str) -> HeldConversation:
+    async def _load(self, owner: str, identifier: str, *, whole: bool = True) -> HeldConversation:
         """The conversation, while the caller has its lock.
 
         Its summary takes a time proportional to its lines (measured: 12 ms for 20,000): one is enough for a request.
         """
         held, now = self._held.get((owner, identifier)), time.monotonic()
         if held is None:
-            held = await self._runs.open(owner, identifier)
+            held = await self._runs.open(owner, identifier, newest=None if whole else NEWEST)
             held.checked = now
             return self._used(held, identifier)
         if now - held.checked > _CHECKED:
@@ -115,6 +121,8 @@ class OpenConversations:
                 held.checked = -math.inf
                 raise
         await self._runs.refresh(held)
+        if whole:
+            await self._runs.complete(held)
         return self._used(held, identifier)
 
     def _used(self, held: HeldConversation, identifier: str) -> HeldConversation:

@@ -12,11 +12,12 @@ _FEW = 200
 
 
 async def read_part(
-    canisters: Sequence[Canister], *, before: int | None = None, limit: int | None = None
+    canisters: Sequence[Canister], *, before: int | None = None, limit: int | None = None, missing: int = 0
 ) -> dict[str, Any]:
     """``messages``: the newest ``limit``, of those before a place; all without a limit. ``place`` counts those before.
 
-    There are more if the first of them would be in the middle of a turn: calls are beside their results.
+    ``missing`` canisters come before all of these. There are more messages if the first of them would be in the middle
+    of a turn: calls are beside their results.
     """
     end = len(canisters) if before is None else min(before, len(canisters))
     place = 0 if limit is None else max(end - limit, 0)
@@ -24,7 +25,22 @@ async def read_part(
         place -= 1
     part = canisters[place:end]
     messages = messages_of(part) if len(part) <= _FEW else await run_in_thread(messages_of, part, name="messages")
-    return {"messages": messages, "place": place}
+    return {"messages": messages, "place": missing + place}
+
+
+class AllMessages:
+    """The messages of a conversation that goes on. Each is made once: a reader of events needs all of them often."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[Canister, dict[str, Any]]] = []
+
+    def of(self, canisters: Sequence[Canister]) -> list[dict[str, Any]]:
+        """The messages of these canisters."""
+        pairs = enumerate(zip(self._made, canisters, strict=False))
+        same = next((at for at, ((one, _), other) in pairs if one is not other), min(len(self._made), len(canisters)))
+        added = canisters[same:]
+        self._made[same:] = zip(added, messages_of(added), strict=True)
+        return [message for _, message in self._made]
 
 
 def messages_of(canisters: Sequence[Canister]) -> list[dict[str, Any]]:

@@ -47,9 +47,14 @@ class Runs:
             held.stop()
         await asyncio.gather(*(held.stopped() for held in running))
 
-    async def open(self, owner: str, identifier: str) -> HeldConversation:
-        """The conversation as it is stored. Errors: ``NameAbsence``."""
-        return HeldConversation(owner, await self._store.load(owner, identifier))
+    async def open(self, owner: str, identifier: str, *, newest: int | None) -> HeldConversation:
+        """The conversation as it is stored; with ``newest``, its end is enough. Errors: ``NameAbsence``."""
+        return HeldConversation(owner, await self._store.load(owner, identifier, newest=newest))
+
+    async def complete(self, held: HeldConversation) -> None:
+        """Reads what is missing of a conversation."""
+        if held.missing:
+            held.adopt(await self._store.load(held.owner, held.conversation.identifier))
 
     async def refresh(self, held: HeldConversation) -> None:
         """Takes what others have done with a conversation since it was opened."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from ripieno.approvals import Given
 from ripieno.canisters import ResultCanister
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.conducting.resume import Resumable, resumable
+from ripieno.conducting.resume import Resumable, resumable, resumable_end
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.storage.journal import Journal
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 class Stored(NamedTuple):
-    """A conversation to continue; ``paused`` if it waits."""
+    """A conversation to continue, or the end of one to look at; ``paused`` if it waits."""
 
     summary: Summary
     resumable: Resumable
@@ -80,12 +80,14 @@ class ConversationStore:
 
         return await _in_thread(read)
 
-    async def load(self, owner: str, identifier: str) -> Stored:
-        """A conversation to continue."""
+    async def load(self, owner: str, identifier: str, *, newest: int | None = None) -> Stored:
+        """A conversation to continue; to look at, if ``newest`` limits what is read of one that does not wait."""
 
         def read() -> Stored:
             summary = self._summary(owner, identifier)
             paused = self._paused.load(identifier, owner=owner)
+            if paused is None and newest is not None:
+                return Stored(summary, resumable_end(self._journal, identifier, owner=owner, newest=newest), None)
             return Stored(summary, resumable(self._journal, identifier, paused, owner=owner), paused)
 
         return await _in_thread(read)

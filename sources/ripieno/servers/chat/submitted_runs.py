@@ -83,11 +83,11 @@ class SubmittedRuns(Runs):
 
     # Conversations in memory
 
-    async def open(self, owner: str, identifier: str) -> HeldConversation:
+    async def open(self, owner: str, identifier: str, *, newest: int | None) -> HeldConversation:
         # First, so that nothing is missed that comes while it is loaded.
         seen = await _in_thread(self._log.last, owner, identifier)
         pending = await self._pending(owner, identifier)
-        held = await super().open(owner, identifier)
+        held = await super().open(owner, identifier, newest=None if pending else newest)
         held.seen = seen
         subscription = contextlib.ExitStack()
         wake = functools.partial(self._wake, (owner, identifier))
@@ -117,6 +117,7 @@ class SubmittedRuns(Runs):
                 held.adopt(await self._store.load(owner, identifier))
                 held.publish(event)
             elif isinstance(event, StretchBegan):
+                await self.complete(held)
                 with contextlib.suppress(NameAbsence):
                     found = await _in_thread(self._dispatcher.find, submission)
                     run = self._follow(held, held.conversation, found.submission, after=number - 1)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Connection
+from ripieno.storage.journal.insertions import insertion
 from ripieno.storage.journal.journal import Journal
 from ripieno.storage.journal.lines import COLUMNS, DELETED, GENESIS, Line, chain, digest_body
 
 #: Lines in one commit.
 _BATCH = 500
-_FIELDS = COLUMNS.split(", ")[1:]
 _OTHERS = {
     "paused": "owner, conversation, at, body",
     "grants": "token, conversation, invocation, tool, definition, arguments, rules, issued, expires, used",
@@ -84,9 +84,7 @@ def _write(target: Journal, batch: list[Line]) -> int:
 
 
 def _insert(connection: Connection, lines: Sequence[Line]) -> None:
-    row = f"({', '.join('?' * len(_FIELDS))})"
-    query = f"INSERT INTO lines ({', '.join(_FIELDS)}) VALUES {', '.join([row] * len(lines))}"
-    connection.execute(query, [getattr(line, name) for line in lines for name in _FIELDS])
+    connection.execute(insertion(len(lines)), [value for line in lines for value in line[1:]])
     for line in lines:
         if line.stage == DELETED:
             # An earlier copy may have the bodies.

@@ -1,7 +1,7 @@
 """The journal: an append-only, hash-chained record of conversations that programs may share."""
 
 import collections
-import functools
+import dataclasses
 import itertools
 import pathlib
 import threading
@@ -15,7 +15,9 @@ from ripieno.canisters import Conversation
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Connection, Database, Disconnected, Fence, RowConflict
 from ripieno.storage.databases.opening import database_at
+from ripieno.storage.journal.ends import find_beginning, usage_of
 from ripieno.storage.journal.fingerprints import fingerprints
+from ripieno.storage.journal.insertions import MOST, insertion, parts
 from ripieno.storage.journal.lines import (
     COLUMNS,
     DELETED,
@@ -43,13 +45,10 @@ NAME = "journal.sqlite3"
 _BATCH = 256
 #: Conversations that are summarized at once.
 _SUMMARIES = 100
-#: Lines written by one statement, which has a parameter for each field.
-_MOST = 1000
 #: Conversations whose ends are remembered, so that a line is written without reading.
 _REMEMBERED = 1024
 #: Seconds for which a server that went away is tried again.
 _PATIENCE = 30.0
-_FIELDS = COLUMNS.split(", ")[1:]
 
 _Chain = tuple[str, str]
 _End = tuple[int, str]
@@ -244,6 +243,25 @@ class Journal:
             require(connection, name, owner and self.redactor.text(owner))
         return restore(name, self.lines(name, owner=owner), until=until)
 
+    def restore_end(self, conversation: str, *, owner: str, newest: int) -> Restored:
+        """The end of an owner's conversation: from a message of the user on, at least the ``newest`` canisters.
+
+        ``missing`` counts those before, which are not read (10,000 canisters: a twentieth of the time of ``restore``).
+
+        Errors: those of ``restore``; ``InputError`` if the journal does not have the first canisters.
+        """
+        chain = self.redactor.text(conversation), self.redactor.text(owner)
+        with self.database.snapshot("read") as connection:
+            begins, usage = find_beginning(connection, chain, newest), usage_of(connection, chain)
+        if begins is None:
+            restored = self.restore(conversation, owner=owner)
+            restored.require_all()
+            return restored
+        began = self.lines(conversation, owner=owner, after=begins.run - 1, limit=1)
+        lines = itertools.chain(began, self.lines(conversation, owner=owner, after=begins.message - 1))
+        part = restore(chain[0], lines)
+        return dataclasses.replace(part, conversation=part.conversation.replace(usage=usage))
+
     def fork(self, conversation: str, *, owner: str | None = None, until: int | None = None) -> Conversation:
         """Records a conversation, or its first ``until`` canisters, under a new identifier.
 
@@ -303,7 +321,7 @@ class Journal:
 
         def write() -> None:
             nonlocal tried
-            many = len(drafts) > _MOST or (bool(fences) and len({(one.conversation, one.owner) for one in drafts}) > 1)
+            many = len(drafts) > MOST or (bool(fences) and len({(one.conversation, one.owner) for one in drafts}) > 1)
             with self._lock:
                 with (self.database.writing if many else self.database.using)("written") as connection:
                     if tried and self._has(connection, tried[-1]):
@@ -346,11 +364,11 @@ class Journal:
             line = placed(one, end)
             ends[chain] = line.place, line.digest
             lines.append(line)
-        for fence, part in _parts(lines, fences):
-            values = [getattr(line, name) for line in part for name in _FIELDS]
+        for fence, part in parts(lines, fences):
+            values = [value for line in part for value in line[1:]]
             if fence is None:
-                connection.execute(_insertion(len(part)), values)
-            elif not connection.execute(_insertion(len(part), fence.query), (*fence.parameters, *values)).rowcount:
+                connection.execute(insertion(len(part)), values)
+            elif not connection.execute(insertion(len(part), fence.query), (*fence.parameters, *values)).rowcount:
                 raise fence.lost()
         return lines
 
@@ -358,25 +376,6 @@ class Journal:
         query = "SELECT 1 FROM lines WHERE conversation = ? AND owner = ? AND place = ? AND digest = ?"
         found = connection.execute(query, (line.conversation, line.owner, line.place, line.digest)).fetchone()
         return found is not None
-
-
-@functools.lru_cache(maxsize=32)
-def _insertion(count: int, held: str | None = None) -> str:
-    """The statement that inserts lines; where the query ``held`` has no row, it inserts none."""
-    row = f"({', '.join('?' * len(_FIELDS))})"
-    target, values = f"INSERT INTO lines ({', '.join(_FIELDS)})", f"VALUES {', '.join([row] * count)}"
-    if held is None:
-        return f"{target} {values}"
-    return f"WITH held AS ({held}) {target} SELECT added.* FROM ({values}) AS added, held"
-
-
-def _parts(lines: Sequence[Line], fences: Mapping[_Chain, Fence]) -> Iterator[tuple[Fence | None, Sequence[Line]]]:
-    """The lines of one statement each, with their fence."""
-    whole = itertools.groupby(lines, lambda line: fences.get((line.conversation, line.owner)))
-    for fence, some in whole:
-        part = list(some)
-        for start in range(0, len(part), _MOST):
-            yield fence, part[start : start + _MOST]
 
 
 def _end(connection: Connection, chain: _Chain) -> _End:

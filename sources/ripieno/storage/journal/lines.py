@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.serialization import deserialize_canister, serialize
@@ -29,10 +29,6 @@ DELETED = "deleted"
 _VERSION = 1
 #: The fields whose values are chained, beside the digest of the body.
 _CHAINED = ("place", "conversation", "turn", "stage", "tool", "invocation", "at")
-#: The columns of a line in the tables, in the order of ``Line``.
-COLUMNS = (
-    "number, conversation, turn, stage, tool, invocation, at, body, salt, body_digest, previous, digest, owner, place"
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +50,8 @@ class Break:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Line:
-    """One line. ``at`` is ISO 8601 in UTC; digests and ``salt`` are hexadecimal.
+class Line(NamedTuple):
+    """One line, in the order of the tables' columns. ``at`` is ISO 8601 in UTC; digests and ``salt`` are hexadecimal.
 
     ``number`` is its place in the journal, ``place`` that in its conversation, both from 1. ``body`` is canonical JSON.
     It and its salt are None after deletion; ``body_digest`` stays. ``owner`` is empty where there is only one user.
@@ -97,9 +92,13 @@ class Line:
 
     def mapping(self) -> dict[str, Any]:
         """The JSON form, with the body as a value."""
-        mapping = dataclasses.asdict(self)
+        mapping = self._asdict()
         mapping["body"] = None if self.body is None else json.loads(self.body)
         return mapping
+
+
+#: The columns of a line in the tables.
+COLUMNS = ", ".join(Line._fields)
 
 
 def draft(record: Record, redactor: Redactor = NO_SECRETS) -> Line:
@@ -125,8 +124,8 @@ def draft_deletion(conversation: str, bodies: int, owner: str = "") -> Line:
 def placed(line: Line, end: tuple[int, str]) -> Line:
     """A draft as the line after the end of its conversation: the place and the digest of the last line."""
     place, previous = end[0] + 1, end[1]
-    digest = chain(previous, dataclasses.replace(line, place=place))
-    return dataclasses.replace(line, previous=previous, digest=digest, place=place)
+    located = line._replace(previous=previous, place=place)
+    return located._replace(digest=chain(previous, located))
 
 
 def chain(previous: str, line: Line) -> str:
