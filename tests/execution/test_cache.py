@@ -70,6 +70,7 @@ async def test_the_same_call_is_not_made_again() -> None:
     assert (one.text, one.report.cached, one.report.attempts) == ("seen", False, 1)
     assert (two.text, two.report.cached, two.report.attempts, two.report.duration_ms) == ("seen", True, 0, 0)
     assert (one, two.invocation_id, len(seeing.arguments)) == (two, "read", 1)
+    house.execution.reporter.flush("", "c")
     assert [stage for stage, _ in recording.stages] == ["started", "finished", "finished"]
     assert not await house.cached("read", path="a", id="another")
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
+from ripieno.canisters.controls import Rules
 from ripieno.canisters.events import Alert
 from ripieno.canisters.faults import SUGGESTIONS
 from ripieno.ensembles import Context
@@ -23,6 +24,8 @@ def _place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Recording, "remote", request.param == "remote")
 
 
+ALL = Rules(approve=("mine.*",))
+
 # Recording and alerting.
 
 
@@ -37,7 +40,8 @@ async def test_a_start_is_recorded_before_the_tool_runs_and_the_end_before_anybo
         def record(self, records: Any) -> None:
             order.extend(record.stage for record in records)
 
-    await Execution(recorder=Noting()).execute(invoke("look"), ensembles=[ensemble(tool("look", look))])
+    execution = Execution(recorder=Noting(), rules=ALL)
+    await execution.execute(invoke("look"), ensembles=[ensemble(tool("look", look, effect="write"))])
     order.append("seen")
     assert order == ["started", "run", "finished", "seen"]
 
@@ -58,14 +62,33 @@ async def test_records_say_whose_call_it_was() -> None:
 
 async def test_what_cannot_be_recorded_is_not_run() -> None:
     seeing, listening = Seeing(), Listening()
-    execution = Execution(
-        recorder=Recording(lambda record: record.stage == "started"), surroundings=listening.surroundings
-    )
-    result = await execution.execute(invoke("look"), ensembles=[ensemble(tool("look", seeing))])
+    recorder = Recording(lambda record: record.stage == "started")
+    execution = Execution(recorder=recorder, rules=ALL, surroundings=listening.surroundings)
+    result = await execution.execute(invoke("look"), ensembles=[ensemble(tool("look", seeing, effect="write"))])
     fault = fault_of(result)
     assert (fault.category, fault.code) == ("resource", "not_recorded")
     assert seeing.arguments == []
     assert listening.messages == ["The recorder failed with OSError: [Errno 28] No space left on device"]
+
+
+async def test_a_call_that_only_reads_does_not_run_after_a_failure_to_record() -> None:
+    seeing, recording = Seeing(), Recording(lambda record: full)
+    execution = Execution(recorder=recording)
+    tools = [ensemble(tool("look", seeing))]
+    full = False
+    assert (await execution.execute(invoke("look"), ensembles=tools)).error is None
+    full = True
+    # The first result is not lost, or its call is not run: a remote recorder is asked before.
+    await execution.execute(invoke("look"), ensembles=tools)
+    ran = len(seeing.arguments)
+    assert ran == (1 if Recording.remote else 2)
+    for _ in range(2):
+        assert fault_of(await execution.execute(invoke("look"), ensembles=tools)).code == "not_recorded"
+    assert len(seeing.arguments) == ran
+    full = False
+    # The start of this one is recorded before it runs, and those of later ones may wait again.
+    assert (await execution.execute(invoke("look"), ensembles=tools)).error is None
+    assert [stage for stage, _ in recording.stages] == ["started", "finished"] * 2
 
 
 @pytest.mark.parametrize("stage", ["finished", "refused"])

@@ -159,7 +159,7 @@ class Execution:
                 show(call)
                 return
             record = record_of("finished", scope, invoker.identity, invocation, result)
-            self.reporter.end(record, scope, functools.partial(show, call))
+            self.reporter.end(record, scope, functools.partial(show, call), reads=invoker.policy.harmless)
 
         def show(call: Call) -> None:
             call.deliver()
@@ -173,7 +173,7 @@ class Execution:
         if seconds is not None:
             timeout = min(timeout, max(seconds, 0.001))
         if self.reporter.recorder is not None and not self.reporter.start(
-            start_of(prepared, scope), scope, lambda: call.withdraw(UNRECORDED)
+            start_of(prepared, scope), scope, lambda: call.withdraw(UNRECORDED), reads=invoker.policy.harmless
         ):
             return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
         notify = scope.notify
@@ -218,6 +218,13 @@ class Execution:
         inquirer.pause = call.paused
         return call
 
+    async def conclude(self, call: Call, scope: Circumstances) -> None:
+        """Waits until a call has its result, and until that is recorded. A cancellation meanwhile cancels the call."""
+        try:
+            await settle((call,))
+        finally:
+            self.reporter.flush(scope.owner, scope.conversation)
+
     def _keep(self, prepared: Prepared, scope: Circumstances) -> Keep | None:
         """The function that stores texts too long to be shown; None if the model cannot read them from there."""
         surroundings = prepared.invoker.ensemble.surroundings or self.reporter.surroundings
@@ -261,7 +268,7 @@ async def _run(
     else:
         call = execution.launch(prepared, scope, seconds=scope.seconds)
     if isinstance(call, Call):
-        await settle((call,))
+        await execution.conclude(call, scope)
     elif (written := execution.reporter.written()) is not None:
         await written
     return call

@@ -1,8 +1,9 @@
 """Writes the records of calls and sends alerts; and the faults of calls that are not run.
 
 Calls that start together are recorded in one commit, before any of them runs. So are calls that end in the same step
-of the event loop, before their results are shown. A recorder that fails loses no result. What comes while a remote
-recorder writes is collected for its next commit.
+of the event loop, before their results are shown. Calls that only read may run again after a crash: their records wait
+for the next commit of their conversation, at most ``_LONGEST`` seconds. A recorder that fails loses no result. What
+comes while a remote recorder writes is collected for its next commit.
 """
 
 import asyncio
@@ -26,6 +27,8 @@ from ripieno.jsonvalues import EMPTY
 from ripieno.schemas import SchemaProblem
 from ripieno.storage.records import Record, Recorder, Stage
 
+#: Seconds for which a record may wait for others. Nine commits of a turn with four short calls become two.
+_LONGEST = 0.1
 NOT_RUN = Report(attempts=0)
 UNRECORDED = Fault(
     category="resource",
@@ -95,6 +98,15 @@ class _Held:
     then: Callable[[bool], None]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Waiting:
+    """The records of calls that only read, of one conversation. The timer writes them."""
+
+    records: list[Record]
+    scope: Circumstances
+    timer: asyncio.TimerHandle
+
+
 def _ignore(kept: bool) -> None:
     """For records after which nothing depends on whether they were written."""
 
@@ -148,10 +160,13 @@ class Reporter:
     def __init__(self, recorder: Recorder | None, surroundings: Surroundings | None) -> None:
         self.recorder = recorder
         self.surroundings = surroundings
-        #: By event loop, since threads may share an execution: calls that start, calls that have ended, and what a
-        #: remote recorder still has to write.
+        #: By event loop, since threads may share an execution: calls that start, calls that have ended, what waits by
+        #: owner and conversation, and what a remote recorder still has to write.
         self._starting: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
         self._ended: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
+        #: Whether the last write failed: no call then runs before its start is recorded.
+        self._failing = False
+        self._waiting: dict[tuple[asyncio.AbstractEventLoop, str, str], _Waiting] = {}
         self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = weakref.WeakKeyDictionary()
         #: The conversations that other processes have taken over, by owner and identifier.
         self._superseded: dict[tuple[str, str], Superseded] = {}
@@ -165,6 +180,8 @@ class Reporter:
 
         It is called at once, or later if the recorder is remote. It must not raise.
         """
+        if (waiting := self._take(scope.owner, scope.conversation)) is not None:
+            records = (*waiting.records, *records)
         if self.recorder is None or not records:
             then(True)
             return
@@ -181,6 +198,27 @@ class Reporter:
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.record(records, scope, lambda kept: None if done.done() else done.set_result(kept))
         return await done
+
+    def flush(self, owner: str, conversation: str) -> None:
+        """Writes the records of a conversation that wait for others."""
+        if (waiting := self._take(owner, conversation)) is not None:
+            self.record(waiting.records, waiting.scope)
+
+    def _wait(self, record: Record, scope: Circumstances) -> None:
+        loop, owner, conversation = asyncio.get_running_loop(), scope.owner, scope.conversation
+        waiting = self._waiting.get((loop, owner, conversation))
+        if waiting is None:
+            timer = loop.call_later(_LONGEST, self.flush, owner, conversation)
+            waiting = self._waiting[loop, owner, conversation] = _Waiting([], scope, timer)
+        waiting.records.append(record)
+
+    def _take(self, owner: str, conversation: str) -> _Waiting | None:
+        if not self._waiting:
+            return None
+        waiting = self._waiting.pop((asyncio.get_running_loop(), owner, conversation), None)
+        if waiting is not None:
+            waiting.timer.cancel()
+        return waiting
 
     def written(self) -> asyncio.Future[None] | None:
         """Done when all records so far are written or have failed; None if they are already."""
@@ -199,7 +237,9 @@ class Reporter:
         try:
             self.recorder.record(records)
         except Exception as error:
+            self._failing = True
             return error
+        self._failing = False
         return None
 
     def superseded(self, owner: str, conversation: str) -> Superseded | None:
@@ -227,8 +267,12 @@ class Reporter:
             del self._starting[loop]
             self._keep(held)
 
-    def start(self, record: Record, scope: Circumstances, lost: Callable[[], None] = lambda: None) -> bool:
+    def start(
+        self, record: Record, scope: Circumstances, lost: Callable[[], None] = lambda: None, *, reads: bool = False
+    ) -> bool:
         """Records a stage of a call: now, at the end of ``together``, or later if the recorder is remote.
+
+        That of a call that only ``reads`` may wait for others.
 
         Returns whether the call may start; calls ``lost`` if that turns out to be wrong later.
         """
@@ -242,15 +286,24 @@ class Reporter:
 
         returned = False
         held = self._starting.get(asyncio.get_running_loop()) if self._starting else None
-        if held is None:
+        if reads and not (held or self._remote or self._failing):
+            self._wait(record, scope)
+        elif held is None:
             self.record((record,), scope, then)
         else:
             held.append(_Held(records=(record,), scope=scope, then=then))
         returned = True
         return kept
 
-    def end(self, record: Record, scope: Circumstances, then: Callable[[], None]) -> None:
-        """Records that a call has ended. ``then`` is called when that is done or has failed; it must not raise."""
+    def end(self, record: Record, scope: Circumstances, then: Callable[[], None], *, reads: bool = False) -> None:
+        """Records that a call has ended. ``then`` is called when that is done or has failed; it must not raise.
+
+        The record of a call that only ``reads`` may wait for others; ``then`` does not.
+        """
+        if reads and not self._remote:
+            self._wait(record, scope)
+            then()
+            return
         loop = asyncio.get_running_loop()
         if loop not in self._ended:
             self._ended[loop] = []

@@ -210,10 +210,10 @@ async def test_a_denied_call_does_not_count() -> None:
 
 
 async def test_what_cannot_be_recorded_is_answered_and_does_not_count() -> None:
-    stage = Stage(tool("look"), recorder=Recording(lambda record: record.stage == "started"))
-    stage.seal("look a")
-    assert stage.fates == [("look a", "!resource")]
+    stage = Stage(tool("act", effect="write"), recorder=Recording(lambda record: record.stage == "started"))
+    stage.seal("act a")
     await stage.turn.finish()
+    assert stage.fates == [("act a", "!resource")]
     assert stage.budget.calls == 0
 
 

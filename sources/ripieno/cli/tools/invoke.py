@@ -42,7 +42,6 @@ from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
-from ripieno.execution.call import settle
 from ripieno.jsonvalues import freeze, is_table, parse
 
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
@@ -298,7 +297,7 @@ async def _call(execution: Execution, invocation: InvocationCanister, invoker: I
     call = execution.launch(prepared, scope) if isinstance(prepared, Prepared) else prepared
     if isinstance(call, ResultCanister):
         return Called(result=call, invoker=invoker, arguments=judged)
-    await settle((call,))
+    await execution.conclude(call, scope)
     return Called(result=call.result.result(), invoker=invoker, arguments=judged, bug=call.bug)
 
 
