@@ -449,3 +449,9 @@ async def test_who_watches_reads_a_text_as_it_comes_also_when_nobody_iterates(wi
     assert len(texts) > 1
     assert "".join(texts) == "One two three four."
     assert kinds(heard).index("TextDelta") < kinds(heard).index("ContentSealed")
+
+
+def test_a_run_that_is_taken_for_a_coroutine_says_what_to_do() -> None:
+    run = conduct(scripted(says("Hi.")), "Hello.")
+    with pytest.raises(ValueError, match=r"await it, or iterate over it, in an async function"):
+        asyncio.run(run)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
 from tests.descriptors.descriptor_examples import ENSEMBLES, PROFILE, PROVIDER, READ_FILE
 
 DELETE, SINGLE = "Delete one of them", "Write the text in single quotes"
+LIST = "Write a comma between elements, and ] at the end."
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
@@ -70,7 +71,12 @@ def test_document(tmp_path: Path) -> None:
         ("a = 1\nb\n", 2, "a key has no value", 'Write key = "value".'),
         ("a = 1\na = 2\n", 2, "this key is defined twice", f"{DELETE}."),
         ("[a]\n[b]\n[a]\n", 3, "the table 'a' is defined twice", f"{DELETE}, or write both as lists: [[name]]."),
-        ("a = [1,\n2\n", 3, "a list has no closing bracket", "Write a comma between elements, and ] at the end."),
+        ("a = [1,\n2\n", 1, "this list has no closing bracket", LIST),
+        ("x = 1\na = ['[',  # ]\n\n[b]\nc = 1\n", 2, "this list has no closing bracket", LIST),
+        ("a = [\n 1,\nb = [2]\n", 1, "this list has no closing bracket", LIST),
+        ('a = ["x"\n[[b]]\n', 1, "this list has no closing bracket", LIST),
+        ("a = [1]\nb = yes\n", 2, "this is not a value", "Write text in quotes, and true or false in lower case."),
+        ("a = [\n yes\n]\n", 2, "this is not a value", "Write text in quotes, and true or false in lower case."),
         ('a = "x\nb = 1\n', 1, "the text has no closing quotes", "Close the text on its line, or use three quotes."),
         ("a = 1 b = 2\n", 1, "a line must end here", "Write text in quotes, and one key per line."),
         ("a = {b = 1\n", 1, "a table has no closing brace", "Write an inline table in one line, or use [table]."),

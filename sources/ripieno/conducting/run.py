@@ -76,6 +76,10 @@ class Run:
         self._task: asyncio.Task[None] | None = None
         self._iterated = False
 
+    def __repr__(self) -> str:
+        """Part of the error of ``asyncio.run``, which takes coroutines alone."""
+        return f"<Run of {self.model.identity}: await it, or iterate over it, in an async function>"
+
     @property
     def conversation(self) -> Conversation:
         """The conversation so far. It grows by whole turns, each with the results of all its calls."""

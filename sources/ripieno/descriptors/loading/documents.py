@@ -24,6 +24,10 @@ KEY_PARTS = 64
 DEPTH = 32
 
 _AT_LINE = re.compile(r"(?P<message>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)", re.DOTALL)
+#: What does not belong in a list, at the beginning of a line: a table, or a key with its value.
+_NO_ELEMENT = re.compile(r"\s*(?:\[+[\w.\"' -]+\]+\s*(?:#.*)?$|[\w.\"'-]+\s*=)")
+_LIST = re.compile(r"[^#=]*=\s*\[")
+_TEXT_OR_COMMENT = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|#[^\n]*")
 _LONG_NUMBER = re.compile(r"[0-9_]{4000}")
 #: Messages of the standard library's parser, better messages, and hints.
 _SYNTAX: Sequence[tuple[str, str, str]] = (
@@ -45,7 +49,7 @@ _SYNTAX: Sequence[tuple[str, str, str]] = (
         "a backslash must be escaped in double quotes",
         "Write the text in single quotes, or each backslash twice.",
     ),
-    (r"Unclosed array", "a list has no closing bracket", "Write a comma between elements, and ] at the end."),
+    (r"Unclosed array", "this list has no closing bracket", "Write a comma between elements, and ] at the end."),
     (r"Unclosed inline table", "a table has no closing brace", "Write an inline table in one line, or use [table]."),
 )
 
@@ -231,10 +235,25 @@ def _syntax(message: str, text: str, file: str | None) -> Problem:
         line = int(match["line"] or text.count("\n") + 1)
     elif number := _LONG_NUMBER.search(text):
         message, line = "a number is too long", text.count("\n", 0, number.start()) + 1
+    if line is not None and message in ("Invalid value", "Unclosed array") and (begins := _open_list(text, line)):
+        # The parser fails where the next key or table is no element of it.
+        line, message = begins, "Unclosed array"
     for pattern, better, hint in _SYNTAX:
         if match := re.fullmatch(pattern, message, re.DOTALL):
             return _at(line, text, file, match.expand(better), hint)
     return _at(line, text, file, message, None)
+
+
+def _open_list(text: str, line: int) -> int | None:
+    """The line in which a list begins that is not closed before a line which is no element of one, or the end."""
+    lines = text.split("\n")
+    if line < len(lines) and not _NO_ELEMENT.match(lines[line - 1]):
+        return None
+    for begins in range(line - 1, 0, -1):
+        if _LIST.match(lines[begins - 1]):
+            between = _TEXT_OR_COMMENT.sub("", "\n".join(lines[begins - 1 : line - 1]))
+            return begins if between.count("[") > between.count("]") else None
+    return None
 
 
 def _at(line: int | None, text: str, file: str | None, message: str, hint: str | None) -> Problem:
