@@ -21,6 +21,7 @@ from ripieno.canisters.events import ResultReady
 from ripieno.ensembles import Definition
 from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
 from ripieno.schemas import Schema
+from ripieno.servers.chat import submitted_runs
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.followed_run import FollowedRun
 from ripieno.servers.chat.messages import ChatLimits
@@ -404,6 +405,28 @@ async def test_deleting_a_conversation_ends_its_run_and_leaves_nothing(site: Sit
             assert connection.execute("SELECT count(*) FROM events").fetchone()[0] == 0
         with pytest.raises(NameAbsence):
             await other.snapshot("ada", identifier)
+
+
+async def test_a_conversation_whose_only_worker_died_can_be_deleted(
+    site: Site, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submitted_runs, "_STOPPING", 0.2)
+    doomed = start(moment=IN_A_TOOL)
+    async with asyncio.timeout(HANG), chat_server(site) as chat:
+        identifier = await chat.create("ada")
+        await chat.say("ada", identifier, HELLO, model="house/it")
+        await asyncio.to_thread(doomed.process.join, HANG)
+        while True:
+            try:
+                await chat.delete("ada", identifier)
+                break
+            except Conflict as error:
+                # On PostgreSQL, the dead worker is noticed when its lease ends.
+                assert "Another process conducts the conversation" in str(error)  # noqa: PT017
+        with site.dispatcher() as dispatcher:
+            assert dispatcher.listed() == []
+        with pytest.raises(NameAbsence):
+            await chat.snapshot("ada", identifier)
 
 
 async def test_a_failed_run_says_why(site: Site, start: Start) -> None:

@@ -30,6 +30,8 @@ from ripieno.storage.journal import Journal
 _MOST = 1_000
 #: Seconds after which a database that is away is asked again.
 _PATIENCE = 1.0
+#: Seconds that a worker has to stop a run whose conversation is deleted.
+_STOPPING = 10.0
 _Key = tuple[str, str]
 #: Looks at a conversation again, one after another with its changes.
 Refresh = Callable[[str, str], Awaitable[None]]
@@ -174,11 +176,22 @@ class SubmittedRuns(Runs):
             await _in_thread(self._dispatcher.cancel, one.identifier)
 
     async def end(self, held: HeldConversation) -> None:
-        while pending := await self._pending(held.owner, held.conversation.identifier):
+        key = held.owner, held.conversation.identifier
+        while pending := await self._pending(*key):
             await self.stop(held)
             if not held.running:
                 self._follow(held, held.conversation, pending[0], after=held.seen)
-            await held.stopped()
+            try:
+                async with asyncio.timeout(_STOPPING):
+                    await held.stopped()
+            except TimeoutError:
+                # No worker has it if it can be claimed: its own has died, and there is no other one.
+                claim = await self._store.claim(*key)
+                await claim.release()
+                self._followed[held].leave()
+                held.leave()
+                await held.stopped()
+                return
 
     async def forget(self, owner: str, identifier: str) -> None:
         await _in_thread(self._dispatcher.forget, owner, identifier)
