@@ -6,9 +6,7 @@ import importlib
 import logging
 import os
 import shlex
-import shutil
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, TypeVar
@@ -23,6 +21,7 @@ from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.rules import Pattern
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
+from ripieno.sandbox.private_folder import PrivateFolder
 
 #: The address that servers listen on if no other is given: only this machine reaches it.
 HOST = "127.0.0.1"
@@ -61,7 +60,7 @@ def check_scores(models: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def shared_metrics(chosen: GatewayDescriptor) -> Generator[None, None, None]:
-    """A metrics folder for all workers that are forked inside the block; its creator removes it.
+    """A metrics folder for all workers that are forked inside the block; its creator removes it, or the next start.
 
     There is none without metrics, and if the operator has named a folder.
     """
@@ -71,8 +70,8 @@ def shared_metrics(chosen: GatewayDescriptor) -> Generator[None, None, None]:
         yield
         return
     creator = os.getpid()
-    folder = tempfile.mkdtemp(prefix="ripieno-metrics-")
-    os.environ[_VARIABLE] = folder
+    folder = PrivateFolder()
+    os.environ[_VARIABLE] = folder.path
     try:
         # Imported once for all workers.
         importlib.import_module("ripieno.servers.gateway.metrics")
@@ -80,7 +79,7 @@ def shared_metrics(chosen: GatewayDescriptor) -> Generator[None, None, None]:
     finally:
         if os.getpid() == creator:
             del os.environ[_VARIABLE]
-            shutil.rmtree(folder, ignore_errors=True)
+            folder.close()
 
 
 #: Adds ``--approve``; the command receives it as ``approve``.
