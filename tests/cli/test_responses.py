@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import UserCanister
+from ripieno.canisters import Conversation, UserCanister
+from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal import NAME, Journal
 from ripieno.storage.records import Record
@@ -53,6 +54,23 @@ def test_the_journal_forgets_an_erased_caller_and_no_other(stored: User) -> None
         assert journal.verify() is None
     # What is erased is unknown.
     assert stored.run("responses", "forget", "ada").returncode == 2
+
+
+def test_of_callers_without_a_key_the_journal_forgets_responses_and_not_the_users_own(stored: User) -> None:
+    response, own = f"resp_{'7' * 32}", "0123456789abcdef0123456789abcdef"
+    conversations = [
+        Conversation(identifier=name, canisters=(UserCanister.of("A zebra."),)) for name in (response, own)
+    ]
+    with Journal(stored.state / NAME) as journal:
+        for one in conversations:
+            journal.record([Record(stage="said", conversation=one.identifier, turn=0, canister=one.canisters[0])])
+            PausedStore(journal.database).save(Paused(conversation=one, workspace="/", model="house/small"))
+        assert stored.call("responses", "forget", "(without a key)").returncode == 0
+        assert [one.identifier for one in journal.page().summaries] == [own]
+        assert [one.identifier for one in PausedStore(journal.database).all()] == [own]
+        assert not [line for line in journal.lines(response) if line.body is not None and "zebra" in line.body]
+    done = stored.run("responses", "forget", "")
+    assert (done.returncode, "Known: ada." in done.stderr) == (2, True)
 
 
 def test_an_unknown_caller_is_named_with_those_that_are_known(stored: User) -> None:

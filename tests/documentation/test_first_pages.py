@@ -314,11 +314,16 @@ def test_the_quickstart(starting: User, call: Call, small: str) -> None:
         "quickstart", *[""] * 8, "toml", "", "python", ""
     )
     assert shell(demo) == []
-    (variable,) = re.findall(r"(\w+=bash_source) ripieno", complete)
-    assert (
-        "complete -o nosort -F _ripieno_completion ripieno"
-        in starting.run(_RIPIENO_COMPLETE=variable.split("=")[1]).stdout
-    )
+    for instruction, begun in zip(
+        re.findall(r"_RIPIENO_COMPLETE=(\w+_source) ripieno", complete),
+        (
+            "complete -o nosort -F _ripieno_completion ripieno",
+            "compdef _ripieno_completion ripieno",
+            "complete --no-files",
+        ),
+        strict=True,
+    ):
+        assert begun in starting.run(_RIPIENO_COMPLETE=instruction).stdout
     for text in (install, by_hand, new, own, ask):
         for words in shell(text):
             done = call(*words)

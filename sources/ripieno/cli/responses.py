@@ -11,8 +11,12 @@ from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import NameAbsence
+from ripieno.servers.gateway.stored.requests import RESPONSE, is_identifier
 from ripieno.storage.responses.store import callers_in
 from ripieno.storage.responses.store import forget as erase
+
+#: Callers without a key, as they are listed.
+_KEYLESS = "(without a key)"
 
 
 @click.group()
@@ -47,7 +51,7 @@ def list_(settings: Settings, output: Format) -> None:
     elif not callers:
         click.echo(f"No response is stored in {database.name}.")
     else:
-        rows = [[clean(caller) or "(without a key)", str(rows), f"{size:,}"] for caller, rows, size in callers]
+        rows = [[clean(caller) or _KEYLESS, str(rows), f"{size:,}"] for caller, rows, size in callers]
         print_table(["CALLER", "RESPONSES", "BYTES"], rows)
 
 
@@ -60,26 +64,32 @@ def forget(settings: Settings, caller: str) -> None:
 
     Copies of the database that do not have the key cannot be read any more: keep no copy of caller-keys.sqlite3, or of
     the table caller_keys. What the journal has of the caller's conversations, and those that wait for a person, are
-    erased, too. '' names those without a key.
+    erased, too. '' names those without a key: of them, the journal keeps requests that were not stored, as it does your
+    own calls.
 
     \b
     Example:
       ripieno responses forget laptop
       ripieno responses forget laptop --config gateway.toml
     """
+    caller = "" if caller == _KEYLESS else caller
+
+    def is_theirs(conversation: str) -> bool:
+        # Without an owner are those of stored responses, and the user's own.
+        return bool(caller) or is_identifier(conversation, RESPONSE)
+
     with open_journal(load_layers(settings, quiet=True), os.environ) as journal:
-        known = [name for name, _, _ in callers_in(journal.database)]
+        known = [name or _KEYLESS for name, _, _ in callers_in(journal.database)]
         found = erase(journal.database, caller)
-        if caller:
-            # Those without an owner are the user's own.
-            store = PausedStore(journal.database)
-            for one in store.all(caller):
-                store.forget(one.identifier, owner=caller)
+        store = PausedStore(journal.database)
+        for paused in store.all(caller):
+            if is_theirs(paused.identifier):
+                store.forget(paused.identifier, owner=caller)
                 found = True
-            for recorded in journal.conversations(owner=caller):
-                if not recorded.deleted:
-                    journal.delete(recorded.identifier, owner=caller)
-                    found = True
+        for recorded in journal.conversations(owner=caller):
+            if is_theirs(recorded.identifier) and not recorded.deleted:
+                journal.delete(recorded.identifier, owner=caller)
+                found = True
     if not found:
-        raise NameAbsence("caller with stored responses", caller, known)
+        raise NameAbsence("caller with stored responses", caller or _KEYLESS, known)
     click.echo(f"Erased all that was stored for {clean(caller) or 'callers without a key'}.")

@@ -19,6 +19,7 @@ from ripieno.canisters.faults import SUGGESTIONS, Category, Fault, Report
 from ripieno.ensembles import Context, Invoker, Outcome, owner
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ToolFault
+from ripieno.execution.reconnection import restored
 from ripieno.execution.results import Keep, bound, bound_fault, changes_of, contents_of, cut_streams, structure_of
 from ripieno.execution.retries import Attempts
 from ripieno.execution.tool_errors import VERIFY, fault_of
@@ -95,6 +96,9 @@ class Call:
                 if pause or self._attempts.count:
                     await self._rest(pause)
                 self._attempts.count += 1
+                if self._attempts.count > 1:
+                    self.invoker = self._context.invoker = await restored(self.invoker)
+                    self._context.connection = self.invoker.ensemble.connection
                 # A copy: a tool may change its arguments, and the next attempt needs the original ones.
                 value = await self.invoker.perform(self._context, thaw(self._arguments))
             except GeneratorExit:  # The event loop was closed; nothing waits for the result.

@@ -1,7 +1,7 @@
 """Decides whether and when a failed call is retried (seed 000, section 7.2), and reads ``Retry-After``.
 
-A call is retried only where repeating is safe: never when its outcome is unknown, after it was cancelled, or past the
-end of its run.
+A call is retried only where repeating is safe: where it may run twice or was not sent, never when its outcome is
+unknown, after it was cancelled, or past the end of its run.
 """
 
 import email.utils
@@ -14,6 +14,9 @@ from ripieno.canisters.faults import Fault
 from ripieno.descriptors import Policy
 from ripieno.exceptions import ExecutionFault, NetworkFault, PermissionFault, QuotaFault, ResourceFault, ToolFault
 
+#: The code of a fault after which nothing has reached the other side, whatever the call does there.
+NOT_SENT = "not_sent"
+
 
 class Attempts:
     """The attempts of one call. ``count`` is the number begun, ``retried`` has the reason of each retry.
@@ -21,11 +24,12 @@ class Attempts:
     ``chance`` returns a number from 0 to 1.
     """
 
-    __slots__ = ("_chance", "_ended", "_retry", "count", "retried")
+    __slots__ = ("_chance", "_ended", "_repeatable", "_retry", "count", "retried")
 
     def __init__(self, policy: Policy, chance: Callable[[], float] = random.random) -> None:
         self._retry = policy.retry
-        self._ended = not policy.repeatable
+        self._repeatable = policy.repeatable
+        self._ended = False
         self._chance = chance
         self.count = 0
         self.retried: tuple[str, ...] = ()
@@ -39,7 +43,8 @@ class Attempts:
 
         ``seconds`` are left for the run. A server may request a pause with ``details["retry_after"]``.
         """
-        if not self._ended and fault.category in self._retry.categories:
+        safe = self._repeatable or fault.code == NOT_SENT
+        if safe and not self._ended and fault.category in self._retry.categories:
             pause = self._retry.pause(self.count, _retry_after(fault), self._chance())
             if pause is not None and (seconds is None or pause < seconds):
                 distinct = fault.code and fault.code != fault.category

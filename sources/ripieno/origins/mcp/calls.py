@@ -29,6 +29,7 @@ from ripieno.exceptions import (
     ValidationFault,
 )
 from ripieno.execution.results import shorten
+from ripieno.execution.retries import NOT_SENT
 from ripieno.jsonvalues import encode, is_list, is_table, thaw
 from ripieno.origins.mcp.peers import Peer
 from ripieno.origins.mcp.text import clean, clean_schema
@@ -161,7 +162,7 @@ async def _failed(context: Context, peer: Peer, tool: str, error: MCPError) -> T
 def _unsent(peer: Peer) -> ToolFault:
     return NetworkFault(
         f"The server of {peer.ensemble!r} is not connected; nothing was sent.",
-        code="server_lost",
+        code=NOT_SENT,
         suggestion="It is reconnected automatically if possible: try again a little later.",
     )
 
