@@ -354,3 +354,12 @@ def test_a_failed_run_says_why(user: User) -> None:
     _, house, closed = user.call("runs", "list").stdout.splitlines()
     assert "provider 'house': api_key needs the variable HOUSE_KEY" in house
     assert "Nothing answers at" in closed
+
+
+def test_a_watch_that_is_interrupted_says_that_the_run_goes_on(user: User, score: str) -> None:
+    with user.start("submit", "--watch", "--id", "mine", "-m", "score:./short.toml", "Hello?") as process:
+        wait_for(process, "No worker takes it yet")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert "The run goes on. To watch it again: ripieno runs watch mine" in err

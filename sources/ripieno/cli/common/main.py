@@ -206,7 +206,13 @@ def run_async(
 
     Errors: ``Interrupted`` if a signal has ended it; the errors of the coroutine.
     """
-    outcome = asyncio.run(_supervise(main, wake, again))
+    supervising = _supervise(main, wake, again)
+    try:
+        outcome = asyncio.run(supervising)
+    finally:
+        # A signal in the moment before the loop would leave them, with warnings.
+        supervising.close()
+        main.close()
     if isinstance(outcome, Interrupted):
         raise outcome
     return outcome

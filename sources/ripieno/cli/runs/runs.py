@@ -21,7 +21,7 @@ from ripieno.cli.runs.queue import (
     submitted_run,
     words_of,
 )
-from ripieno.cli.runs.watch import show_run
+from ripieno.cli.runs.watch import going_on, show_run
 from ripieno.conducting.observers.console import brief
 from ripieno.storage.dispatch.contract import STATES, Dispatched, Schedule, State
 from ripieno.storage.dispatch.leases import WorkerLeases
@@ -99,7 +99,9 @@ def watch(run: str) -> None:
       ripieno runs watch 3f9a
     """
     with open_queue() as (dispatcher, journal):
-        raise run_async(show_run(submitted_run(find(dispatcher, journal, run), dispatcher, journal)))
+        watched = submitted_run(find(dispatcher, journal, run), dispatcher, journal)
+        with going_on(watched):
+            raise run_async(show_run(watched))
 
 
 @runs.command()

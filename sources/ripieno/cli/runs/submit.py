@@ -25,7 +25,7 @@ from ripieno.cli.common.scores import find_model
 from ripieno.cli.conversations.persistence import Keeper
 from ripieno.cli.conversations.selection import find
 from ripieno.cli.runs.queue import SHORT, words_of
-from ripieno.cli.runs.watch import show_run
+from ripieno.cli.runs.watch import going_on, show_run
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.models import Model
 from ripieno.storage.dispatch.contract import PRIORITIES, Dispatched, Dispatcher, Schedule, Submission
@@ -121,10 +121,11 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
                 say(f"Scheduled: {name} ({cron}, UTC). To list the schedules: ripieno runs schedules")
                 return
             run = queue_submission(submission, dispatcher, journal, at=at)
-            found = find_submission(dispatcher, journal.database, run.identifier)
-            _report(found, WorkerLeases(journal.database), at, known=run.known, watch=watch)
-            if watch:
-                raise run_async(show_run(run))
+            with going_on(run):
+                found = find_submission(dispatcher, journal.database, run.identifier)
+                _report(found, WorkerLeases(journal.database), at, known=run.known, watch=watch)
+                if watch:
+                    raise run_async(show_run(run))
     finally:
         dispatcher.close()
 

@@ -1,14 +1,16 @@
 """Shows a run that a worker conducts, as ``ripieno ask`` shows its own."""
 
 import contextlib
+import shlex
 import sys
+from collections.abc import Generator
 
 import click
 
 from ripieno.assembly.submissions import SubmittedRun
 from ripieno.canisters.events import ConductEnded
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.main import say
+from ripieno.cli.common.main import Interrupted, say
 from ripieno.cli.runs.queue import SHORT
 from ripieno.conducting.observers.console import Renderer
 from ripieno.storage.dispatch.contract import Dispatched
@@ -19,6 +21,16 @@ _CODES = {
     "cancelled": exit_codes.UNANSWERED,
 }
 _ANSWERED = ("stop", "terminal")
+
+
+@contextlib.contextmanager
+def going_on(run: SubmittedRun) -> Generator[None, None, None]:
+    """Says that a run goes on, if a signal ends the block."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt):
+        say(f"The run goes on. To watch it again: ripieno runs watch {shlex.quote(run.identifier[:SHORT])}")
+        raise
 
 
 async def show_run(run: SubmittedRun) -> click.exceptions.Exit:
