@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from ripieno.ensembles import Surroundings
-from ripieno.exceptions import ExecutionFault
+from ripieno.exceptions import ExecutionFault, ResourceFault
 from ripieno.sandbox import Sandbox
 from ripieno.sandbox.changed_files import Look, WatchedFolder
 from tests.skips import lacking
@@ -30,7 +30,13 @@ def surroundings(tmp_path: pathlib.Path) -> Iterator[Surroundings]:
     sandbox.close()
 
 
-async def run(surroundings: Surroundings, script: str, more: str = "confined = true", effect: str = "write") -> str:
+async def run(
+    surroundings: Surroundings,
+    script: str,
+    more: str = "confined = true",
+    effect: str = "write",
+    before: str = '"sh", "-c", ',
+) -> str:
     text = f"""
         [ensemble]
         name = "it"
@@ -42,7 +48,7 @@ async def run(surroundings: Surroundings, script: str, more: str = "confined = t
         type = "object"
         [invokers.invocable]
         origin = "command"
-        argv = ["sh", "-c", '''{script}''']
+        argv = [{before}'''{script}''']
         {more}
     """
     async with make_ensemble(text, surroundings) as ensemble:
@@ -55,6 +61,15 @@ async def test_who_only_reads_cannot_write(surroundings: Surroundings) -> None:
     assert await run(surroundings, "cat file", effect="read") == "text"
     with pytest.raises(ExecutionFault):
         await run(surroundings, "echo x > file", effect="read")
+
+
+async def test_a_program_that_was_not_started_is_no_success(surroundings: Surroundings) -> None:
+    (surroundings.workspace / "it").write_text("#!/missing/interpreter\n")
+    (surroundings.workspace / "it").chmod(0o755)
+    program = str(surroundings.workspace / "it")
+    with pytest.raises(ResourceFault) as caught:
+        await run(surroundings, program, "confined = true\nsuccess = [0, 1]", before="")
+    assert caught.value.code == "not_started"
 
 
 async def test_a_call_that_is_cancelled_at_its_start_runs_nothing(surroundings: Surroundings) -> None:

@@ -103,6 +103,19 @@ def test_each_look_has_its_own_changes(folder: pathlib.Path, case: str) -> None:
     watched.close()
 
 
+def test_the_first_look_runs_no_code_for_each_file(folder: pathlib.Path) -> None:
+    for number in range(500):
+        (folder / f"{number}.txt").touch()
+    watched, calls = WatchedFolder(str(folder)), list[str]()
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        watched.begin()
+    finally:
+        sys.setprofile(None)
+        watched.close()
+    assert 0 < len(calls) < 300
+
+
 def test_what_changes_while_a_look_is_renewed_is_in_one_of_them(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

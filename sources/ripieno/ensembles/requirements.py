@@ -85,10 +85,13 @@ def has_command(name: str) -> bool:
 
 def find_hidden(name: str, surroundings: Surroundings) -> str | None:
     """The path of a program in PATH that the sandbox hides from confined programs; None where it shows one."""
-    sandbox, found = surroundings.sandbox, list(_commands(name))
-    if sandbox is None or any(map(sandbox.shows, found)):
-        return None
-    return next(iter(found), None)
+    return next(_commands(name), None) if find_shown(name, surroundings) is None else None
+
+
+def find_shown(name: str, surroundings: Surroundings) -> str | None:
+    """The path of the first program of a name in PATH that confined programs can start; None without one."""
+    sandbox = surroundings.sandbox
+    return next((path for path in _commands(name) if sandbox is None or sandbox.shows(path)), None)
 
 
 def _commands(name: str) -> Iterator[str]:

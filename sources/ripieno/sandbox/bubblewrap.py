@@ -7,14 +7,14 @@ clean environment of the program and passes it on.
 import os
 from collections.abc import Iterator, Sequence
 
-from ripieno.sandbox.confinement.settings import FILTER_DESCRIPTOR
-from ripieno.sandbox.paths import without_inner
+from ripieno.sandbox.confinement.settings import FILTER_DESCRIPTOR, STATUS_DESCRIPTOR
+from ripieno.sandbox.paths import system_links, without_inner
 from ripieno.sandbox.tiers import Confinement
 
 _ALWAYS = (
     *("--unshare-user", "--disable-userns", "--unshare-all"),
     *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
-    *("--seccomp", str(FILTER_DESCRIPTOR)),
+    *("--seccomp", str(FILTER_DESCRIPTOR), "--json-status-fd", str(STATUS_DESCRIPTOR)),
 )
 
 
@@ -48,14 +48,6 @@ def arrange(confinement: Confinement, directory: str) -> list[str]:
                 argv += operation
     # A write between the mounts would seem to succeed, and be lost with the program.
     return [*argv, "--remount-ro", "/", "--chdir", directory, "--"]
-
-
-def system_links() -> Iterator[tuple[str, str]]:
-    """Links at the top such as /bin on most systems; their targets are bound in place."""
-    for name in sorted(os.listdir("/")):
-        path = f"/{name}"
-        if name.startswith(("bin", "sbin", "lib")) and os.path.islink(path):
-            yield path, os.readlink(path)
 
 
 def _protect(path: str, writable: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ripieno.exceptions import ResourceFault, ValidationFault
 from ripieno.sandbox.bubblewrap import arrange
+from ripieno.sandbox.paths import way_inside
 from ripieno.sandbox.supervision.wire import Failure, Order
 from ripieno.sandbox.tiers import Confinement
 
@@ -38,22 +39,18 @@ def make_order(argv: Sequence[str], environment: Mapping[str, str], confinement:
 
 def precede(order: Order, confinement: Confinement) -> None:
     """Lets bubblewrap start the ordered program. Errors: ``Failure`` when that is missing or unreachable."""
-    paths = [os.path.join(order.directory, program) for program in order.programs]
+    paths = [os.path.join(os.fsdecode(order.directory), os.fsdecode(program)) for program in order.programs]
     existing = [path for path in paths if os.path.isfile(path)]
     if not existing:
         raise Failure("program", errno.ENOENT, "")
     # As in the system's own search, unreachable files are skipped.
-    places = [os.fsencode(one) for one in (*confinement.readable, *confinement.writable)]
-    reachable = [path for path in existing if any(_beneath(os.path.realpath(path), place) for place in places)]
+    ways = (way_inside(path, (*confinement.readable, *confinement.writable)) for path in existing)
+    reachable = [way for way in ways if way is not None and os.access(way, os.X_OK)]
     if not reachable:
         raise Failure("program", errno.EACCES, "")
     prefix = [os.fsencode(word) for word in arrange(confinement, os.fsdecode(order.directory))]
-    order.argv = [*prefix, reachable[0], *order.argv[1:]]
+    order.argv = [*prefix, os.fsencode(reachable[0]), *order.argv[1:]]
     order.programs = prefix[:1]
-
-
-def _beneath(path: bytes, folder: bytes) -> bool:
-    return path == folder or path.startswith(folder.rstrip(b"/") + b"/")
 
 
 def _encode(text: str) -> bytes:
@@ -100,6 +97,12 @@ class Place:
         elif failure.what == "confinement":
             message = f"{program!r} was not started, because it could not be confined: {failure.text.rstrip('.')}."
             suggestion = "Run `ripieno doctor` to see which sandbox tiers this system supports."
+        elif failure.what == "sandbox":
+            message = f"{program!r} could not be started in the sandbox."
+            suggestion = (
+                "If the sandbox hides it, or the interpreter in its first line, add the folder to `[sandbox] readable` "
+                "in the configuration."
+            )
         elif failure.what != "program":
             message = f"{program!r} could not be started: {why}."
         elif failure.number == errno.ENOENT and "/" in program:
@@ -119,3 +122,10 @@ class Place:
         else:
             message = f"{program!r} could not be started: {why}."
         return ResourceFault(message, code="not_started", details=details, suggestion=suggestion)
+
+
+def with_reason(fault: ResourceFault, written: str) -> ResourceFault:
+    """The fault of a program that bubblewrap could not start, with what that has ``written`` instead of the program."""
+    why = " ".join(written.split())[-300:].removeprefix("bwrap: ").rstrip(".")
+    message = f"{fault.message.rstrip('.')}: {why}." if why else fault.message
+    return ResourceFault(message, code=fault.code, details=fault.details, suggestion=fault.suggestion)

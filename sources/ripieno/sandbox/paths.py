@@ -98,10 +98,35 @@ def is_beneath(path: str, folders: Sequence[str]) -> bool:
 
 def is_led(path: str | os.PathLike[str], folders: Sequence[str]) -> bool:
     """Whether a link in one of these folders decides where a path leads. ``folders`` are true paths."""
+    return any(link is None or is_beneath(link, folders) for link in _links(path))
+
+
+def system_links() -> Iterator[tuple[str, str]]:
+    """Links at the top such as /bin on most systems; their targets are bound in place."""
+    for name in sorted(os.listdir("/")):
+        path = f"/{name}"
+        if name.startswith(("bin", "sbin", "lib")) and os.path.islink(path):
+            yield path, os.readlink(path)
+
+
+def way_inside(path: str, places: Sequence[str]) -> str | None:
+    """The path to use for a file where only ``places`` and ``system_links`` exist; None if no path leads to it there.
+
+    Its folder is resolved: what a link in PATH leads to may be there without the link.
+    """
+    folder, name = os.path.split(path)
+    way = os.path.join(os.path.realpath(folder), name)
+    there = (*places, *(link for link, _ in system_links()))
+    steps = (*_links(way), os.path.realpath(way))
+    return way if all(step is not None and is_beneath(step, there) for step in steps) else None
+
+
+def _links(path: str | os.PathLike[str]) -> Iterator[str | None]:
+    """The links that are followed on a path; None at the end, if they are too many."""
     current, parts = "/", os.path.join(os.getcwd(), path).split("/")[::-1]
     for _ in range(_STEPS):
         if not parts:
-            return False
+            return
         name = parts.pop()
         if name == "..":
             current = os.path.dirname(current)
@@ -110,12 +135,11 @@ def is_led(path: str | os.PathLike[str], folders: Sequence[str]) -> bool:
             if not os.path.islink(place):
                 current = place
                 continue
-            if is_beneath(place, folders):
-                return True
+            yield place
             target = os.readlink(place)
             current = "/" if target.startswith("/") else current
             parts += target.split("/")[::-1]
-    return True
+    yield None
 
 
 def _folders(path: str, writable: Sequence[str]) -> Iterator[str]:

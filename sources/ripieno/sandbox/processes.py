@@ -18,8 +18,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Protocol, Self
 
+from ripieno.exceptions import ResourceFault
 from ripieno.sandbox.capture import Capture, Captured
-from ripieno.sandbox.orders import Place, make_order, precede
+from ripieno.sandbox.orders import Place, make_order, precede, with_reason
 from ripieno.sandbox.pipes import ByteReader, ByteWriter, PipeReader, PipeWriter
 from ripieno.sandbox.refusals import explain_excess
 from ripieno.sandbox.supervision.wire import Failure, Signal, Terminate
@@ -102,7 +103,10 @@ class Process(Protocol):
         ...
 
     async def wait(self) -> int:
-        """Its exit code, as soon as it has ended, even if its pipes are open; negative for a signal."""
+        """Its exit code, as soon as it has ended, even if its pipes are open; negative for a signal.
+
+        Errors: ``ResourceFault`` if it turns out that the sandbox could not start the program.
+        """
         ...
 
     def signal(self, number: int) -> None:
@@ -188,7 +192,7 @@ class LocalSpawner(Spawner):
             if isinstance(answer, Failure):
                 raise place.fault(answer)
             wrapped = confinement is not None and confinement.tier == 2
-            process = LocalProcess(answer, channel, files, limits, wrapped=wrapped)
+            process = LocalProcess(answer, channel, files, limits, place, wrapped=wrapped)
             ours.pop_all()
             return process
 
@@ -212,7 +216,14 @@ class LocalProcess:
     """A ``Process`` of ``LocalSpawner``, created by it only."""
 
     def __init__(
-        self, pid: int, channel: Channel, files: Sequence[IO[bytes]], limits: ProcessLimits, *, wrapped: bool
+        self,
+        pid: int,
+        channel: Channel,
+        files: Sequence[IO[bytes]],
+        limits: ProcessLimits,
+        place: Place,
+        *,
+        wrapped: bool,
     ) -> None:
         stdout, stderr, *stdin = files
         self.pid = pid
@@ -222,6 +233,7 @@ class LocalProcess:
         self.stderr = PipeReader(stderr)
         self.stopped = 0
         self._channel = channel
+        self._place = place
         self._wrapped = wrapped
         self._sent: set[int] = set()
         self._ending: asyncio.Task[None] | None = None
@@ -238,6 +250,8 @@ class LocalProcess:
 
     async def wait(self) -> int:
         code = await asyncio.shield(self._channel.exit)
+        if self._channel.unstarted:
+            raise self._place.fault(Failure("sandbox", 0, ""))
         # bwrap survives its program by a moment, and reports a signal as 128 + its number, as shells do. Programs use
         # such codes, too (git: 129), so only a signal that was sent counts.
         return 128 - code if self._wrapped and code - 128 in self._sent else code
@@ -316,10 +330,13 @@ class RoutedSpawner(Spawner):
         return await spawner.start(argv, environment, directory, limits, pipe_stdin=pipe_stdin, confinement=confinement)
 
 
-async def collect(process: Process, captures: tuple[Capture, Capture] | None = None) -> Completed:
+async def collect(
+    process: Process, captures: tuple[Capture, Capture] | None = None, *, stdin: bytes | None = None
+) -> Completed:
     """Waits for a process to end, and keeps its output within its limits.
 
     ``captures`` receive standard output and error instead; the caller can read them at any time, also after a cancel.
+    ``stdin`` is written to its standard input, which is a pipe. Errors: those of ``Process.wait``.
 
     Returns at most ``LINGER`` seconds after the process has ended, even if its pipes are open; processes that it left
     running are killed. Cancelling, and too much output, end the process. It is gone when this returns or raises.
@@ -340,15 +357,20 @@ async def collect(process: Process, captures: tuple[Capture, Capture] | None = N
     try:
         async with asyncio.TaskGroup() as group:
             pumps = [group.create_task(pump(*pair)) for pair in ((process.stdout, stdout), (process.stderr, stderr))]
-            exit_code = await process.wait()
+            if stdin is not None:
+                pumps.append(group.create_task(_feed(process, stdin)))
+            # The group would wrap a fault.
+            ended = await _end(process)
             duration = time.monotonic() - began
-            await asyncio.wait(pumps, timeout=LINGER)
+            await asyncio.wait(pumps[:2], timeout=LINGER)
             for task in pumps:
                 task.cancel()
     finally:
         await process.terminate()
+    if isinstance(ended, ResourceFault):
+        raise with_reason(ended, stderr.captured().text)
     return Completed(
-        exit_code=exit_code,
+        exit_code=ended,
         stdout=stdout.captured(),
         stderr=stderr.captured(),
         duration=duration,
@@ -356,3 +378,18 @@ async def collect(process: Process, captures: tuple[Capture, Capture] | None = N
         stopped=process.stopped,
         note=process.remark,
     )
+
+
+async def _end(process: Process) -> int | ResourceFault:
+    try:
+        return await process.wait()
+    except ResourceFault as fault:
+        return fault
+
+
+async def _feed(process: Process, data: bytes) -> None:
+    if process.stdin is not None:
+        # A program need not read its input.
+        with contextlib.suppress(BrokenPipeError):
+            await process.stdin.write(data)
+        process.stdin.close()

@@ -17,7 +17,7 @@ from ripieno.sandbox.changed_files import FileChange, WatchedFolder
 from ripieno.sandbox.detection import DetectedTiers, try_tier
 from ripieno.sandbox.git_files import controls_beneath, withdraw
 from ripieno.sandbox.homes import Home, Homes, Resident
-from ripieno.sandbox.paths import CONTROLS, is_beneath, is_led, outermost, readable_places, secrets_of
+from ripieno.sandbox.paths import CONTROLS, is_beneath, is_led, outermost, readable_places, secrets_of, way_inside
 from ripieno.sandbox.private_folder import PrivateFolder, sweep
 from ripieno.sandbox.processes import Completed, clean_environment
 from ripieno.sandbox.refusals import explain, explain_lost, explain_unread, parts_of
@@ -81,6 +81,8 @@ class Sandbox:
         self.files = WatchedFolder(self.workspace)
         self._made: dict[tuple[tuple[str, ...], tuple[str, ...], bool], Confinement] = {}
         self._readable: dict[bool, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        #: The readable places of the system for a PATH: finding them takes some milliseconds.
+        self._shown: dict[str, tuple[str, ...]] = {}
 
     @property
     def tier(self) -> Tier:
@@ -212,12 +214,15 @@ class Sandbox:
 
     def shows(self, path: str) -> bool:
         """Whether a confined program can be started from this path. Tries a tier only for one outside of the system."""
-        folder, name = os.path.split(path)
-        ways = {os.path.join(os.path.realpath(folder), name), os.path.realpath(path)}
-        system = readable_places(clean_environment()["PATH"], os.path.expanduser("~"), network=False)
-        places = [*system, *self._toolchains[1], self.workspace, *map(os.path.realpath, self.wishes.readable)]
-        places += self._writable()
-        return all(is_beneath(one, places) for one in ways) or self.tier not in (1, 2)
+        folders = clean_environment()["PATH"]
+        if folders not in self._shown:
+            self._shown[folders] = readable_places(folders, os.path.expanduser("~"), network=False)
+        places = [*self._shown[folders], *self._toolchains[1], self.workspace]
+        places += [*map(os.path.realpath, self.wishes.readable), *self._writable()]
+        if way_inside(path, places) is not None:
+            return True
+        # Tier 1 hides no links.
+        return self.tier not in ((2,) if is_beneath(os.path.realpath(path), places) else (1, 2))
 
     def parts(self) -> frozenset[str]:
         """HEAD, objects and refs of the known repositories, if they exist."""

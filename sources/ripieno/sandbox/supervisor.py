@@ -29,7 +29,7 @@ class Channel:
     failure. ``exit`` is the exit code, negative for a signal, as soon as the process has ended; ``gone`` is the number
     of processes killed beside it, when none is left. ``exceeded`` is what was over its limit, if all were killed for
     that: its kind, the number, and the limit. If the keeper itself was killed they are -9 and 0, and the zygote kills
-    the rest.
+    the rest. ``unstarted`` is whether bubblewrap has ended, and never started the program.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -43,6 +43,7 @@ class Channel:
         self.exit: asyncio.Future[int] = self._loop.create_future()
         self.gone: asyncio.Future[int] = self._loop.create_future()
         self.exceeded: tuple[str, int, int] | None = None
+        self.unstarted = False
 
     async def open(self, order: bytes, descriptors: list[int]) -> None:
         """Sends an order; returns when the keeper has it. Errors: ``_Lost``."""
@@ -118,6 +119,8 @@ class Channel:
         elif word == "exceeded":
             kind, number, limit = rest.split()
             self.exceeded = kind, int(number), int(limit)
+        elif word == "unstarted":
+            self.unstarted = True
         elif word == "ended":
             _set(self.exit, int(rest))
         else:

@@ -15,7 +15,7 @@ from ripieno.toolset.programs.jobs import MAX_RUNNING
 from tests.counts import count
 from tests.support.live_processes import Living, living
 from tests.support.toml_ensembles import held
-from tests.toolset.bundled_tools import Tools, code_of, json_of, text_of, tools_of
+from tests.toolset.bundled_tools import Tools, code_of, json_of, text_of, tools_of, write_program
 
 
 @pytest.fixture
@@ -70,6 +70,19 @@ async def test_the_number_in_the_report_is_one_that_a_person_can_use(tools: Tool
     assert [one.mapping() for one in ended.report.changes] == [
         {"type": "ProcessTerminated", "pid": pid, "exit_code": -signal.SIGKILL}
     ]
+
+
+@pytest.mark.parametrize("tools", ["auto 2"], indirect=True)
+async def test_a_program_that_was_not_started_has_no_end(tools: Tools) -> None:
+    write_program(tools.workspace / "it", "#!/missing/interpreter\n")
+    result = await tools("spawn", argv=["./it"])
+    if result.error is None:
+        # Bubblewrap has found out later.
+        handle = json_of(result)["handle"]
+        result = await tools("wait", handle=handle)
+        assert [one["state"] for one in json_of(await tools("ps"))["processes"]] == ["not started"]
+        assert code_of(await tools("kill", handle=handle)) == "not_started"
+    assert code_of(result) == "not_started"
 
 
 async def test_output_is_what_came_since_the_last_look(tools: Tools, workspace: pathlib.Path) -> None:

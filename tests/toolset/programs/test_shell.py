@@ -30,6 +30,14 @@ async def test_a_command_gives_both_streams_and_its_exit_code(tools: Tools) -> N
     assert result.report.sandbox is not None
 
 
+async def test_a_program_that_was_not_started_has_no_exit_code(workspace: pathlib.Path) -> None:
+    write_program(workspace / "it", "#!/missing/interpreter\n")
+    async with tools_of("execution", workspace, sandbox={"level": "auto"}) as tools:
+        result = await tools("run_command", argv=["./it"])
+    assert code_of(result) == "not_started"
+    assert result.report.exit_code is None
+
+
 async def test_a_command_that_fails_says_so_to_the_model(tools: Tools) -> None:
     result = await tools("bash", command="echo half; exit 3")
     advice = "Check the command and its output, then fix it or try another approach."

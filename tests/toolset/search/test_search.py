@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
-from tests.toolset.bundled_tools import Tools, code_of, text_of, write_program
-from tests.toolset.search.search_tools import ENGINES, make, needs_ripgrep, places, searching
+from tests.toolset.bundled_tools import Tools, code_of, text_of, tools_of, write_program
+from tests.toolset.search.search_tools import ENGINES, RIPGREP, make, needs_ripgrep, places, searching
 
 TREE = {
     "readme.md": b"one\ntwo needle\nthree\nfour\nfive\nsix needle end\nseven\n",
@@ -195,6 +195,37 @@ async def test_a_program_of_the_workspace_is_not_ripgrep(tools: Tools, monkeypat
     monkeypatch.setenv("PATH", str(fake.parent))
     assert "without ripgrep" in await said(tools, "search", pattern="needle")
     assert not (tools.workspace / "was-run").exists()
+
+
+@pytest.mark.parametrize("tier", [1, 2])
+async def test_what_the_sandbox_hides_is_not_ripgrep(
+    tier: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search without it answers, as where there is none."""
+    home, workspace = tmp_path / "home", tmp_path / "workspace"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
+    write_program(home / "bin" / "rg", "#!/bin/sh\nexit 1\n")
+    make(workspace, {"a": b"needle\n"})
+    async with tools_of("search", workspace, sandbox={"level": "required", "tier": tier}) as tools:
+        assert "1 line in 1 file with 'needle' (1 file searched, without ripgrep)" in await said(
+            tools, "search", pattern="needle"
+        )
+
+
+@needs_ripgrep
+@pytest.mark.parametrize("tier", [1, 2])
+async def test_ripgrep_behind_a_link_that_is_hidden_answers(
+    tier: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert RIPGREP is not None
+    (tmp_path / "link").symlink_to(pathlib.Path(RIPGREP).parent)
+    monkeypatch.setenv("PATH", f"{tmp_path}/link:/usr/bin:/bin")
+    make(tmp_path / "workspace", {"a": b"needle\n"})
+    async with tools_of("search", tmp_path / "workspace", sandbox={"level": "required", "tier": tier}) as tools:
+        assert "1 line in 1 file with 'needle' (1 file searched, ripgrep)" in await said(
+            tools, "search", pattern="needle"
+        )
 
 
 @needs_ripgrep

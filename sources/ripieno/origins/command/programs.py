@@ -73,10 +73,8 @@ async def run(
                 confined=confined,
                 limits=limits,
             )
-            async with process, asyncio.TaskGroup() as group:
-                if stdin is not None:
-                    group.create_task(_feed(process, stdin))
-                completed = await collect(process, captures)
+            async with process:
+                completed = await collect(process, captures, stdin=stdin)
             return completed if sandbox is None else sandbox.look_after(completed, parts, directory)
         except asyncio.CancelledError:
             if context.deadline is None or loop.time() < context.deadline - _EARLY:
@@ -231,14 +229,6 @@ def _open_beneath(workspace: str, directory: str, named: str) -> int:
             suggestion="Use a directory beneath the workspace, such as '.'.",
         ) from error
     return descriptor
-
-
-async def _feed(process: Process, data: bytes) -> None:
-    if process.stdin is not None:
-        # A program need not read its input.
-        with contextlib.suppress(BrokenPipeError):
-            await process.stdin.write(data)
-        process.stdin.close()
 
 
 class _Watched(Capture):

@@ -9,6 +9,9 @@ from typing import Any
 NAMESPACES = ("user", "pid", "ipc", "mount", "net")
 #: The descriptor on which bubblewrap finds the system call filter for its child: high enough to be unused.
 FILTER_DESCRIPTOR = 60
+#: The descriptor on which bubblewrap reports, and the exit code only of a program that it has started. It keeps it from
+#: the program.
+STATUS_DESCRIPTOR = 61
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@ Its lifeline is the channel to the application: when that closes, all are killed
 
 It reports, one line each: ``kept``, when it has an order; ``started PID`` (0: the number that comes with the line, from
 a namespace of process numbers) or ``failed WHAT ERRNO TEXT``;
-``exceeded WHAT NUMBER LIMIT``, when it kills all because they use too much; ``ended CODE`` as soon as the process has
-ended; and ``gone COUNT`` when none is left. COUNT is the number of processes killed beside it.
+``exceeded WHAT NUMBER LIMIT``, when it kills all because they use too much; ``unstarted``, if bubblewrap ran and could
+not start the program; ``ended CODE`` as soon as the process has ended; and ``gone COUNT`` when none is left. COUNT is
+the number of processes killed beside it.
 """
 
 import contextlib
@@ -41,7 +42,7 @@ def keep(channel: socket, proc: int | None, shares: Shares) -> None:
         if not preparation.enter(order.settings):
             return
         bell = linux.Bell()
-        pid = leader.start(order, inbox.descriptors, preparation.complete(order), preparation.entered)
+        pid, status = leader.start(order, inbox.descriptors, preparation.complete(order), preparation.entered)
     except Failure as failure:
         _report(channel, f"failed {failure.pack()}")
         return
@@ -59,7 +60,7 @@ def keep(channel: socket, proc: int | None, shares: Shares) -> None:
     else:
         beneath = Group(pid)
     channel.setblocking(False)
-    _Watch(channel, inbox, bell, pid, beneath, usage=preparation.usage(proc, shares), wrapped=preparation.wrapped).run()
+    _Watch(channel, inbox, bell, pid, beneath, usage=preparation.usage(proc, shares), status=status).run()
 
 
 class _Preparation:
@@ -116,11 +117,6 @@ class _Preparation:
             raise Failure.of("confinement", error) from error
         return True
 
-    @property
-    def wrapped(self) -> bool:
-        """Whether bubblewrap starts the program."""
-        return self.settings is not None and self.settings.get("tier") == 2
-
     def usage(self, proc: int | None, shares: Shares) -> Usage | None:
         """The usage of the program; None without limits, or where it cannot be counted."""
         memory, processes = (None if self.settings is None else self.settings.get(name) for name in _COUNTED)
@@ -173,7 +169,7 @@ class _Watch:
         beneath: Tree | Namespace | Group,
         *,
         usage: Usage | None,
-        wrapped: bool,
+        status: int | None,
     ) -> None:
         self._channel = channel
         self._inbox = inbox
@@ -181,7 +177,8 @@ class _Watch:
         self._leader = pid
         self._beneath = beneath
         self._usage = usage
-        self._wrapped = wrapped
+        self._status = status
+        self._wrapped = status is not None
         self._ended = False
         self._abandoned = False
         self._exceeded = False
@@ -239,11 +236,23 @@ class _Watch:
                 return False
             if pid == self._leader:
                 self._ended = True
+                if self._is_unstarted(status):
+                    _report(self._channel, "unstarted")
                 _report(self._channel, f"ended {os.waitstatus_to_exitcode(status)}")
             # Behind bubblewrap, this is its own init: the kernel ends the namespace with the program, also when nothing
             # was left running (measured).
             elif counting and not self._wrapped and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
                 self._killed += 1
+
+    def _is_unstarted(self, status: int) -> bool:
+        """Whether bubblewrap has failed before its program began: of one that it has started, it reports the end."""
+        if self._status is None or os.waitstatus_to_exitcode(status) != 1:
+            return False
+        # All of its reports are there. It is not waited for whatever else may hold the other end.
+        os.set_blocking(self._status, False)
+        with contextlib.suppress(BlockingIOError):
+            return b'"exit-code"' not in os.read(self._status, 65536)
+        return True
 
     def _wait(self, seconds: float | None) -> None:
         """Waits for a child, the application or the time, and handles the application's requests."""

@@ -11,13 +11,17 @@ from ripieno.sandbox.supervision.wire import Failure, Order
 _STANDARD = (1, 2, 0)
 
 
-def start(order: Order, descriptors: list[int], settings: dict[str, object] | None, entered: frozenset[str]) -> int:
+def start(
+    order: Order, descriptors: list[int], settings: dict[str, object] | None, entered: frozenset[str]
+) -> tuple[int, int | None]:
     """Starts a program in its own session; returns its number once the program runs.
+
+    If that is bubblewrap, which starts another one, the second value is the descriptor from which its reports are read.
 
     ``descriptors`` came with the order, ``settings`` are those of its confinement, if any, and ``entered`` the
     namespaces that this process has entered for it. Errors: ``Failure``.
     """
-    return _spawn(order, descriptors) if settings is None else _fork(order, descriptors, settings, entered)
+    return (_spawn(order, descriptors), None) if settings is None else _fork(order, descriptors, settings, entered)
 
 
 def _spawn(order: Order, descriptors: list[int]) -> int:
@@ -40,17 +44,22 @@ def _spawn(order: Order, descriptors: list[int]) -> int:
         os.chdir("/")
 
 
-def _fork(order: Order, descriptors: list[int], settings: dict[str, object], entered: frozenset[str]) -> int:
+def _fork(
+    order: Order, descriptors: list[int], settings: dict[str, object], entered: frozenset[str]
+) -> tuple[int, int | None]:
     keeper = os.getpid()
+    status: tuple[int, int] | None = None
     try:
         # It closes on exec.
         reading, writing = os.pipe()
+        if settings.get("tier") == 2:
+            status = os.pipe()
         pid = os.fork()
     except OSError as error:
         raise Failure.of("process", error) from error
     if pid == 0:
         try:
-            _become(order, descriptors, settings, entered, keeper)
+            _become(order, descriptors, settings, entered, keeper, status=None if status is None else status[1])
         except Failure as failure:
             os.write(writing, failure.pack().encode(errors="replace")[:4096])
         finally:
@@ -63,11 +72,20 @@ def _fork(order: Order, descriptors: list[int], settings: dict[str, object], ent
     if report:
         os.waitpid(pid, 0)
         raise Failure.unpack(report.decode(errors="replace"))
-    return pid
+    if status is None:
+        return pid, None
+    os.close(status[1])
+    return pid, status[0]
 
 
 def _become(
-    order: Order, descriptors: list[int], settings: dict[str, object], entered: frozenset[str], keeper: int
+    order: Order,
+    descriptors: list[int],
+    settings: dict[str, object],
+    entered: frozenset[str],
+    keeper: int,
+    *,
+    status: int | None,
 ) -> None:
     linux.die_with_parent(keeper)
     os.setsid()
@@ -83,6 +101,10 @@ def _become(
         from ripieno.sandbox.confinement.apply import apply
 
         apply(settings)
+        if status is not None:
+            from ripieno.sandbox.confinement.settings import STATUS_DESCRIPTOR
+
+            os.dup2(status, STATUS_DESCRIPTOR, inheritable=True)
     except BaseException as error:
         raise Failure.of("confinement", error) from error
     _first(order.programs, lambda program: os.execve(program, order.argv, order.environment))

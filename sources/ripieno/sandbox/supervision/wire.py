@@ -115,7 +115,10 @@ def _unpack(data: bytes) -> Request:
 
 
 class Failure(Exception):
-    """The reason why a program did not start. ``what`` is one word: program, directory, confinement or process."""
+    """The reason why a program did not start.
+
+    ``what`` is one word: program, directory, confinement, sandbox (bubblewrap could not start it) or process.
+    """
 
     def __init__(self, what: str, number: int, text: str) -> None:
         super().__init__(text)

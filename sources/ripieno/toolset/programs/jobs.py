@@ -66,6 +66,12 @@ class Job:
             return None
         return self.task.result()
 
+    @property
+    def unstarted(self) -> ResourceFault | None:
+        """The fault of a program that turned out never to have started; None for others."""
+        failed = self.task.exception() if self.task.done() and not self.task.cancelled() else None
+        return failed if isinstance(failed, ResourceFault) else None
+
     def report_end(self) -> tuple[Change, ...]:
         """Its end as a change, once: for the first result after it."""
         ended = self.ended
@@ -146,6 +152,8 @@ class JobManager(Grants):
         )
         self.jobs.add(job)
         task.add_done_callback(lambda _: self.jobs.discard(job))
+        # Its fault is for those who ask. asyncio would log one that was never looked at.
+        task.add_done_callback(lambda _: job.unstarted)
         owned.jobs[job.handle] = job
         owned.forget()
         return job

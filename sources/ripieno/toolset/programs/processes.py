@@ -77,7 +77,7 @@ async def ps(context: Context, _: dict[str, Any]) -> Outcome:
     for job in sorted(jobs, key=lambda one: (one.task.done(), one.began)):
         ended = job.ended
         if ended is None and job.task.done():
-            state: dict[str, Any] = {"state": "lost"}
+            state: dict[str, Any] = {"state": "lost" if job.unstarted is None else "not started"}
         elif ended is None:
             state = {"state": "running", "seconds": round(now - job.began, 1)}
         else:
@@ -97,13 +97,18 @@ def _manager(context: Context) -> JobManager:
 
 
 async def _read(context: Context, job: Job) -> Outcome:
-    """The state of a process; its output, and the changes of files, since the last read."""
+    """The state of a process; its output, and the changes of files, since the last read.
+
+    Errors: ``ResourceFault`` for a program that turned out never to have started.
+    """
     if job.task.done():
         end_look(context, job.take_look())
     else:
         job.look = renew_look(context, job.look)
     output = context.invoker.policy.output
     stdout, stderr = share(job.stdout.take(), job.stderr.take(), output - _MARK)
+    if job.unstarted is not None:
+        raise job.unstarted
     ended = job.ended
     if ended is not None:
         first = ending(job.command[0], ended)

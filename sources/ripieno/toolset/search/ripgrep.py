@@ -11,15 +11,15 @@ import asyncio
 import dataclasses
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 
 from ripieno.ensembles import Context
+from ripieno.ensembles.requirements import find_shown
 from ripieno.exceptions import ExecutionFault
 from ripieno.origins.command.programs import GRACE, launch, surroundings_of, workspace_of
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Capture
-from ripieno.sandbox.processes import Completed, clean_environment, collect
+from ripieno.sandbox.processes import Completed, collect
 from ripieno.toolset.search.expressions import explain, invalid
 from ripieno.toolset.search.gitignore import as_rule
 from ripieno.toolset.search.query import COUNTED_BYTES, FILE_BYTES, Located, Query, SearchDeadlines, Spot, Tally
@@ -46,11 +46,11 @@ _SPOT = re.compile(rb"([^\0]*)\0(\d+):(\d+):(\d+):[^\n]*\n")
 
 
 def program(context: Context) -> str | None:
-    """The path of ripgrep outside of the workspace; None without one, or if no program may be run."""
+    """The path of ripgrep outside of the workspace; None without one that the sandbox shows, or where none may run."""
     surroundings = surroundings_of(context)
     if surroundings.sandbox is not None and surroundings.sandbox.missing is not None:
         return None
-    found = shutil.which("rg", path=clean_environment()["PATH"])
+    found = find_shown("rg", surroundings)
     inside = found is not None and os.path.realpath(found).startswith(workspace_of(surroundings).rstrip("/") + "/")
     return None if inside else found
 
