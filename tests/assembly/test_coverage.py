@@ -251,6 +251,9 @@ def test_tasks(user: User, equipped: pathlib.Path) -> None:
     assert ready("rust", profile="full").ready
     with pytest.raises(NameAbsence, match="no language named 'pyton'"):
         validate_for_task(["pyton"], places=user.places)
+    with pytest.raises(NameAbsence, match="no language named 'pyton'"):
+        validate_for_task("pyton", places=user.places)
+    assert validate_for_task("python", "web", places=user.places).names == ("python", "web")
     with pytest.raises(NameAbsence, match="no kind of task named 'webb'"):
         validate_for_task(kinds=["webb"], places=user.places)
 

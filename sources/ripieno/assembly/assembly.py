@@ -40,7 +40,7 @@ from ripieno.exceptions import (
     explain_absence,
 )
 from ripieno.execution import Execution
-from ripieno.jsonvalues import EMPTY
+from ripieno.jsonvalues import EMPTY, listed
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.providers import Providers
@@ -350,7 +350,7 @@ class Assembly:
             anywhere=anywhere,
             model=model,
             agent=agent,
-            tools=None if tools is None else tuple(tools),
+            tools=None if tools is None else listed(tools),
             owner=owner,
             priority=priority,
         )
@@ -389,6 +389,7 @@ class Assembly:
         chosen = chosen or self.access_model(None if isinstance(model, Model) else model)
         if workspace is not None:
             enabled = self._placement.place(enabled, workspace, self.surroundings)
+        tools = None if tools is None else listed(tools)
         Offer.of(enabled, tools=tools)
         return chosen, {
             "ensembles": enabled,
