@@ -160,7 +160,7 @@ async def test_what_is_missing_is_told_before_anything_is_connected(
         assert reasons["docker"] == (
             "it requires 'command:docker', and there is no program 'docker' in any folder of PATH."
         )
-        with pytest.raises(NameAbsence, match="'docker' could not be connected: it requires 'command:docker'"):
+        with pytest.raises(NameAbsence, match="'docker' is not available: it requires 'command:docker'"):
             assembly.access_ensemble("docker")
         with pytest.raises(NameAbsence, match="node_exec' is left out: it requires 'command:node'"):
             assembly.access_invoker("execution.node_exec")
