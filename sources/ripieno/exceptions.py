@@ -39,6 +39,7 @@ Errors carry plain data only: names, texts and numbers.
 
 import dataclasses
 import difflib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -134,6 +135,12 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> tuple[str, ...]:
     folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.6)
     return tuple(folded[match] for match in close)
+
+
+def nearest_files(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The most similar names of files. A suffix in common does not make short names similar."""
+    stem = os.path.splitext(name)[0]
+    return tuple(one for one in nearest(name, known) if nearest(stem, [os.path.splitext(one)[0]]))
 
 
 class NameAbsence(InputError, LookupError):

@@ -32,6 +32,11 @@ def is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, list | tuple)
 
 
+def listed(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Texts that a program gives: a single one is not read letter by letter."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> frozendict[str, Any]:
     """``base`` with the keys of ``over``, level by level; lists are replaced. Values are as frozen as they were."""
     if not over:

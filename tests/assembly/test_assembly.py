@@ -129,6 +129,23 @@ async def test_a_list_of_ensembles_is_exact(user: User, ensembles: list[Any], na
         assert [one.name for one in prepared] == names
 
 
+async def test_a_named_ensemble_that_its_own_file_disables(user: User) -> None:
+    """What is disabled where it is selected, or is not named, is no surprise."""
+    file = user.ensemble("off", 'invokers = []\n[ensemble]\nname = "off"\nenabled = false\n')
+    why = f"enabled = false in {file}."
+    for selection in ('enabled = ["io", "off"]', 'include = ["off"]'):
+        user.configure(f"[ensembles]\n{selection}\n")
+        async with assemble(places=user.places) as assembly:
+            assert [(one.name, one.reason) for one in assembly.absences] == [("off", why)]
+            assert f"Ensemble 'off' is left out: {why}" in [alert.message for alert in assembly.alerts]
+            with pytest.raises(NameAbsence, match=f"'off' is not available: {why}"):
+                assembly.access_ensemble("off")
+    user.configure("")
+    for given in (None, {"ensembles": [{"name": "mine", "enabled": False}]}):
+        async with assemble(given, places=user.places) as assembly:
+            assert assembly.absences == ()
+
+
 async def test_every_problem_of_a_start_comes_together(user: User, greeting: str) -> None:
     user.ensemble("wrong", greeting.replace("greeting", "wrong").replace('"{name}"', '"{nam}"'))
     user.ensemble("missing", greeting.replace("greeting", "missing").replace('"command"', '"comand"'))

@@ -160,7 +160,7 @@ async def test_what_is_missing_is_told_before_anything_is_connected(
         assert reasons["docker"] == (
             "it requires 'command:docker', and there is no program 'docker' in any folder of PATH."
         )
-        with pytest.raises(NameAbsence, match="'docker' could not be connected: it requires 'command:docker'"):
+        with pytest.raises(NameAbsence, match="'docker' is not available: it requires 'command:docker'"):
             assembly.access_ensemble("docker")
         with pytest.raises(NameAbsence, match="node_exec' is left out: it requires 'command:node'"):
             assembly.access_invoker("execution.node_exec")
@@ -251,6 +251,9 @@ def test_tasks(user: User, equipped: pathlib.Path) -> None:
     assert ready("rust", profile="full").ready
     with pytest.raises(NameAbsence, match="no language named 'pyton'"):
         validate_for_task(["pyton"], places=user.places)
+    with pytest.raises(NameAbsence, match="no language named 'pyton'"):
+        validate_for_task("pyton", places=user.places)
+    assert validate_for_task("python", "web", places=user.places).names == ("python", "web")
     with pytest.raises(NameAbsence, match="no kind of task named 'webb'"):
         validate_for_task(kinds=["webb"], places=user.places)
 

@@ -19,7 +19,7 @@ from ripieno.ensembles import Context, Ensemble
 from ripieno.exceptions import InputError
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
-from tests.support.command_line import User
+from tests.support.command_line import PATIENCE, User
 from tests.support.scripted_models import Blocking, Recording, ensemble, fates, settle_down, tool
 
 TABLES: dict[str, Any] = {
@@ -143,6 +143,42 @@ async def test_limits_of_an_ensemble_count_in_all_workspaces_together(
         blocking.go.set()
         done = await asyncio.gather(*runs)
     assert [text for one in done for _, text in fates(one.canisters)] == ["late", "late"]
+
+
+@pytest.mark.parametrize(
+    ("shared", "paths", "serial"),
+    [(False, ("a", "a"), False), (True, ("a", "a"), True), (True, ("a", "b"), False)],
+    ids=["two folders", "the same file", "two files"],
+)
+async def test_locks_follow_the_workspace_of_the_run(
+    user: User, folders: tuple[pathlib.Path, pathlib.Path], shared: bool, paths: tuple[str, str], serial: bool
+) -> None:
+    steps: list[str] = []
+    both = asyncio.Barrier(2)
+
+    async def change(context: Any, arguments: dict[str, Any]) -> str:
+        steps.append("began")
+        await (settle_down() if serial else both.wait())
+        steps.append("ended")
+        return "changed"
+
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+    mine = ensemble(tool("change", change, schema=schema, effect="write", writes=("file:{path}",)))
+    async with assembled(user, tables={"confirmation": {"approve": ["mine.change"]}}) as (assembly, _):
+        runs = [
+            assembly.conduct(
+                "Go.",
+                model=model_of([turn(calls=[call("change", "it", path=path)]), turn("Done.")]),
+                ensembles=[mine],
+                workspace=folders[0] if shared else folder,
+            )
+            for path, folder in zip(paths, folders, strict=True)
+        ]
+        # Calls that wait for each other never both arrive at the barrier.
+        async with asyncio.timeout(PATIENCE):
+            done = await asyncio.gather(*runs)
+    assert [text for one in done for _, text in fates(one.canisters)] == ["changed", "changed"]
+    assert steps == (["began", "ended"] * 2 if serial else ["began", "began", "ended", "ended"])
 
 
 async def test_a_placed_ensemble_follows_changes_and_is_forgotten(

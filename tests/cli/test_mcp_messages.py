@@ -69,7 +69,7 @@ def test_an_optional_server_that_does_not_start_is_named_once_and_not_unknown(ca
     assert done.code == exit_codes.INPUT
     assert done.err.startswith("! Ensemble 'ghost' is left out: the MCP server ended with exit code 3.\n")
     last = done.err.splitlines()[-1]
-    assert last == "Error: The ensemble 'ghost' could not be connected: the MCP server ended with exit code 3."
+    assert last == "Error: The ensemble 'ghost' is not available: the MCP server ended with exit code 3."
     listed = json.loads(call("tools", "--format", "json").out)
     (absence,) = listed["absences"]
     assert absence["reason"].startswith("the MCP server ended")

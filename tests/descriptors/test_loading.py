@@ -103,7 +103,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert problem.message == "it cannot be read: no such file or directory"
     write(tmp_path, {"ripieno.toml": ""})
     assert refusal(tmp_path / "ripieno.tml").hint == "Did you mean 'ripieno.toml'?"
-    write(tmp_path, {"note.md": ""})
+    # A suffix in common is no similarity.
+    write(tmp_path, {"s.toml": "", "note.md": ""})
+    assert refusal(tmp_path / "missing.toml").hint is None
+    assert refusal(tmp_path / "ss.toml").hint == "Did you mean 's.toml'?"
     assert "note.md" not in (refusal(tmp_path / "nope.toml").hint or "")
     assert "There is no folder" in (refusal(tmp_path / "absent" / "x.toml").hint or "")
     assert refusal(tmp_path).message == "it cannot be read: it is not a regular file"

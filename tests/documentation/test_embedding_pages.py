@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from ripieno.canisters import ResultCanister
+from ripieno.storage.journal import Journal
 from tests.documentation.code_blocks import DOCUMENTATION, blocks, texts
 from tests.support.command_line import PATIENCE, User
 
@@ -113,7 +115,7 @@ def test_client_tools(user: User) -> None:
 
 
 def test_a_score_in_a_file_is_the_model_of_a_program(user: User) -> None:
-    *_, program, expected, score, model, _ = (block.text for block in blocks("tutorials/embed"))
+    *_, program, expected, score, model, _, _ = (block.text for block in blocks("tutorials/embed"))
     (user.workspace / "count.toml").write_text(score)
     start, _, rest = program.partition("model = model_of(")
     assert printed(user, f"{start}{model}{rest.partition(chr(10))[2]}") == expected
@@ -123,7 +125,7 @@ def test_a_score_in_a_file_is_the_model_of_a_program(user: User) -> None:
 
 @pytest.mark.parametrize("answer", ["y", "n"])
 def test_a_program_asks_a_person(user: User, answer: str) -> None:
-    program = blocks("tutorials/embed")[-1].text
+    program = blocks("tutorials/embed")[-2].text
     with scripted(user, NOTE):
         (user.workspace / "program.py").write_text(program)
         with user.python("program.py") as process:
@@ -132,6 +134,21 @@ def test_a_program_asks_a_person(user: User, answer: str) -> None:
     assert "io.write_file" in out
     assert out.endswith("I have tried.\n")
     assert (user.workspace / "note.txt").exists() == (answer == "y")
+
+
+def test_a_server_of_ones_own(user: User) -> None:
+    with scripted(user, NOTE.replace('"note"', '"note"\ncontinues = true')):
+        events = [json.loads(line) for line in printed(user, blocks("tutorials/embed")[-1].text).splitlines()]
+    ends = [event["finish"] for event in events if event["type"] == "ConductEnded"]
+    assert ends == ["open", "stop"]
+    assert "".join(event["text"] for event in events if event["type"] == "TextDelta") == "I have tried."
+    assert not (user.workspace / "note.txt").exists()
+    with Journal(user.workspace / "server.sqlite3") as journal:
+        (found,) = journal.conversations(owner="ada")
+        said = journal.restore(found.identifier, owner="ada").conversation.canisters
+    (denied,) = (one for one in said if isinstance(one, ResultCanister))
+    assert denied.error is not None
+    assert denied.error.suggestion == "The user said something else."
 
 
 @pytest.fixture(scope="module")

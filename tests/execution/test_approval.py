@@ -217,8 +217,9 @@ async def test_autonomous_runs_what_no_rule_denies_and_destroys_nothing_unnamed(
     assert fault_of(await run(execution, found, path="docs/a")).category == "denied"
     erased = await execution.execute(invoke("erase", path="a"), ensembles=[found])
     assert 'approve = ["io.erase"]' in erased.text
-    named = Execution(confirmer=AutonomousConfirmer(destructive=["io.erase"]))
-    assert (await named.execute(invoke("erase", path="a"), ensembles=[found])).error is None
+    for destructive in (["io.erase"], "io.erase"):
+        named = Execution(confirmer=AutonomousConfirmer(destructive=destructive))
+        assert (await named.execute(invoke("erase", path="a"), ensembles=[found])).error is None
 
 
 async def test_a_function_answers_plain_or_not() -> None:

@@ -16,6 +16,7 @@ from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution
+from ripieno.jsonvalues import encode
 from tests.support.scripted_models import (
     Blocking,
     Hesitating,
@@ -29,6 +30,7 @@ from tests.support.scripted_models import (
     tool,
 )
 from tests.support.single_calls import ADD, Seeing, returning
+from tests.support.virtual_time import in_virtual_time
 
 # Resolving and validating.
 
@@ -225,6 +227,17 @@ async def test_an_argument_may_set_the_deadline(seconds: Any, expected: float) -
     (context,) = seeing.contexts
     assert context.deadline is not None
     assert expected - 1 < context.deadline - asyncio.get_running_loop().time() <= expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds", "reported"), [(1, None, b"1"), (9, 1, b"1"), (9, 1.0, b"1"), (9, 0.5, b"0.5")]
+)
+@in_virtual_time
+async def test_a_fault_has_the_deadline_in_one_form(policy: float, seconds: float | None, reported: bytes) -> None:
+    late = tool("late", Blocking(), timeout=policy, timeout_argument="seconds")
+    arguments = {} if seconds is None else {"seconds": seconds}
+    result = await Execution().execute(invoke("late", **arguments), ensembles=[ensemble(late)])
+    assert encode(fault_of(result).details) == b'{"timeout_seconds":%s}' % reported
 
 
 async def test_the_lowest_of_the_output_limits_holds() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 from ripieno.approvals.requests import Answer, Approve, ConfirmationRequest, Defer, Deny
 from ripieno.ensembles import is_asynchronous
 from ripieno.ensembles.threads import run_in_thread
+from ripieno.jsonvalues import listed
 
 
 def _may_be_approved(request: ConfirmationRequest) -> bool:
@@ -105,7 +106,7 @@ class AutonomousConfirmer:
     """
 
     def __init__(self, *, destructive: Collection[str] = ()) -> None:
-        self._destructive = frozenset(destructive)
+        self._destructive = frozenset(listed(destructive))
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
         """Approves calls, not questions: values come from a person, or not at all."""

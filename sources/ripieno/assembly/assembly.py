@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Answer, Confirmer, Given, Grants
-from ripieno.assembly.availability import Absence
+from ripieno.assembly.availability import Absence, absences_of, disabled
 from ripieno.assembly.configuration import LoadedConfiguration, prefix_of, variables_of
 from ripieno.assembly.coverage.validation import cover
 from ripieno.assembly.coverage.values import Coverage
@@ -40,7 +40,7 @@ from ripieno.exceptions import (
     explain_absence,
 )
 from ripieno.execution import Execution
-from ripieno.jsonvalues import EMPTY
+from ripieno.jsonvalues import EMPTY, listed
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.providers import Providers
@@ -72,9 +72,7 @@ class Assembly:
         self.configuration = loaded.configuration
         self.ensembles: tuple[Ensemble, ...] = ()
         self._starting: tuple[Ensemble, ...] = ()
-        self.absences: tuple[Absence, ...] = tuple(
-            Absence(name=one.name, reason=one.reason, file=one.file) for one in loaded.left_out
-        )
+        self.absences: tuple[Absence, ...] = absences_of(loaded)
         #: The coverage of the environment, if a profile is named; set on entering.
         self.coverage: Coverage | None = None
         self.alerts: list[Alert] = []
@@ -115,6 +113,8 @@ class Assembly:
         ensembles = self._prepare()
         for one in find_missing(self.loaded.registry, self.loaded.parts):
             self._note(Alert(message=f"{one.file}:{one.line}: {one.message}. {one.hint}"))
+        for name, why in disabled(self.loaded).items():
+            self._note(Alert(message=f"Ensemble {name!r} is left out: {why}"))
         if self.loaded.profile is not None:
             self.coverage = await run_in_thread(cover, self.loaded, self.surroundings, name="coverage")
             if self.coverage.lacking_tools or not self.coverage.fulfilled:
@@ -223,7 +223,7 @@ class Assembly:
             if one.name == name and one.file is None:
                 # The rest, such as lines of the server, was in the alert.
                 first = one.reason.partition("\n")[0]
-                raise NameAbsence("ensemble", name, left_out=f"could not be connected: {first}")
+                raise NameAbsence("ensemble", name, left_out=f"is not available: {first}")
         reasons = [one.reason for one in self.absences if one.name == name]
         if not reasons and name in self.loaded.known:
             reasons = [f'It is available, but not enabled. To enable it: include = ["{name}"] under [ensembles].']
@@ -350,7 +350,7 @@ class Assembly:
             anywhere=anywhere,
             model=model,
             agent=agent,
-            tools=None if tools is None else tuple(tools),
+            tools=None if tools is None else listed(tools),
             owner=owner,
             priority=priority,
         )

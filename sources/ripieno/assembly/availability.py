@@ -17,6 +17,20 @@ class Absence:
     file: str | None = None
 
 
+def absences_of(loaded: LoadedConfiguration) -> tuple[Absence, ...]:
+    """What is absent before anything is connected: files that are left out, and named ensembles that are disabled."""
+    left_out = [Absence(name=one.name, reason=one.reason, file=one.file) for one in loaded.left_out]
+    return (*left_out, *(Absence(name=name, reason=reason) for name, reason in disabled(loaded).items()))
+
+
+def disabled(loaded: LoadedConfiguration) -> dict[str, str]:
+    """The ensembles that the configuration names, and that their own files disable, each with the reason."""
+    whole, outlines = loaded.configuration, loaded.known.outlines
+    inline = {one.name for one in whole.inline}
+    names = [one for one in (*(whole.enabled or ()), *whole.include) if one in loaded.known and one not in inline]
+    return {name: f"enabled = false in {outlines[name].file}." for name in names if not outlines[name].enabled}
+
+
 def absence(loaded: LoadedConfiguration, name: str) -> str:
     """The reason why an ensemble is not enabled, and how to enable it. Empty for an unknown one."""
     if name in loaded.known:

@@ -61,7 +61,7 @@ def choose(
     for name in (one for one in names if one not in known and one not in unread):
         near = nearest(name, known)
         hint = f"It is named {by}." if near else f"It is named {by}. {advice}".strip()
-        placed = _place_in(parts, name)
+        placed = place_in(parts, name)
         if placed is None:
             failures.append(NameAbsence("ensemble", name, known, hint=hint))
         else:
@@ -102,7 +102,7 @@ def apply_settings(
     return known.replaced(configured)
 
 
-def _place_in(parts: Sequence[ConfigurationPart], name: str) -> tuple[str, Path] | None:
+def place_in(parts: Sequence[ConfigurationPart], name: str) -> tuple[str, Path] | None:
     """The file and key that names an ensemble; None if no file does. The mapping of a program has no lines."""
     for part in reversed(parts):
         for key in ("enabled", "include"):

@@ -42,8 +42,9 @@ class Controls:
     one are refused. ``allowed_tools`` are the exposed names that may be called, while all stay visible: None allows
     all, an empty tuple none. ``strict`` asks the provider to enforce argument schemas, as far as it can express
     them. ``format`` is the required form of the text. ``tool_calls`` limits the calls that the server may run by
-    itself before it answers. ``seed``, the penalties (-2 to 2) and ``logit_bias`` (-100 to 100 by token number) are
-    refused by wires that lack them.
+    itself before it answers. ``seed``, the penalties (-2 to 2), ``logit_bias`` (-100 to 100 by token number),
+    ``logprobs`` (whether the answer has the probabilities of its tokens) and ``top_logprobs`` (how many more tokens at
+    each place) are refused by wires that lack them.
     """
 
     temperature: float | None = None
@@ -62,6 +63,8 @@ class Controls:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logit_bias: frozendict[str, float] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
 
     def __post_init__(self) -> None:
         tuple_fields(self, "stop", "allowed_tools")

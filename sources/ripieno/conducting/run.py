@@ -15,6 +15,7 @@ from ripieno.conducting.history import History, HistoryStrategy
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import UsageError
 from ripieno.execution import Execution
+from ripieno.jsonvalues import listed
 from ripieno.models import Model
 from ripieno.models.tokens import TokenCount
 
@@ -207,7 +208,8 @@ def conduct(
     answers: Mapping[str, Answer | Given] | None = None,
     watchers: Sequence[Watcher] = (),
 ) -> Run:
-    """A run over ``what``: a text, canisters, or a conversation. ``tools`` are patterns over ``ensemble.tool``.
+    """A run over ``what``: a text, canisters, or a conversation. ``tools``, one or several, are patterns over
+    ``ensemble.tool``.
 
     Nothing happens before the run is iterated, awaited or entered. ``owner`` is the user for whom it is made: what a
     person allows ``always`` counts for this owner and this conversation only. ``confirmer`` is asked instead of the
@@ -225,7 +227,7 @@ def conduct(
         model=model,
         conversation=conversation,
         ensembles=tuple(ensembles),
-        tools=tools,
+        tools=None if tools is None else listed(tools),
         execution=pipeline,
         owner=owner,
         confirmer=confirmer,

@@ -12,6 +12,7 @@ from ripieno.descriptors.names import matches
 from ripieno.ensembles.ensemble import Ensemble, Invoker
 from ripieno.ensembles.tool_search import Catalogue, Helpers, choose_searchable, make_helpers, resolve_call
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, ToolFault, nearest
+from ripieno.jsonvalues import listed
 from ripieno.storage.outputs import READER
 
 #: Names in an error if none is similar to the one that the model used.
@@ -63,6 +64,7 @@ class Offer:
         ``NameAbsence`` for a pattern without a match. With ``left_out``, for later changes, none is raised:
         ``left_out(newcomer, holder)`` is called, and the newcomer is left out.
         """
+        tools = None if tools is None else listed(tools)
         chosen: dict[str, Invoker] = {}
         clashes: list[Problem] = []
         used: set[str] = set()

@@ -62,7 +62,8 @@ class Call:
         self.early = early
         self._context = context
         self._arguments = arguments
-        self._timeout = context.timeout = timeout
+        # Faults have it as JSON: 1 and not 1.0, whether a policy or an argument has set it.
+        self._timeout = context.timeout = int(timeout) if float(timeout).is_integer() else timeout
         self._limit = limit
         self._keep = keep
         self._attempts = attempts

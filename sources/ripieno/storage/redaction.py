@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ripieno.jsonvalues import is_list, is_table
+from ripieno.jsonvalues import is_list, is_table, listed
 from ripieno.storage.encodings import NEAR, View, escapes, fold, forms, groups, unfinished, views
 
 #: The replacement of a secret.
@@ -60,7 +60,9 @@ class Redactor:
 
     def learn(self, secrets: Iterable[str]) -> None:
         """Adds secrets."""
-        known = {stripped for one in secrets if len(stripped := one.strip()) >= _SHORTEST} - self._secrets.keys()
+        known = {
+            stripped for one in listed(secrets) if len(stripped := one.strip()) >= _SHORTEST
+        } - self._secrets.keys()
         if known:
             new = {secret: self._mark(secret) for secret in sorted(known)}
             self._secrets.update(new)

@@ -31,7 +31,7 @@ cassettes that are recorded once and then replayed.
 from collections.abc import Iterable
 from typing import Any
 
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import freeze, listed
 from ripieno.testing.scores.turns import ModelFinish, ScoredCall, Turn
 from ripieno.testing.wires import model_of
 
@@ -58,7 +58,7 @@ def turn(
         text=text,
         reasoning=reasoning,
         calls=tuple(calls),
-        expect=tuple(expect),
+        expect=listed(expect),
         on_error=on_error,
         finish=finish,
         pace=pace,

@@ -475,6 +475,19 @@ def test_what_a_start_will_need_is_a_warning(
     assert (done.code, [one["message"] for one in findings(done)]) == (0, [message] if message else [])
 
 
+def test_a_named_ensemble_that_its_own_file_disables(call: Call, user: User) -> None:
+    file = user.ensemble("off", ensemble("off").replace("[[", "enabled = false\n[[", 1))
+    user.configure('[ensembles]\nenabled = [\n  "io",\n  "off",\n]\n')
+    (problem,) = findings(call("check", "--format", "json"))
+    assert (problem["severity"], problem["line"]) == ("warning", 4)
+    assert problem["message"] == f"[ensembles] names the ensemble 'off', which is disabled: enabled = false in {file}"
+    assert f"off enabled = false in {file}." in " ".join(call("tools", "--all").out.split("UNAVAILABLE")[1].split())
+    # Where it was not asked for, it is not named.
+    for arguments in (("tools", "--ensemble", "io"), ("tools", "--all", "--profile", "starter")):
+        done = call(*arguments)
+        assert "off" not in (*done.out.split(), *done.err.split()), done
+
+
 def test_a_broken_file_of_the_folder_is_an_error_also_while_it_is_not_trusted(call: Call, user: User) -> None:
     (user.workspace / "ripieno.toml").write_text('[ensembles]\nenabled = ["io\n')
     done = call("check", "--format", "json")

@@ -178,21 +178,22 @@ def test_controls_that_a_model_does_not_take(protocol: Protocol) -> None:
     assert choice in ("auto", {"type": "auto"}, {"functionCallingConfig": {"mode": "AUTO"}})
 
 
-NEUTRAL = Controls(presence_penalty=0, frequency_penalty=0, logit_bias=freeze({}), output_tokens=9)
+NEUTRAL = Controls(presence_penalty=0, frequency_penalty=0, logit_bias=freeze({}), logprobs=False, output_tokens=9)
 PENALTIES = {"presence_penalty": 1.5, "frequency_penalty": -0.5}
 BIAS = {"50256": -100}
+PROBABILITIES: dict[str, Any] = {"logprobs": True, "top_logprobs": 2}
 
 
 @both
 def test_seeds_and_penalties_in_the_words_of_each_wire(protocol: Protocol) -> None:
     """As the SDKs have them; the penalties of the Responses wire are in the OpenResponses specification only."""
     golden: dict[str, Any] = {
-        CHAT.name: {"seed": 7, **PENALTIES, "logit_bias": BIAS},
+        CHAT.name: {"seed": 7, **PENALTIES, "logit_bias": BIAS, **PROBABILITIES},
         RESPONSES.name: PENALTIES,
         GEMINI.name: {"seed": 7, "presencePenalty": 1.5, "frequencyPenalty": -0.5},
         ANTHROPIC.name: {},
     }[protocol.name]
-    every: dict[str, Any] = {"seed": 7, **PENALTIES, "logit_bias": BIAS}
+    every: dict[str, Any] = {"seed": 7, **PENALTIES, "logit_bias": BIAS, **PROBABILITIES}
     camel = {"presencePenalty": "presence_penalty", "frequencyPenalty": "frequency_penalty"}
     has = {camel.get(name, name) for name in golden}
     body = json.loads(write(protocol, HI, controls=Controls(**{name: every[name] for name in has})))
@@ -200,7 +201,9 @@ def test_seeds_and_penalties_in_the_words_of_each_wire(protocol: Protocol) -> No
     added = body["generationConfig"] if protocol is GEMINI else {key: body[key] for key in body.keys() - plain.keys()}
     assert added == golden
     for name in every.keys() - has:
-        with pytest.raises(RequestInvalidity, match=f"wire has no {name}: leave it out, or use this model") as caught:
+        with pytest.raises(
+            RequestInvalidity, match=f"wire has no {name} here: leave it out, or use this model"
+        ) as caught:
             write(protocol, HI, controls=Controls(**{name: every[name]}))
         assert caught.value.parameter == name
     # What has no effect is refused nowhere.

@@ -38,7 +38,7 @@ async def client(tmp_path: pathlib.Path) -> AsyncGenerator[httpx2.AsyncClient, N
 @contextlib.asynccontextmanager
 async def over_http(chat: Chat) -> AsyncGenerator[httpx2.AsyncClient, None]:
     """A client of a chat that is mounted beneath a path. What it sends and gets fits the OpenAPI document."""
-    application = create_application(chat, authenticate=signed_in, origins=["https://app.example.com"])
+    application = create_application(chat, authenticate=signed_in, origins="https://app.example.com")
     async with (
         serve(Starlette(routes=[Mount("/deep/chat", application)])) as url,
         httpx2.AsyncClient(base_url=f"{url}/deep/chat", headers=ADA, **checking()) as one,

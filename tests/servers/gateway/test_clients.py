@@ -224,7 +224,12 @@ async def test_reasoning(kind: Kind, tmp_path: pathlib.Path) -> None:
 
 #: What chat clients send beside the usual controls, and which of it a backend's wire has no word for.
 TUNING: dict[str, Any] = {"seed": 0, "presence_penalty": 0.5, "frequency_penalty": -1, "logit_bias": {"50256": -100}}
-LACKING = {"anthropic": [*TUNING], "gemini": ["logit_bias"], "openai-responses": ["seed", "logit_bias"]}
+TUNING |= {"logprobs": True, "top_logprobs": 2}
+LACKING = {
+    "anthropic": [*TUNING],
+    "gemini": ["logit_bias", "logprobs", "top_logprobs"],
+    "openai-responses": ["seed", "logit_bias", "logprobs", "top_logprobs"],
+}
 
 
 @kinds
@@ -236,7 +241,7 @@ async def test_seeds_and_penalties_reach_the_backends_that_have_them(kind: Kind,
         controls = backend.asked[-1].controls
         assert {name: value for name in TUNING if (value := getattr(controls, name)) is not None} == passed
         for name in lacking:
-            with pytest.raises(openai.BadRequestError, match=f"wire has no {name}: leave it out") as caught:
+            with pytest.raises(openai.BadRequestError, match=f"wire has no {name} here: leave it out") as caught:
                 await client.chat.completions.create(model="m", messages=GO, **{name: TUNING[name]})
             assert caught.value.param == name
         assert len(backend.asked) == 1

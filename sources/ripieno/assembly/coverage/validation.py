@@ -24,6 +24,7 @@ from ripieno.ensembles import Surroundings
 from ripieno.ensembles.opener import why_not
 from ripieno.ensembles.requirements import find_absent, find_hidden, has_command, programs_of, waits_for_grant
 from ripieno.exceptions import AssemblyFailure, NameAbsence
+from ripieno.jsonvalues import listed
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.toolset import DATA
 
@@ -112,11 +113,11 @@ def validate_environment(
     """The coverage of a configuration's environment, with another ``profile`` if one is given. Connects nothing.
 
     ``configuration``, ``workspace``, ``places``, ``project`` and ``layers`` are those of ``assemble``. ``languages``
-    and ``kinds`` describe a task, such as ``["python"]`` and ``["web"]``: its ensembles are included as by ``include``
-    under ``[ensembles]``, and its status is ``task`` of the result. ``fulfilled`` states whether everything selected is
-    available; ``lacking_tools`` has the reasons if not. Searches programs, and starts a process to try the sandbox.
-    Errors: ``NameAbsence`` for a name that is not in the manifest; ``AssemblyFailure`` if a start-up would fail, also
-    for an unknown profile.
+    and ``kinds`` describe a task, such as ``["python"]`` and ``["web"]``, or ``"python"`` alone: its ensembles are
+    included as by ``include`` under ``[ensembles]``, and its status is ``task`` of the result. ``fulfilled`` states
+    whether everything selected is available; ``lacking_tools`` has the reasons if not. Searches programs, and starts a
+    process to try the sandbox. Errors: ``NameAbsence`` for a name that is not in the manifest; ``AssemblyFailure`` if a
+    start-up would fail, also for an unknown profile.
     """
     loaded = load_own_configuration(configuration, layers=layers, workspace=workspace, places=places, project=project)
     return validate_loaded(loaded, profile=profile, languages=languages, kinds=kinds)
@@ -147,6 +148,7 @@ def validate_loaded(
     loaded: LoadedConfiguration, *, profile: str | None = None, languages: Sequence[str] = (), kinds: Sequence[str] = ()
 ) -> Coverage:
     """The coverage of a loaded configuration; see ``validate_environment``."""
+    languages, kinds = listed(languages), listed(kinds)
     need = read_manifest().need_of(languages, kinds) if languages or kinds else None
     selected = provision(loaded, profile=profile) if profile else loaded
     enabled = {one.name for one in selected.ensembles}

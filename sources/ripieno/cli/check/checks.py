@@ -3,10 +3,10 @@
 import functools
 from collections.abc import Iterator
 
-from ripieno.assembly.availability import absence
+from ripieno.assembly.availability import absence, disabled
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.failures import check_origins, find_unmatched
-from ripieno.assembly.selection import applied_profile
+from ripieno.assembly.selection import applied_profile, place_in
 from ripieno.cli.check.descriptors import check_arguments, check_descriptors
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_keys, check_models, check_schemas
@@ -56,6 +56,15 @@ def check_profiles(subject: Subject) -> Iterator[Problem]:
                         message = f"the profile {name!r} names the ensemble {one!r}, which does not exist"
                         hint = spelling(one, loaded.known) or "To list the ensembles: ripieno ensembles"
                         yield finding(profile.file, ("profile", key, index), message, hint)
+
+
+def check_disabled(subject: Subject) -> Iterator[Problem]:
+    """Warnings about ensembles that the configuration names, and that their own files disable."""
+    loaded = subject.loaded
+    for name, why in disabled(loaded).items():
+        file, path = place_in(loaded.parts, name) or (None, ("ensembles",))
+        message = f"[ensembles] names the ensemble {name!r}, which is disabled: {why.removesuffix('.')}"
+        yield finding(file, path, message, "Delete that line to load it, or this name.")
 
 
 def check_gateway(subject: Subject) -> Iterator[Problem]:
@@ -141,6 +150,7 @@ OF_CONFIGURATIONS: tuple[Check, ...] = (
     check_rules,
     check_agents,
     check_profiles,
+    check_disabled,
     check_schemas,
     check_models,
     check_keys,

@@ -110,7 +110,8 @@ def only(loaded: LoadedConfiguration, patterns: Sequence[str]) -> LoadedConfigur
     if any(not fnmatch.filter(names, half) for half in halves):
         return loaded
     chosen = tuple(one for one in loaded.ensembles if any(fnmatch.fnmatchcase(one.name, half) for half in halves))
-    return dataclasses.replace(loaded, ensembles=chosen, profile=None)
+    configuration = dataclasses.replace(loaded.configuration, enabled=tuple(one.name for one in chosen), include=())
+    return dataclasses.replace(loaded, configuration=configuration, ensembles=chosen, profile=None)
 
 
 def require_ensembles(loaded: LoadedConfiguration, names: Iterable[str]) -> None:

@@ -48,7 +48,7 @@ async def try_ensembles(loaded: LoadedConfiguration) -> dict[str, Trial]:
 async def _try(loaded: LoadedConfiguration, descriptor: EnsembleDescriptor) -> Trial:
     alone = dataclasses.replace(
         loaded,
-        configuration=dataclasses.replace(loaded.configuration, agents=EMPTY),
+        configuration=dataclasses.replace(loaded.configuration, agents=EMPTY, enabled=(descriptor.name,), include=()),
         ensembles=(dataclasses.replace(descriptor, required=True),),
         profile=None,
         failures=(),

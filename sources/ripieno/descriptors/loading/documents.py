@@ -14,7 +14,7 @@ from typing import Any
 from ripieno.descriptors.reader.positions import Positions, ScanFailure
 from ripieno.descriptors.reader.problems import Source, excerpt, printable, undotted
 from ripieno.descriptors.reader.regular_files import require_regular
-from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest
+from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest_files
 from ripieno.jsonvalues import is_list, is_table, parse
 
 #: Bounds of one file. Measured: the standard library's parser takes 42 s for a dotted key of 100 KB, and endless
@@ -275,5 +275,5 @@ def _similar(path: Path, error: OSError) -> str:
     except OSError:
         return f"There is no folder {file_name(path.parent)}."
     kinds = {path.suffix, ".toml", ".json"}  # The suffix may be the misspelled part.
-    near = nearest(path.name, (name for name in names if Path(name).suffix in kinds))
+    near = nearest_files(path.name, (name for name in names if Path(name).suffix in kinds))
     return f"Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ripieno.exceptions import JsonInvalidity, NameAbsence, RequestInvalidity
-from ripieno.jsonvalues import is_table, parse
+from ripieno.jsonvalues import is_table, listed, parse
 from ripieno.models.protocol import Refusal
 from ripieno.servers.http.bodies import Gone, json_response, receive_body
 from ripieno.servers.http.errors import headers_of, plain, refusal_of
@@ -41,7 +41,7 @@ class RequestChecks:
 
     def __init__(self, authenticate: Authenticate, origins: Collection[str], *, body_bytes: int) -> None:
         self._authenticate = authenticate
-        self._origins = frozenset(origins)
+        self._origins = frozenset(listed(origins))
         self._body_bytes = body_bytes
 
     def application(self, routes: Sequence[tuple[str, str, Endpoint]], *more: Route) -> Starlette:

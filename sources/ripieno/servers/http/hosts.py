@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from starlette.types import Scope
 
+from ripieno.jsonvalues import listed
 from ripieno.servers.http.listeners import LOOPBACK
 
 HOST, ORIGIN = b"host", b"origin"
@@ -22,7 +23,7 @@ class Hosts:
     """
 
     def __init__(self, names: Iterable[str] = (), *, host: str = "localhost") -> None:
-        self._own = frozenset(map(_spelled, names))
+        self._own = frozenset(map(_spelled, listed(names)))
         self._names = self._own | frozenset(map(_spelled, (*LOOPBACK, host)))
 
     def judge(self, scope: Scope) -> Literal["host", "origin"] | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ripieno.assembly import Assembly
-from ripieno.assembly.availability import absence, is_available, reason_of
+from ripieno.assembly.availability import absence, disabled, is_available, reason_of
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Ensemble
@@ -23,7 +23,7 @@ def _ensembles(assembly: Assembly) -> Iterator[dict[str, Any]]:
         shown.add(ensemble.name)
         yield _connected(ensemble)
     for one in assembly.absences:
-        if one.file is None and one.name not in shown:
+        if one.file is None and one.name not in (*shown, *disabled(loaded)):
             shown.add(one.name)
             yield _ensemble(one.name, "missing", one.reason[:1].upper() + one.reason[1:])
     for name in sorted(set(loaded.known) - shown):

@@ -11,6 +11,7 @@ from ripieno.canisters import Canister, Conversation
 from ripieno.conducting import Run, conduct
 from ripieno.exceptions import UsageError
 from ripieno.execution import Execution
+from ripieno.jsonvalues import listed
 from ripieno.models import Model
 from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.assembly import Cassette
@@ -44,7 +45,7 @@ class Recorder(Cassette):
     ) -> None:
         self.path = pathlib.Path(path)
         hidden = secrets_among(os.environ if variables is None else variables)
-        redactor = Redactor((*secrets, *hidden))
+        redactor = Redactor((*listed(secrets), *hidden))
         self._writer = RedactingWriter(Writer(path), redactor)
         self._tapes: dict[str, RunRecorder] = {}
         self._runs = 0

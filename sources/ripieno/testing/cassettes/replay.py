@@ -16,6 +16,7 @@ from ripieno.conducting import Run, conduct
 from ripieno.ensembles import Definition, Ensemble, Surroundings
 from ripieno.exceptions import InputError, ReplayDivergence, SerializationInvalidity
 from ripieno.execution import Execution
+from ripieno.jsonvalues import listed
 from ripieno.models import Model, Protocol
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.records import Recorder as Journal
@@ -67,7 +68,7 @@ class Replay(Cassette):
         self._speed = speed
         self._lenient = lenient
         self._protocols = protocols or {}
-        self._redactor = Redactor((*secrets, *secrets_among(os.environ if variables is None else variables)))
+        self._redactor = Redactor((*listed(secrets), *secrets_among(os.environ if variables is None else variables)))
         self._runs = [line for line in self._tape.lines if line.kind == "conduct"]
         self._next = 0
         self._notes: dict[str, int] = {}

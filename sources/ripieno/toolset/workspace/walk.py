@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 
-from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault, nearest
+from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault, nearest_files
 from ripieno.toolset.workspace.guard import changed, controls, fold, guarded, guards
 
 #: Linux's limits of one path: followed links, bytes of a path, bytes of a name.
@@ -161,7 +161,7 @@ class Walk:
             if name == self.path
             else f"There is no {self.path!r}: {where} has no {name!r}."
         )
-        close = [one for one in nearest(name, known) if not self._is_barred(one)]
+        close = [one for one in nearest_files(name, known) if not self._is_barred(one)]
         suggestion = f"Did you mean {' or '.join(repr(one) for one in close)}?" if close else None
         return ResourceFault(
             message, code="not_found", suggestion=suggestion or "List the directory to see what there is."

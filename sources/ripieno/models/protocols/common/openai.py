@@ -36,7 +36,6 @@ from ripieno.models.protocols.common.requests import (
     table_in,
     tables_in,
     tuning_in,
-    unless,
 )
 from ripieno.models.protocols.common.tools import Declared, hosted_word
 
@@ -238,10 +237,7 @@ def usage_as(usage: Usage, *, sent: str, made: str) -> dict[str, Any]:
     }
 
 
-_LOGARITHMS = "{key} = {value} asks for probabilities of tokens, which are not passed on: leave {key} out."
 CHECKS: dict[str, Check] = {
-    "top_logprobs": unless(0, why=_LOGARITHMS),
-    "logprobs": unless(False, why=_LOGARITHMS),
     "moderation": refused("Nothing is moderated here: leave {key} out."),
 }
 

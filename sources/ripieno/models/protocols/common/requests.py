@@ -61,7 +61,8 @@ def tuning_of(controls: Controls, wire: str, words: Mapping[str, str]) -> dict[s
             native[words[name]] = value
         elif value or name == "seed":
             raise RequestInvalidity(
-                f"The {wire} wire has no {name}: leave it out, or use this model over another wire.", parameter=name
+                f"The {wire} wire has no {name} here: leave it out, or use this model over another wire.",
+                parameter=name,
             )
     return native
 
@@ -204,12 +205,22 @@ def _biases_in(native: Native, key: str) -> Mapping[str, Any] | None:
     return biases
 
 
+def _flag_set_in(native: Native, key: str) -> bool | None:
+    return flag_in(native, key) or None
+
+
+def _number_above_0_in(native: Native, key: str) -> int | None:
+    return _integer_in(native, key) or None
+
+
 #: Controls that only some wires have, and how each is read.
 TUNING: Mapping[str, Callable[[Native, str], Any]] = {
     "seed": _integer_in,
     "presence_penalty": number_in,
     "frequency_penalty": number_in,
     "logit_bias": _biases_in,
+    "logprobs": _flag_set_in,
+    "top_logprobs": _number_above_0_in,
 }
 
 

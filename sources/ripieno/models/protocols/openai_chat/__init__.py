@@ -29,7 +29,7 @@ arguments, or with only ``{}``, waits for the end. More arguments for a sealed c
 
 Lost in answers: a text's position among the calls of a message; borders between texts of one message; that arguments
 came as an object or not at all (they return as text); the name under which reasoning was streamed; a refusal's own
-field (its text and the finish ``filter`` return); other protocols' opaque contents.
+field (its text and the finish ``filter`` return); the chunks of ``logprobs``; other protocols' opaque contents.
 
 Lost in requests: the same, and a text's kind; empty texts; unreadable arguments; the user's position among the results
 of a turn; that a result failed, its fault, and which result the following images belong to; audio in results;

@@ -25,7 +25,7 @@ from ripieno.models.protocols.common.decoder import AnswerDecoder
 from ripieno.models.protocols.openai_chat.call_slots import Slot, Slots
 from ripieno.models.protocols.openai_chat.finish import FINISHES, usage_of
 from ripieno.models.protocols.openai_chat.invocations import NAME, function_in
-from ripieno.models.protocols.openai_chat.reasoning import ORDINARY, additions_in, joined, opaque
+from ripieno.models.protocols.openai_chat.reasoning import ORDINARY, additions_in, joined, opaque, probabilities
 from ripieno.models.transport.sse import DONE
 
 _logger = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ class Decoder(AnswerDecoder):
         self._text: list[str] = []
         #: The pieces of each addition.
         self._additions: dict[str, list[Any]] = {}
+        #: The probabilities of tokens, by chunk.
+        self._probabilities: list[Mapping[str, Any]] = []
         self._usage = NO_USAGE
         self._refused = False
         self._began = False
@@ -58,6 +60,8 @@ class Decoder(AnswerDecoder):
             (choice,) = native["choices"]
             ((kind, value),) = choice["delta"].items()
             if choice.get("finish_reason") or choice.get("index") or native.get("usage") or native.get("error"):
+                return None
+            if choice.get("logprobs"):
                 return None
             if kind == "tool_calls":
                 return self._continue_call(*value)
@@ -97,6 +101,8 @@ class Decoder(AnswerDecoder):
         return events
 
     def _choose(self, choice: Mapping[str, Any]) -> None:
+        if probable := choice.get("logprobs"):
+            self._probabilities.append(probable)
         delta = choice.get("delta")
         if delta:
             self._delta(delta)
@@ -170,6 +176,9 @@ class Decoder(AnswerDecoder):
             text = "".join(self._text)
             self._text.clear()
             self._events.append(ContentSealed(TextualContent(text=text)))
+        if self._probabilities:
+            self._events.append(ContentSealed(probabilities(self._probabilities)))
+            self._probabilities.clear()
 
     def _seal_calls(self, before: int) -> None:
         """Seals, in order, complete calls before another block begins; interleaved calls are not complete yet."""

@@ -25,7 +25,7 @@ from ripieno.models.protocols.common.calls import extras_of
 from ripieno.models.protocols.common.openai import refuse, text_of_call
 from ripieno.models.protocols.openai_chat.finish import REASONS, usage_object
 from ripieno.models.protocols.openai_chat.invocations import NAME, WORDS, begun_object, call_object
-from ripieno.models.protocols.openai_chat.reasoning import additions_of
+from ripieno.models.protocols.openai_chat.reasoning import additions_of, probabilities_of
 
 #: The keys of reasoning text, which is not sent again after it was streamed.
 _REASONING_TEXTS = ("reasoning_content", "reasoning")
@@ -83,6 +83,8 @@ class Encoder:
         if isinstance(content, TextualContent):
             text_sent, self._text_sent = self._text_sent, False
             return b"" if text_sent or not content.text else self._chunk({"content": content.text})
+        if (probable := probabilities_of((content,))) is not None:
+            return b'%s{},"logprobs":%s,"finish_reason":null}]}\n\n' % (self._head, encode_json(probable))
         additions = additions_of((content,), replay=True)
         if additions and self._reasoning_sent:
             self._reasoning_sent = False
@@ -151,7 +153,7 @@ def encode(events: Iterable[Event], asked: Asked) -> bytes:
         message["tool_calls"] = calls
     answer = {
         **_header("chat.completion", asked.model),
-        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
+        "choices": [{"index": 0, "message": message, "logprobs": probabilities_of(opaques), "finish_reason": reason}],
         "usage": usage_object(usage),
     }
     return encode_json(answer)

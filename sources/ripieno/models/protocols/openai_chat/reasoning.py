@@ -1,4 +1,4 @@
-"""Reasoning that providers add to an assistant's message, and its return to them."""
+"""What providers add to an assistant's text: reasoning, and its return to them; probabilities of tokens."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -16,12 +16,29 @@ KEYS: Mapping[str, bool] = {
 }
 #: The key of the text that fragments of ``reasoning_details`` extend, by their type.
 _GROWING: Mapping[object, str] = {"reasoning.text": "text", "reasoning.summary": "summary"}
+#: The kind of the content with the probabilities of tokens. It never returns to the provider.
+_PROBABILITIES = "logprobs"
 #: The keys of a message or delta without additions.
 ORDINARY = frozenset({"role", "content", "tool_calls", "refusal"})
 
 
 def opaque(additions: Mapping[str, Any]) -> OpaqueContent:
     return OpaqueContent(protocol=NAME, kind="reasoning", data=freeze(additions))
+
+
+def probabilities(pieces: Sequence[Mapping[str, Any]]) -> OpaqueContent:
+    """The probabilities of an answer's tokens, from those of its chunks: lists by name, ``content`` or ``refusal``."""
+    names = dict.fromkeys(name for piece in pieces for name in piece)
+    lists = {name: [piece[name] for piece in pieces if piece.get(name)] for name in names}
+    data = {name: merge(found) if found else None for name, found in lists.items()}
+    return OpaqueContent(protocol=NAME, kind=_PROBABILITIES, data=freeze(data))
+
+
+def probabilities_of(contents: Iterable[Content]) -> Mapping[str, Any] | None:
+    """The probabilities of tokens in contents, in the wire's form; None if there are none."""
+    own = (content for content in contents if isinstance(content, OpaqueContent) and content.protocol == NAME)
+    pieces = [content.data for content in own if content.kind == _PROBABILITIES]
+    return probabilities(pieces).data if pieces else None
 
 
 def merge(pieces: Sequence[Any]) -> Any:
@@ -75,7 +92,7 @@ def additions_of(contents: Sequence[Content], *, replay: bool) -> dict[str, Any]
     """The additions that return with the message; with ``replay``, all of them."""
     found: dict[str, list[Any]] = {}
     for content in contents:
-        if isinstance(content, OpaqueContent) and content.protocol == NAME:
+        if isinstance(content, OpaqueContent) and content.protocol == NAME and content.kind != _PROBABILITIES:
             for name, value in content.data.items():
                 if replay or not KEYS.get(name, False):
                     found.setdefault(name, []).append(value)

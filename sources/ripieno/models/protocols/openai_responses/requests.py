@@ -18,8 +18,14 @@ _SEARCH = {"type": "tool_search", "execution": "server"}
 #: The key of definitions in which free-form tools are functions.
 _FUNCTIONS = f"{NAME} functions"
 _STORED = refused("Nothing is stored here, so {key} refers to nothing: send the whole conversation.")
+_PROBABILITIES = (
+    "{key} = {value} asks for probabilities of tokens, which this interface does not pass on: leave {key} out, or ask "
+    "at /v1/chat/completions."
+)
 _CHECKS: Checks = {
     **CHECKS,
+    "top_logprobs": unless(0, why=_PROBABILITIES),
+    "logprobs": unless(False, why=_PROBABILITIES),
     "previous_response_id": _STORED,
     "conversation": _STORED,
     "prompt": _STORED,
