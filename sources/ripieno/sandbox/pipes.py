@@ -111,8 +111,11 @@ class PipeWriter(_Pipe):
         loop = asyncio.get_running_loop()
         async with self._turn:
             rest = memoryview(data)
-            while rest:
-                if not await self._ready(loop.add_writer, loop.remove_writer):
-                    raise BrokenPipeError("The pipe to the process is closed.")
-                with contextlib.suppress(BlockingIOError):
+            open_ = not self._file.closed
+            while rest and open_:
+                try:
                     rest = rest[os.write(self._file.fileno(), rest) :]
+                except BlockingIOError:
+                    open_ = await self._ready(loop.add_writer, loop.remove_writer)
+            if rest:
+                raise BrokenPipeError("The pipe to the process is closed.")
