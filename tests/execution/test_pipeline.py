@@ -235,7 +235,7 @@ async def test_an_argument_may_set_the_deadline(seconds: Any, expected: float) -
 @in_virtual_time
 async def test_a_fault_has_the_deadline_in_one_form(policy: float, seconds: float | None, reported: bytes) -> None:
     late = tool("late", Blocking(), timeout=policy, timeout_argument="seconds")
-    arguments = {} if seconds is None else {"seconds": seconds}
+    arguments: dict[str, Any] = {} if seconds is None else {"seconds": seconds}
     result = await Execution().execute(invoke("late", **arguments), ensembles=[ensemble(late)])
     assert encode(fault_of(result).details) == b'{"timeout_seconds":%s}' % reported
 

@@ -202,6 +202,7 @@ REFUSED: Mapping[str, list[Row]] = {
         ("context_management", [{"type": "compaction"}]),
         ("image", {"context_compression": "enabled"}),
         ("include", ["everything"]),
+        ("include", ["message.output_text.logprobs"]),
         ("include", "everything"),
         ("moderation", {"model": "m"}),
         ("access_programs", {"cyber": "daybreak_red"}),

@@ -41,7 +41,6 @@ _CHECKS: Checks = {
         "computer_call_output.output.image_url",
         "code_interpreter_call.outputs",
         "reasoning.encrypted_content",
-        "message.output_text.logprobs",
     ),
     "context_management": unless(
         [], why="{key} = {value} would shorten the conversation here: shorten it before, or leave {key} out."
