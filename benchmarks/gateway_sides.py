@@ -22,7 +22,7 @@ _ROOT = pathlib.Path(__file__).parents[1]
 _TICKS = os.sysconf("SC_CLK_TCK")
 _OURS = """
 [gateway]
-concurrency = 2000  # a thousand streams at once, and room
+concurrency = 4000  # two thousand streams at once, and room
 [providers.bench]
 protocol = "openai-chat"
 base_url = "{backend}/v1"

@@ -1,64 +1,53 @@
-"""The floor of a gateway: a pass-through written by hand with Starlette and an HTTP client, without translation.
+"""The floor of a gateway: a pass-through written by hand with aiohttp's server and client, without translation.
 
 ``python -m benchmarks.passthrough BACKEND PORT``: a body that comes in goes to the backend's chat completions, and what
-comes from there goes out, chunk by chunk when it is a stream. The same HTTP implementation as our servers', no log.
+comes from there goes out, chunk by chunk when it is a stream. No validation, no log.
 """
 
-import contextlib
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 
-import httpx2
-import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+import aiohttp
+from aiohttp import web
+
+_SESSION = web.AppKey("session", aiohttp.ClientSession)
+_HEADERS = {"content-type": "application/json", "authorization": "Bearer k"}
 
 
-def application(backend: str) -> Starlette:
+def application(backend: str) -> web.Application:
     """The application in front of one backend."""
     url = f"{backend}/v1/chat/completions"
-    client = httpx2.AsyncClient(timeout=None, limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64))
 
-    async def forward(request: Request) -> Response:
-        headers = {"content-type": "application/json", "authorization": "Bearer k"}
-        asked = client.build_request("POST", url, content=await request.body(), headers=headers)
-        answer = await client.send(asked, stream=True)
-        kind = answer.headers["content-type"]
-        if not kind.startswith("text/event-stream"):
-            await answer.aread()
-            return Response(answer.content, status_code=answer.status_code, media_type=kind)
-        return StreamingResponse(_chunks(answer), status_code=answer.status_code, media_type=kind)
+    async def forward(request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        async with request.app[_SESSION].post(url, data=body, headers=_HEADERS) as answer:
+            headers = {"content-type": answer.headers["content-type"]}
+            if not headers["content-type"].startswith("text/event-stream"):
+                return web.Response(body=await answer.read(), status=answer.status, headers=headers)
+            response = web.StreamResponse(status=answer.status, headers=headers)
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            await response.write_eof()
+            return response
 
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
-        async with client:
+    async def connected(app: web.Application) -> AsyncGenerator[None, None]:
+        connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
+        jar = aiohttp.DummyCookieJar()
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar) as session:
+            app[_SESSION] = session
             yield
 
-    return Starlette(routes=[Route("/v1/{path:path}", forward, methods=["POST"])], lifespan=lifespan)
-
-
-async def _chunks(answer: httpx2.Response) -> AsyncIterator[bytes]:
-    async with contextlib.aclosing(answer):
-        async for chunk in answer.aiter_raw():
-            yield chunk
+    app = web.Application()
+    app.router.add_post("/v1/{path:.*}", forward)
+    app.cleanup_ctx.append(connected)
+    return app
 
 
 def main() -> None:
     """Serves until it is ended."""
     backend, port = sys.argv[1:]
-    uvicorn.run(
-        application(backend),
-        host="127.0.0.1",
-        port=int(port),
-        http="h11",
-        loop="asyncio",
-        ws="none",
-        log_level="error",
-        access_log=False,
-        server_header=False,
-    )
+    web.run_app(application(backend), host="127.0.0.1", port=int(port), print=None, access_log=None)
 
 
 if __name__ == "__main__":
