@@ -455,3 +455,9 @@ def test_a_run_that_is_taken_for_a_coroutine_says_what_to_do() -> None:
     run = conduct(scripted(says("Hi.")), "Hello.")
     with pytest.raises(ValueError, match=r"await it, or iterate over it, in an async function"):
         asyncio.run(run)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("names", ["io", ["io"]])
+def test_names_in_place_of_ensembles_are_refused_with_the_way_to_load_them(names: Any) -> None:
+    with pytest.raises(UsageError, match=r"assemble\(\{'ensembles': \['io'\]\}\)"):
+        conduct(scripted(says("Hi.")), "Hello.", ensembles=names)

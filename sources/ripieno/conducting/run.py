@@ -214,8 +214,15 @@ def conduct(
     Nothing happens before the run is iterated, awaited or entered. ``owner`` is the user for whom it is made: what a
     person allows ``always`` counts for this owner and this conversation only. ``confirmer`` is asked instead of the
     execution's. ``answers`` are a person's answers that were given in advance, by the identifiers of open invocations.
+
+    Errors: ``UsageError`` for names in place of ensembles.
     """
     conversation = Conversation.of(what)
+    given: tuple[Any, ...] = (ensembles,) if isinstance(ensembles, str) else tuple(ensembles)
+    if names := [one for one in given if isinstance(one, str)]:
+        raise UsageError(
+            f"conduct takes ensembles, not names. To load them: ripieno.assemble({{'ensembles': {names}}})"
+        )
     if supervisor is not None:
         instructions = SupervisorCanister.of(supervisor) if isinstance(supervisor, str) else supervisor
         canisters = conversation.canisters
@@ -226,7 +233,7 @@ def conduct(
     driver = Driver(
         model=model,
         conversation=conversation,
-        ensembles=tuple(ensembles),
+        ensembles=given,
         tools=None if tools is None else listed(tools),
         execution=pipeline,
         owner=owner,
