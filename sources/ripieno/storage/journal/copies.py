@@ -61,7 +61,7 @@ def _is_new(line: Line, ends: dict[tuple[str, str], tuple[int, str]], target: Jo
             )
         return False
     body = line.body is None or line.salt is None or digest_body(line.salt, line.body) == line.body_digest
-    if line.place != place + 1 or line.previous != digest or chain(digest, line) != line.digest or not body:
+    if line.place != place + 1 or line.previous != digest or chain(digest, line, line.place) != line.digest or not body:
         raise InputError(f"Line {line.number} was altered. To see where and how: ripieno journal verify")
     ends[key] = line.place, line.digest
     return True

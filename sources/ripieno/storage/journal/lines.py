@@ -28,7 +28,7 @@ GENESIS = "0" * 64
 DELETED = "deleted"
 _VERSION = 1
 #: The fields whose values are chained, beside the digest of the body.
-_CHAINED = ("place", "conversation", "turn", "stage", "tool", "invocation", "at")
+_CHAINED = ("conversation", "turn", "stage", "tool", "invocation", "at")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,14 +124,13 @@ def draft_deletion(conversation: str, bodies: int, owner: str = "") -> Line:
 def placed(line: Line, end: tuple[int, str]) -> Line:
     """A draft as the line after the end of its conversation: the place and the digest of the last line."""
     place, previous = end[0] + 1, end[1]
-    located = line._replace(previous=previous, place=place)
-    return located._replace(digest=chain(previous, located))
+    return line._replace(previous=previous, digest=chain(previous, line, place), place=place)
 
 
-def chain(previous: str, line: Line) -> str:
-    """The digest of a line after another. Errors: ``JsonInvalidity``."""
+def chain(previous: str, line: Line, place: int) -> str:
+    """The digest of a line at a place of its conversation, after another. Errors: ``JsonInvalidity``."""
     content: dict[str, Any] = {name: getattr(line, name) for name in _CHAINED}
-    content["body"] = line.body_digest
+    content |= {"place": place, "body": line.body_digest}
     if line.owner:
         content["owner"] = line.owner
     return hashlib.sha256(previous.encode() + canonical(content)).hexdigest()

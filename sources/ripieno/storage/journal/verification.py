@@ -125,7 +125,7 @@ def _wrong(line: Line, before: Line | None, deletions: Mapping[tuple[str, str], 
     if line.previous != previous:
         return "It does not follow the line before it."
     try:
-        if chain(previous, line) != line.digest:
+        if chain(previous, line, line.place) != line.digest:
             return "It was changed."
         return _wrong_body(line, deletions)
     except (JsonInvalidity, ValueError, TypeError, AttributeError):
