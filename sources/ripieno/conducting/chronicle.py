@@ -74,9 +74,8 @@ class Chronicle:
         self._keep((*records, turned), first + len(canisters), scope)
 
     def skip(self, conversation: Conversation) -> None:
-        """Notes that the results in the conversation are recorded, after those that wait."""
+        """Notes that the results in the conversation are recorded already."""
         if self._reporter.recorder is not None:
-            self._reporter.flush(self._owner, self._identifier)
             self._kept = len(conversation.canisters)
             conversation.note_kept(self._reporter.recorder, conversation.canisters)
 

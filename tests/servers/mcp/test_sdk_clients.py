@@ -12,6 +12,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import CallToolResult
 
+from ripieno.storage.journal import NAME, Journal
 from tests.support.command_line import PATIENCE, User
 from tests.support.mcp_server_process import ERAS, TRANSPORTS, appear, connected, over_http, play_band
 
@@ -199,3 +200,21 @@ async def test_the_command_line_approves(user: User, transport: str, mode: str) 
         assert text_of(await client.call_tool("save", {})) == "saved"  # type: ignore[arg-type]
         assert text_of(await client.call_tool("destroy", {})) == "destroyed"  # type: ignore[arg-type]
     assert (user.workspace / "saved").exists()
+
+
+@every_way
+async def test_the_journal_has_every_call_and_each_entry_is_found_by_its_identifier(
+    user: User, transport: str, mode: str
+) -> None:
+    (user.workspace / "a.txt").write_text("forty-two")
+    async with connected(user, transport, mode, "--ensemble", "io") as client:
+        for _ in range(3):
+            await client.call_tool("read_file", {"path": "a.txt"})
+    # The server has ended right after the last call.
+    with Journal(user.state / NAME) as journal:
+        entries = list(journal.conversations())
+        calls = [line for line in journal.lines() if line.stage == "finished"]
+        assert (len(calls), sum(one.calls for one in entries)) == (3, 3)
+        # Over HTTP, the calls of the modern era belong to no connection.
+        assert len(entries) == (3 if transport == "http" and ERAS[mode] == "2026-07-28" else 1)
+        assert [journal.find(one.identifier) for one in entries] == entries

@@ -106,6 +106,8 @@ class Turn:
         except BaseException:
             await self.cancel()
             raise
+        finally:
+            self._flush()
 
     # Starting what may start now.
 
@@ -296,7 +298,10 @@ class Turn:
         for entry in self.entries:
             if entry.call is None and not entry.settled:
                 self._dispatcher.refuse(entry, "cancelled", f"The call was not run: the answer ended with {finish!r}.")
-        await self._stop()
+        try:
+            await self._stop()
+        finally:
+            self._flush()
 
     async def drop(self) -> None:
         """Ends a turn whose stream failed: early results are recorded as discarded, and the model never sees them."""
@@ -308,6 +313,11 @@ class Turn:
             for entry in self.entries:
                 if entry.call is not None:
                     self._execution.discard(entry.call, self._around)
+            self._flush()
+
+    def _flush(self) -> None:
+        """Writes the records that wait for others."""
+        self._execution.reporter.flush(self._around.owner, self._around.conversation)
 
 
 async def schedule(

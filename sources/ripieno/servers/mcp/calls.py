@@ -34,7 +34,7 @@ PENDING = 64
 class Performance:
     """One call of a client, from its first request to its result, over any number of requests.
 
-    It is its own turn and run, with the limits of one. All calls of a server are recorded in one ``conversation``.
+    It is its own turn and run, with the limits of one. All calls of a connection are recorded in one ``conversation``.
     """
 
     def __init__(

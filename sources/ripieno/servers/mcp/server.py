@@ -29,6 +29,7 @@ from pydantic import ValidationError
 
 from ripieno.assembly import Assembly
 from ripieno.ensembles import Ensemble
+from ripieno.jsonvalues import digest
 from ripieno.servers.mcp.calls import Parking, Performance, refuse
 from ripieno.servers.mcp.client import Client, DirectClient, Levels, RoundsClient
 from ripieno.servers.mcp.results import Concealer, answer
@@ -52,7 +53,10 @@ class EnsembleServer(Server[None]):
         self._levels = Levels()
         self._parking = Parking()
         self._connections = 0
-        self._conversation = uuid.uuid4().hex
+        self._start = uuid.uuid4().hex
+        #: Whether all requests are of one client, also those of the modern era, which belong to no connection.
+        self.has_one_client = False
+        self._owner = ""
         self.changes = Changes(self._listing)
         super().__init__(
             name,
@@ -133,11 +137,15 @@ class EnsembleServer(Server[None]):
             client.crowded = self._parking.full
         else:
             client = DirectClient(context.session, context.meta, self._levels)
+        if self.has_one_client:
+            client.owner = self._owner = self._owner or client.owner
+        # An entry of the journal for each owner: one is found by its identifier alone.
+        conversation = digest([self._start, client.owner])[:32]
         invoker = offer.named(params.name)
         if invoker is None:
-            message = refuse(self._execution, offer, params.name, client, self._conversation)
+            message = refuse(self._execution, offer, params.name, client, conversation)
             raise MCPError(code=INVALID_PARAMS, message=message)
-        arguments, conversation = params.arguments or {}, self._conversation
+        arguments = params.arguments or {}
         return Performance(self._execution, offer, invoker, arguments, client, conversation=conversation)
 
     def _continue(self, context: ServerRequestContext[None], params: CallToolRequestParams) -> Performance | None:

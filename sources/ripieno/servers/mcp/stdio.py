@@ -61,6 +61,7 @@ async def serve_stdio(server: EnsembleServer, streams: tuple[int, int]) -> None:
     A cancellation has the effect of a closed client: calls are cancelled, and have results.
     """
     reading, writing = streams
+    server.has_one_client = True
     # The server closes its ends of the streams.
     arriving, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
