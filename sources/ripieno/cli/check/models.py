@@ -76,7 +76,7 @@ def _idle_fallbacks(loaded: LoadedConfiguration, variables: Mapping[str, str]) -
             yield finding(file_of(loaded.parts, path), path, message, "Delete it, or name another model.")
         elif lacking := missing_variables(loaded.providers.get(model.partition("/")[0]), variables):
             message = f"the fallback {model} cannot be used: its provider lacks {' and '.join(lacking)}"
-            yield finding(file_of(loaded.parts, path), path, message, "Set it (export NAME=…), or delete the fallback.")
+            yield finding(file_of(loaded.parts, path), path, message, f"{_advice(lacking)}; or delete the fallback.")
 
 
 def check_keys(subject: Subject) -> Iterator[Problem]:
@@ -89,7 +89,13 @@ def check_keys(subject: Subject) -> Iterator[Problem]:
         if lacking and "fallback" not in path and provider not in seen:
             seen.add(provider)
             message = f"the provider of {model} lacks {' and '.join(lacking)}"
-            yield finding(file_of(loaded.parts, path), path, message, "Set it: export NAME=…")
+            yield finding(file_of(loaded.parts, path), path, message, _advice(lacking))
+
+
+def _advice(lacking: Sequence[str]) -> str:
+    """The command that sets missing variables, of alternatives the first."""
+    names = [name for one in lacking for name in one.removeprefix("the variable ").split(" or ")[0].split(" and ")]
+    return f"Set {'it' if len(names) == 1 else 'them'}: export {' '.join(f'{name}=…' for name in names)}"
 
 
 def check_schemas(subject: Subject) -> Iterator[Problem]:

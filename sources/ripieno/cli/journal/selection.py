@@ -110,14 +110,15 @@ def _opened(text: str | None) -> Generator[Journal, None, None]:
 
 
 def find_conversation(journal: Journal, beginning: str | None, *, conducted: bool = False) -> Summary:
-    """The conversation whose identifier has this beginning, or the one with the latest entry.
+    """The conversation whose identifier has this beginning, or the one with the latest entry that is not deleted.
 
     ``conducted``: without calls that no model requested.
     Errors: ``NameAbsence`` and ``InputError``.
     """
     if beginning is not None:
         return journal.find(beginning)
-    latest = next((one for one in journal.conversations() if one.conducted or not conducted), None)
+    kept = (one for one in journal.conversations() if not one.deleted)
+    latest = next((one for one in kept if one.conducted or not conducted), None)
     if latest is None:
         lacking = "has no conversation of a model" if conducted else "is empty"
         raise InputError(f"The journal {journal.name} {lacking}.")
@@ -126,7 +127,7 @@ def find_conversation(journal: Journal, beginning: str | None, *, conducted: boo
 
 def _conversations(context: click.Context) -> Sequence[str]:
     with context.scope(), _opened(context.params.get("file")) as journal:
-        return [one.identifier for one in journal.conversations(limit=50)]
+        return [one.identifier for one in journal.conversations(limit=50) if not one.deleted]
 
 
 #: Completes the latest conversations.

@@ -206,7 +206,9 @@ def _result(event: ResultReady) -> str:
     # It began in a program that has ended.
     lost = not result.report.attempts and result.error is not None and result.error.category == "outcome_unknown"
     began = bool(result.report.attempts) or lost
+    cached = result.report.cached
     marks = ["interrupted" if lost else f"{result.report.duration_ms:.0f} ms"] if began else ["not run"]
+    marks = ["cached"] if cached else marks
     marks += [result.report.sandbox] if result.report.sandbox else []
     marks += ["early"] if event.early else []
     marks += ["discarded, because the answer was lost"] if event.discarded else []
@@ -219,7 +221,7 @@ def _result(event: ResultReady) -> str:
     if began:
         return f"< {event.tool} ({', '.join(marks)}) {text}"
     # It never began, so no earlier line has its arguments.
-    return f"x {event.tool} {_arguments(event)} ({', '.join(marks)}) {text}"
+    return f"{'<' if cached else 'x'} {event.tool} {_arguments(event)} ({', '.join(marks)}) {text}"
 
 
 def _count(number: int, thing: str) -> str:
