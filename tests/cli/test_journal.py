@@ -294,6 +294,8 @@ def test_delete(file: pathlib.Path, user: User, call: Call) -> None:
     assert b"README.rst" not in b"".join(one.read_bytes() for one in user.state.iterdir())
     assert "(deleted)" in call("journal", "list").out
     assert call("journal", "show", "3f").out.splitlines()[0].endswith(" | deleted")
+    # The latest one without a name is one that has content.
+    assert call("journal", "show").out.startswith(f"Conversation {SECOND[:12]}")
     assert call("journal", "verify").code == 0
     assert call("journal", "delete", "--older-than", "1d", "--yes").out == "No conversation matches.\n"
     assert call("journal", "delete", "--older-than", "0m", "--yes").out == f"Deleted: {SECOND}, 14 lines.\n"

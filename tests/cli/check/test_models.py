@@ -134,7 +134,9 @@ def test_a_missing_key_is_reported_at_the_line_that_chooses_the_model(
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
     user.configure('[model]\ndefault = "groq/small"\n[agents.one]\nmodel = "groq/large"\n')
     file = user.configuration / "config.toml"
-    assert f"{file}:2: warning: the provider of groq/small lacks the variable GROQ_API_KEY" in call("check").out
+    checked = call("check").out
+    assert f"{file}:2: warning: the provider of groq/small lacks the variable GROQ_API_KEY" in checked
+    assert "hint: Set it: export GROQ_API_KEY=…\n" in checked
     doctor = call("doctor", "--no-connect")
     assert f"{file}:2: warning: the provider of groq/small lacks the variable GROQ_API_KEY" in doctor.out
     why = "error: provider 'groq': api_key needs the variable GROQ_API_KEY, which is not set\n"

@@ -31,9 +31,9 @@ from ripieno.conducting.observers.console import SHOWN, Renderer, brief, clean, 
 INVOCATION = InvocationCanister(identifier="call_1", name="read_file", arguments=frozendict(path="a.txt"))
 
 
-def result(text: str = "", error: Fault | None = None, attempts: int = 1) -> ResultReady:
+def result(text: str = "", error: Fault | None = None, attempts: int = 1, *, cached: bool = False) -> ResultReady:
     content = (TextualContent(text=text),) if text else ()
-    report = Report(duration_ms=12.3, attempts=attempts)
+    report = Report(duration_ms=12.3, attempts=attempts, cached=cached)
     canister = ResultCanister(invocation_id="call_1", content=content, error=error, report=report)
     return ResultReady(invocation=INVOCATION, result=canister, tool="io.read_file")
 
@@ -76,6 +76,7 @@ def shown(*events: Event) -> str:
             result(error=Fault(category="denied", message="No."), attempts=0),
             'x io.read_file {"path":"a.txt"} (not run) denied: No.\n',
         ),
+        (result("one\n", attempts=0, cached=True), '< io.read_file {"path":"a.txt"} (cached) one\n'),
         (
             result(error=Fault(category="outcome_unknown", message="It ended."), attempts=0),
             "< io.read_file (interrupted) outcome_unknown: It ended.\n",
