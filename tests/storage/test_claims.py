@@ -323,3 +323,18 @@ def test_tables_of_earlier_versions_are_brought_up_to_date(place: pathlib.Path |
         with store.claimed("c"), pytest.raises(Conflict), store.claimed("c"):
             pass
         assert callers_in(journal.database) == []
+
+
+def test_a_process_has_one_claim_of_a_conversation_also_after_its_lease(url: str) -> None:
+    with Journal(url) as journal, journal.database.claimed("", "c") as held:
+        assert held
+        assert expire(journal.database, "c")
+        with journal.database.claimed("", "c") as again:
+            assert not again
+        # Its lines are still under its own claim.
+        journal.record([record("c", 1)])
+        with Journal(url) as other, other.database.claimed("", "c") as taken:
+            assert taken
+            with pytest.raises(Superseded):
+                journal.record([record("c", 2)])
+        assert [line.place for line in journal.lines("c")] == [1]

@@ -222,6 +222,23 @@ async def test_a_stretch_waits_while_another_process_conducts_the_conversation(b
         assert await going == Ending(finish="stop")
 
 
+async def test_a_run_that_comes_back_to_its_worker_is_conducted_once(bench: Bench, site: Site) -> None:
+    """Another worker took this one for dead, whose lease had ended, and this one took the run again."""
+    one = submission("c", "h")
+    first = asyncio.create_task(bench.conduct(one))
+    while not site.words():  # noqa: ASYNC110  in another task
+        await asyncio.sleep(0)
+    if bench.journal.remote:
+        with bench.journal.database.using("written") as connection:
+            assert connection.execute("UPDATE claims SET until = 1").rowcount == 1
+    assert not first.done()
+    assert await asyncio.gather(first, bench.conduct(one)) == [Ending(finish="stop")] * 2
+    assert len(site.words()) == len(set(site.words())) == 8
+    assert check(site, bench.journal, "c") == 0
+    assert len(list(bench.journal.lines("c", stage="ended"))) == 1
+    assert bench.stretches.running == ()
+
+
 async def test_stopped_while_it_waits_it_says_nothing(bench: Bench, site: Site) -> None:
     one = submission("c", "h")
     with site.journal() as other, other.database.claimed("", "c"):

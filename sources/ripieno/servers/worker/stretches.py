@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -90,6 +91,9 @@ class Stretches:
         self._events = EventLog(journal.database, journal.redactor.value)
         #: The submissions that run or wait for their claim, with their runs.
         self._running: dict[str, Run | None] = {}
+        #: Held by the stretch of a conversation. If it is dispatched again while this worker still conducts it, whose
+        #: lease had ended, the second one waits for the end of the first.
+        self._turns: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
         #: The submissions that were cancelled, by a person or the end of the worker.
         self._stopped: set[str] = set()
         self._leaving = False
@@ -103,6 +107,10 @@ class Stretches:
 
     async def conduct(self, submission: Submission) -> Ending | None:
         """One stretch. It raises nothing; None if the worker ends before the stretch did."""
+        async with self._turns.setdefault((submission.owner, submission.conversation), asyncio.Lock()):
+            return await self._conduct(submission)
+
+    async def _conduct(self, submission: Submission) -> Ending | None:
         if self._leaving:
             return None
         identifier = submission.identifier

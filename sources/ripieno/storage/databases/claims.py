@@ -66,6 +66,8 @@ class Claims:
         self._connect = connect
         self._lock = threading.Lock()
         self._held: dict[_Key, Claim] = {}
+        #: Those that are being taken.
+        self._taking: set[_Key] = set()
         #: Called when a renewal finds that a claim was taken.
         self._lost: dict[_Key, Callable[[], None]] = {}
         self._changed = threading.Event()
@@ -81,17 +83,30 @@ class Claims:
     ) -> Generator[bool, None, None]:
         """Claims a conversation until the end of the block. Yields whether that succeeded.
 
-        ``lost`` is called, at most once and in another thread, when another process has taken it.
+        ``lost`` is called, at most once and in another thread, when another process has taken it. A claim of this
+        process holds back others of this process also after its lease: its lines would pass under their fence.
         """
         key = owner, conversation
-        with self._connect() as connection:
-            found = connection.execute(_TAKE, (*row_key(*key), LEASE)).fetchone()
+        with self._lock:
+            free = key not in self._held and key not in self._taking
+            if free:
+                self._taking.add(key)
+        found = None
+        try:
+            if free:
+                with self._connect() as connection:
+                    found = connection.execute(_TAKE, (*row_key(*key), LEASE)).fetchone()
+        finally:
+            with self._lock:
+                if found is not None:
+                    self._held[key] = Claim(owner=owner, conversation=conversation, epoch=int(found[0]))
+                if free:
+                    self._taking.discard(key)
         if found is None:
             yield False
             return
-        claim = Claim(owner=owner, conversation=conversation, epoch=int(found[0]))
+        claim = self._held[key]
         with self._lock:
-            self._held[key] = claim
             if lost is not None:
                 self._lost[key] = lost
             if self._renewer is None or not self._renewer.is_alive():
