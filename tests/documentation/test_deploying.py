@@ -219,11 +219,12 @@ def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp
         shell.run(line)
     copy = f"{shell.name}_copy"
     shell.run(f"createdb {copy}")
-    *restored, verify, listing = restoring.splitlines()
+    *restored, verify, listing, schedules = restoring.splitlines()
     for line in restored:
         shell.run(line, copy)
     assert "none altered" in shell.run(verify, copy)
     assert "Summarise the new issues." in shell.run(listing, copy)
+    shell.run(schedules, copy)
     (waiting,) = json.loads(shell.run("ripieno runs list --state queued --format json", copy))
     shell.run(cancel.replace("RUN", waiting["run"]), copy)
     assert shell.run(listing, copy).strip() == "No run matches."
