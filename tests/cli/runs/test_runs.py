@@ -143,6 +143,9 @@ def test_a_known_run_is_watched_beyond_its_answer(user: User, score: str) -> Non
     again = user.run(*submit)
     assert (again.returncode, "I look around." in again.stdout) == (10, True)
     assert "Known already, nothing is submitted: note-2 (waiting)" in again.stderr
+    cancelled = user.call("runs", "cancel", "note-2").stderr
+    assert "Nothing runs: it waits for a person." in cancelled
+    assert "ripieno approvals deny" in cancelled
     answered = user.run("approvals", "approve")
     following = re.search(r"ripieno runs watch (\w+)", answered.stdout)
     assert following is not None

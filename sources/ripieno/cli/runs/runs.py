@@ -2,6 +2,7 @@
 
 import datetime
 import re
+import shlex
 from typing import Any
 
 import click
@@ -116,6 +117,12 @@ def cancel(run: str) -> None:
     """
     with open_queue() as (dispatcher, journal):
         found = find(dispatcher, journal, run)
+        if found.state == "waiting":
+            short = shlex.quote(found.submission.conversation[:SHORT])
+            say("Nothing runs: it waits for a person.")
+            say(f"To deny the call:           ripieno approvals deny {short}")
+            say(f"To delete the conversation: ripieno journal delete {short}")
+            return
         if found.over:
             say(f"It has ended already: {found.state}.")
             return
