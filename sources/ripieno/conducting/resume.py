@@ -41,13 +41,15 @@ class Resumable:
     """The conversation to conduct, and the answers that were given meanwhile.
 
     ``cut`` has the texts that the model wrote at last, if its answer was cut off. They are no part of the conversation.
-    ``missing`` counts the first canisters that were not read: it can be shown, and not conducted.
+    ``missing`` counts the first canisters that were not read: it can be shown, and not conducted. ``workspace`` is that
+    of its latest run, empty if it has had none.
     """
 
     conversation: Conversation
     answers: Mapping[str, Given] = frozendict[str, Given]()
     cut: tuple[Mapping[str, Any], ...] = ()
     missing: int = 0
+    workspace: str = ""
 
 
 def resumable(
@@ -74,7 +76,8 @@ def resumable(
         conversation.note_kept(journal, conversation.canisters)
         return paused_resumable(paused)
     results = () if paused is None else paused.results
-    return Resumable(conversation=with_results(results, _interrupted(journal, restored)), cut=restored.cut)
+    conversation = with_results(results, _interrupted(journal, restored))
+    return Resumable(conversation=conversation, cut=restored.cut, workspace=_workspace_of(restored))
 
 
 def resumable_end(journal: Journal, identifier: str, *, owner: str, newest: int) -> Resumable:
@@ -83,12 +86,14 @@ def resumable_end(journal: Journal, identifier: str, *, owner: str, newest: int)
     Errors: those of ``resumable``.
     """
     restored = journal.restore_end(identifier, owner=owner, newest=newest)
-    return Resumable(conversation=_interrupted(journal, restored), cut=restored.cut, missing=restored.missing)
+    conversation, workspace = _interrupted(journal, restored), _workspace_of(restored)
+    return Resumable(conversation=conversation, cut=restored.cut, missing=restored.missing, workspace=workspace)
 
 
 def paused_resumable(paused: Paused) -> Resumable:
     """The conversation to resume from its saved state alone."""
-    return Resumable(conversation=with_results(paused.results, paused.conversation), answers=paused.answers)
+    conversation = with_results(paused.results, paused.conversation)
+    return Resumable(conversation=conversation, answers=paused.answers, workspace=paused.workspace)
 
 
 def with_results(results: Sequence[ResultCanister], conversation: Conversation) -> Conversation:
@@ -96,6 +101,10 @@ def with_results(results: Sequence[ResultCanister], conversation: Conversation) 
     opened = {one.identifier for one in conversation.open}
     fitting = [one for one in results if one.invocation_id in opened]
     return conversation.say(fitting) if fitting else conversation
+
+
+def _workspace_of(restored: Restored) -> str:
+    return str(restored.participants.get("workspace") or "")
 
 
 def _is_untouched(conversation: Conversation, restored: Restored) -> bool:

@@ -12,12 +12,14 @@ import pytest
 from ripieno.approvals.presentation import show_change
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import TextDelta, TurnBegan
+from ripieno.conducting.paused import PausedStore
 from ripieno.ensembles import Context, Definition
 from ripieno.exceptions import Conflict, NameAbsence, ProviderUnreachable, RequestInvalidity
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.messages import ChatLimits
 from ripieno.servers.chat.store import ConversationStore
 from ripieno.servers.http.limits import Refused
+from ripieno.storage.dispatch.contract import Submission
 from ripieno.storage.journal import Journal
 from tests.support.chats import Reader, Written, chatting, writing
 from tests.support.scripted_models import Blocking, invoke, invokes, says, scripted, tool
@@ -475,3 +477,51 @@ async def test_an_edited_call_is_shown_and_runs_only_as_it_was_shown(tmp_path: p
         assert await chat.answer("ada", identifier, "one", {**edit, "shown": shown["digest"]}) == 0
         await reader.until("ConductEnded")
         assert written.texts == ["two"]
+
+
+async def test_the_users_own_conversation_of_another_folder_is_shown_and_not_continued(tmp_path: pathlib.Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    written = Written()
+    async with chatting(tmp_path, writing("a"), written.definition, workspace=lambda _: one) as chat:
+        identifier, reader = await started(chat, "")
+        (question,) = await questions(reader)
+    approval = {"answer": "approve", "digest": question["digest"]}
+    async with chatting(tmp_path, scripted(says("Done.")), written.definition, workspace=lambda _: two) as chat:
+        assert (await chat.snapshot("", identifier))["state"] == "waiting"
+        for change in (
+            chat.answer("", identifier, question["invocation"], approval),
+            chat.say("", identifier, UserCanister.of("Go on.")),
+        ):
+            with pytest.raises(
+                Conflict, match=rf"The workspace of the conversation is {one}, not {two}. .*ripieno resume"
+            ):
+                await change
+        # Nothing was recorded: the question is there still.
+        assert len((await chat.snapshot("", identifier))["questions"]) == 1
+    async with chatting(tmp_path, scripted(says("Done.")), written.definition, workspace=lambda _: one) as chat:
+        reader = Reader(chat, "", identifier, await chat.position("", identifier))
+        assert await chat.answer("", identifier, question["invocation"], approval) == 0
+        await reader.until("ConductEnded")
+    assert written.texts == ["a"]
+
+
+async def test_the_run_of_a_worker_is_not_continued_by_a_chat_without_workers(tmp_path: pathlib.Path) -> None:
+    written = Written()
+    async with chatting(tmp_path, writing("a"), written.definition) as chat:
+        identifier, reader = await started(chat, "")
+        (question,) = await questions(reader)
+        paused = PausedStore(chat.journal.database)
+        kept = paused.load(identifier)
+        assert kept is not None
+        about = Submission(identifier="run", conversation=identifier, model="score:/notes.toml")
+        paused.save(dataclasses.replace(kept, submission=about))
+    async with chatting(tmp_path, scripted(says("Done.")), written.definition) as chat:
+        approval = {"answer": "approve", "digest": question["digest"]}
+        with pytest.raises(Conflict, match=f"A worker conducts this run. .*ripieno approvals show {identifier[:8]}"):
+            await chat.answer("", identifier, question["invocation"], approval)
+        kept = PausedStore(chat.journal.database).load(identifier)
+        assert kept is not None
+        assert not kept.answers
+    assert written.texts == []

@@ -184,6 +184,8 @@ class HeldConversation:
         self.summary, (resumable, paused) = stored.summary, stored[1:]
         self.conversation, self.missing = resumable.conversation, resumable.missing
         self.answers: Mapping[str, Given] = resumable.answers
+        #: The folder of its tools, empty if it is new; and whether a worker conducts it.
+        self.workspace, self.is_submitted = resumable.workspace, paused is not None and paused.submission is not None
         if paused is not None:
             self.model = paused.submission.model if paused.submission is not None else paused.model
             self.agent = paused.agent

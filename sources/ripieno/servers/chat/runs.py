@@ -13,6 +13,7 @@ from ripieno.canisters import Canister, Conversation, ResultCanister
 from ripieno.conducting import Run
 from ripieno.conducting.paused import Paused
 from ripieno.ensembles import Ensemble
+from ripieno.exceptions import Conflict
 from ripieno.models.protocol import Refusal
 from ripieno.servers.chat.held import ConversationRun, HeldConversation
 from ripieno.servers.chat.messages import ChatLimits
@@ -64,7 +65,11 @@ class Runs:
 
     @contextlib.asynccontextmanager
     async def starting(self, held: HeldConversation) -> AsyncGenerator[None, None]:
-        """Counts a run that may begin, before anything is stored. Errors: ``Refused`` if the owner has too many."""
+        """Counts a run that may begin, before anything is stored.
+
+        Errors: ``Refused`` if the owner has too many; ``Conflict`` if it is to be continued elsewhere.
+        """
+        self._require_here(held)
         elsewhere = await self._under_way(held.owner)
         self._busy = {one for one in self._busy if one.running or one.starting}
         here = {one.conversation.identifier for one in self._busy if one.owner == held.owner}
@@ -77,6 +82,22 @@ class Runs:
             yield
         finally:
             held.starting = False
+
+    def _require_here(self, held: HeldConversation) -> None:
+        """Errors: ``Conflict`` for the run of a worker, and for the user's own conversation of another folder."""
+        name = held.conversation.identifier[:8]
+        if held.is_submitted:
+            raise Conflict(f"A worker conducts this run. Answer in a terminal: ripieno approvals show {name}")
+        self._require_folder(held)
+
+    def _require_folder(self, held: HeldConversation) -> None:
+        here = os.path.realpath(self._place(held.owner))
+        # Owners of an application have the folders that it gives them now.
+        if not held.owner and held.workspace and os.path.realpath(held.workspace) != here:
+            raise Conflict(
+                f"The workspace of the conversation is {held.workspace}, not {here}. To continue it, in that folder: "
+                f"ripieno resume {held.conversation.identifier[:8]}"
+            )
 
     async def _under_way(self, owner: str) -> set[str]:
         """The conversations of an owner whose runs are under way elsewhere."""
@@ -127,6 +148,10 @@ class Runs:
             answers=dict(held.answers),
             workspace=self._folder(owner),
         )
+
+    def _place(self, owner: str) -> str | os.PathLike[str]:
+        """The folder of an owner's tools: their own, or that of all."""
+        return self._folder(owner) or self._assembly.surroundings.workspace
 
     def _folder(self, owner: str) -> str | os.PathLike[str] | None:
         return None if self._workspace is None else self._workspace(owner)
@@ -185,7 +210,7 @@ class Runs:
             await self._store.pause(
                 Paused(
                     conversation=conversation,
-                    workspace=str(self._assembly.surroundings.workspace),
+                    workspace=str(self._place(held.owner)),
                     model=held.model,
                     agent=held.agent,
                     options=self._assembly.loaded.options,

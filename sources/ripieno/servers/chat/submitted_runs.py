@@ -128,6 +128,11 @@ class SubmittedRuns(Runs):
 
     # Runs
 
+    def _require_here(self, held: HeldConversation) -> None:
+        # An answer goes to a worker, which works in the folder of the submission.
+        if not held.is_submitted:
+            self._require_folder(held)
+
     async def begin(
         self,
         held: HeldConversation,
