@@ -4,13 +4,17 @@ import datetime
 import json
 import re
 import signal
+import types
 import urllib.request
 import zoneinfo
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
 from ripieno.approvals import Approve
+from ripieno.cli.common.main import Interrupted
+from ripieno.cli.runs.watch import going_on
 from ripieno.conducting.paused import PausedStore
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
@@ -359,10 +363,11 @@ def test_a_failed_run_says_why(user: User) -> None:
     assert "Nothing answers at" in closed
 
 
-def test_a_watch_that_is_interrupted_says_that_the_run_goes_on(user: User, score: str) -> None:
-    with user.start("submit", "--watch", "--id", "mine", "-m", "score:./short.toml", "Hello?") as process:
-        wait_for(process, "No worker takes it yet")
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130
-    assert "The run goes on. To watch it again: ripieno runs watch mine" in err
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), Interrupted(signal.SIGINT)])
+def test_a_watch_that_is_interrupted_says_that_the_run_goes_on(
+    error: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watched: Any = types.SimpleNamespace(identifier="mine")
+    with pytest.raises(type(error)), going_on(watched):
+        raise error
+    assert capsys.readouterr().err == "The run goes on. To watch it again: ripieno runs watch mine\n"

@@ -68,8 +68,8 @@ _IMPOSSIBLE = (
 CALLS = (
     *fail("timeout", "timed out", "mute_in_call", seconds=SOON, over=(STDIO,), after="timeout"),
     *fail("timeout", "timed out", "mute_in_call", seconds=SOON, over=(HTTP, HTTP_LEGACY)),
-    *fail(LOST, "ended with exit code 3", "dies_in_call", over=(STDIO, STDIO_MODERN), after="network"),
-    *fail(LOST, "ended with exit code 3", "dies_in_the_middle_of_an_answer", over=(STDIO,), after="network"),
+    *fail(LOST, "ended with exit code 3", "dies_in_call", over=(STDIO, STDIO_MODERN)),
+    *fail(LOST, "ended with exit code 3", "dies_in_the_middle_of_an_answer", over=(STDIO,)),
     *fail(LOST, "broke the connection", "dies_in_call", over=(HTTP, HTTP_LEGACY)),
     *fail(LOST, "ended without a response", "dies_in_the_middle_of_an_answer", over=(HTTP,)),
     *give("^it$", "dies_after_call", over=(HTTP,)),
@@ -126,7 +126,7 @@ CALLS = (
     *fail(LOST, UNUSABLE, "unknown_notifications", over=(HTTP,)),
     # A request of the server has no way back in the modern era.
     *give(r"^-32600 \S+ .*-32601 -32601 .*\{\}$", "asks_for_everything", over=(STDIO, HTTP_LEGACY)),
-    *fail(LOST, "sent 1000 requests", "asks_and_never_reads", over=(STDIO,), after="network"),
+    *fail(LOST, "sent 1000 requests", "asks_and_never_reads", over=(STDIO,)),
 )
 
 LISTINGS = (
@@ -189,18 +189,18 @@ PROCESSES = tuple(
         give("^it$", "much_standard_error", "endless_standard_error", over=(STDIO,), flood=True),
         fail(
             LOST, "exit code 3", "standard_error_and_death",
-            over=(STDIO,), after="network", alert="standard error:\n  [^\n]*red [^\n]*tagged\n  half",
+            over=(STDIO,), alert="standard error:\n  [^\n]*red [^\n]*tagged\n  half",
         ),
         give("^it$", "ignores_its_end", "leaves_a_child", "leaves_a_daemon", over=(STDIO,)),
         fail(
             "timeout", "timed out", "ignores_its_end_in_call", "stops_itself",
             seconds=SOON, over=(STDIO,), after="timeout",
         ),
-        fail(LOST, "exit code [03]", "leaves_a_child_and_dies", "goes_on_in_a_child", over=(STDIO,), after="network"),
-        fail(LOST, "exit code 3", "leaves_a_daemon_and_dies", "no_newline_at_the_end", over=(STDIO,), after="network"),
+        fail(LOST, "exit code [03]", "leaves_a_child_and_dies", "goes_on_in_a_child", over=(STDIO,)),
+        fail(LOST, "exit code 3", "leaves_a_daemon_and_dies", "no_newline_at_the_end", over=(STDIO,)),
         fail(
             LOST, "closed its standard output", "closes_its_output", "closes_all", "half_a_line_and_its_end",
-            over=(STDIO,), after="network",
+            over=(STDIO,),
         ),
         give("^it$", "closes_its_input", over=(STDIO,), after=LOST),
         give("^it$", "never_reads_again", over=(STDIO,), seconds=SOON, after="timeout"),
@@ -226,7 +226,7 @@ WEBS = tuple(
             for status in (401, 403, 405, 418, 429)
         ),
         *(fail(LOST, f"answered {status}", f"status_{status}_in_call", over=(HTTP,)) for status in (500, 600)),
-        fail(LOST, "answered 503", "status_503_in_call", over=(HTTP,), after="network"),
+        fail(LOST, "answered 503", "status_503_in_call", over=(HTTP,)),
         refuse("not followed", "status_301_first", "status_307_first", over=(HTTP, HTTP_LEGACY)),
         fail(
             "execution", "not followed", "status_301_in_call", "status_307_in_call", "redirects_to_itself",
@@ -270,7 +270,7 @@ WEBS = tuple(
         give("^it$", "a_session_of_controls", "a_session_of_spaces", over=(HTTP_LEGACY,)),
         # The SDK ends by a header that it cannot send.
         refuse("broke the connection", "a_session_of_latin1", "a_session_of_1_mib", over=(HTTP_LEGACY,)),
-        fail("execution", "Session terminated", "the_session_is_lost", over=(HTTP_LEGACY,), after="network"),
+        fail("execution", "Session terminated", "the_session_is_lost", over=(HTTP_LEGACY,)),
         give(
             "^it$", "an_endless_get_stream", "a_get_stream_of_nonsense", "a_get_stream_that_ends_at_once",
             over=(HTTP_LEGACY,), flood=True,

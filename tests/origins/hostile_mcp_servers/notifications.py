@@ -88,7 +88,7 @@ def asks_for_everything(exchange: Exchange) -> None:
 
 @on(CALL)
 def asks_and_never_reads(exchange: Exchange) -> None:
-    for number in range(2000):
+    for number in range(4000):
         exchange.send({"jsonrpc": "2.0", "id": f"q{number}", "method": "roots/list", "params": {}})
     exchange.hang()
 
