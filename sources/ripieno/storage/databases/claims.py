@@ -66,8 +66,8 @@ class Claims:
         self._connect = connect
         self._lock = threading.Lock()
         self._held: dict[_Key, Claim] = {}
-        #: Those that are being taken.
-        self._taking: set[_Key] = set()
+        #: What this process claims, from before it is taken until it is released.
+        self._reserved: set[_Key] = set()
         #: Called when a renewal finds that a claim was taken.
         self._lost: dict[_Key, Callable[[], None]] = {}
         self._changed = threading.Event()
@@ -88,25 +88,29 @@ class Claims:
         """
         key = owner, conversation
         with self._lock:
-            free = key not in self._held and key not in self._taking
-            if free:
-                self._taking.add(key)
-        found = None
+            free = key not in self._reserved
+            self._reserved.add(key)
+        if not free:
+            yield False
+            return
         try:
-            if free:
-                with self._connect() as connection:
-                    found = connection.execute(_TAKE, (*row_key(*key), LEASE)).fetchone()
+            with self._taken(key, lost) as taken:
+                yield taken
         finally:
             with self._lock:
-                if found is not None:
-                    self._held[key] = Claim(owner=owner, conversation=conversation, epoch=int(found[0]))
-                if free:
-                    self._taking.discard(key)
+                self._reserved.discard(key)
+
+    @contextlib.contextmanager
+    def _taken(self, key: _Key, lost: Callable[[], None] | None) -> Generator[bool, None, None]:
+        owner, conversation = key
+        with self._connect() as connection:
+            found = connection.execute(_TAKE, (*row_key(*key), LEASE)).fetchone()
         if found is None:
             yield False
             return
-        claim = self._held[key]
+        claim = Claim(owner=owner, conversation=conversation, epoch=int(found[0]))
         with self._lock:
+            self._held[key] = claim
             if lost is not None:
                 self._lost[key] = lost
             if self._renewer is None or not self._renewer.is_alive():
