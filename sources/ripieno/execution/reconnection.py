@@ -1,6 +1,7 @@
 """Before an attempt of a call: waits until a lost connection is restored, and takes the tool over the new one."""
 
 import asyncio
+import contextlib
 
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import ResourceFault
@@ -38,11 +39,10 @@ async def _wait(invoker: Invoker) -> None:
     changed = asyncio.Event()
     leave = ensemble.watch(changed.set)
     try:
-        async with asyncio.timeout(_LONGEST):
-            while ensemble.state == "reconnecting":
-                await changed.wait()
-                changed.clear()
-    except TimeoutError:
-        pass
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST):
+                while ensemble.state == "reconnecting":
+                    await changed.wait()
+                    changed.clear()
     finally:
         leave()

@@ -164,10 +164,10 @@ class Reporter:
         #: owner and conversation, and what a remote recorder still has to write.
         self._starting: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
         self._ended: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
-        #: Whether the last write failed: no call then runs before its start is recorded.
-        self._failing = False
         self._waiting: dict[tuple[asyncio.AbstractEventLoop, str, str], _Waiting] = {}
         self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = weakref.WeakKeyDictionary()
+        #: Whether the last write failed: no call then runs before its start is recorded.
+        self._failing = False
         #: The conversations that other processes have taken over, by owner and identifier.
         self._superseded: dict[tuple[str, str], Superseded] = {}
 

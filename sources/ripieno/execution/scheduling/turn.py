@@ -103,11 +103,10 @@ class Turn:
                 await self._waiter
             if self._failure is not None:
                 raise self._failure
+            self._flush()
         except BaseException:
             await self.cancel()
             raise
-        finally:
-            self._flush()
 
     # Starting what may start now.
 
@@ -272,6 +271,7 @@ class Turn:
         try:
             await settle([entry.call for entry in self.entries if entry.call is not None and entry.result is None])
         finally:
+            self._flush()
             if asking is not None:
                 await asyncio.wait((asking,), timeout=owner.GRACE)
 
@@ -298,10 +298,7 @@ class Turn:
         for entry in self.entries:
             if entry.call is None and not entry.settled:
                 self._dispatcher.refuse(entry, "cancelled", f"The call was not run: the answer ended with {finish!r}.")
-        try:
-            await self._stop()
-        finally:
-            self._flush()
+        await self._stop()
 
     async def drop(self) -> None:
         """Ends a turn whose stream failed: early results are recorded as discarded, and the model never sees them."""
@@ -313,7 +310,6 @@ class Turn:
             for entry in self.entries:
                 if entry.call is not None:
                     self._execution.discard(entry.call, self._around)
-            self._flush()
 
     def _flush(self) -> None:
         """Writes the records that wait for others."""
