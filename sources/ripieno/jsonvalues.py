@@ -11,13 +11,14 @@ import math
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias, TypeGuard, overload
+from typing import Any, NoReturn, TypeAlias, TypeGuard, TypeVar, overload
 
 import orjson
 from frozendict import frozendict
 
 from ripieno.exceptions import JsonInvalidity
 
+Item = TypeVar("Item")
 #: A table without keys.
 EMPTY: frozendict[str, Any] = frozendict()
 
@@ -32,9 +33,10 @@ def is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, list | tuple)
 
 
-def listed(given: str | Iterable[str]) -> tuple[str, ...]:
-    """Texts that a program gives: a single one is not read letter by letter."""
-    return (given,) if isinstance(given, str) else tuple(given)
+def listed(given: Iterable[Item]) -> tuple[Item, ...]:
+    """Values that a program gives: a single text is not read letter by letter."""
+    one: Any = given
+    return (one,) if isinstance(given, str) else tuple(given)
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> frozendict[str, Any]:

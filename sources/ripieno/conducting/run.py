@@ -218,7 +218,7 @@ def conduct(
     Errors: ``UsageError`` for names in place of ensembles.
     """
     conversation = Conversation.of(what)
-    given: tuple[Any, ...] = (ensembles,) if isinstance(ensembles, str) else tuple(ensembles)
+    given: tuple[Any, ...] = listed(ensembles)
     if names := [one for one in given if isinstance(one, str)]:
         raise UsageError(
             f"conduct takes ensembles, not names. To load them: ripieno.assemble({{'ensembles': {names}}})"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.findings import Subject, finding
-from ripieno.cli.common.models import missing_variables
+from ripieno.cli.common.models import missing_needs, missing_variables
 from ripieno.descriptors import InvokerDescriptor, ProviderDescriptor
 from ripieno.descriptors.loading import load_providers
 from ripieno.descriptors.loading.unknown_names import file_of, models_of
@@ -74,27 +74,29 @@ def _idle_fallbacks(loaded: LoadedConfiguration, variables: Mapping[str, str]) -
         if model == own:
             message = f"{dotted(path)} is {model!r}, the model itself, which has already failed then"
             yield finding(file_of(loaded.parts, path), path, message, "Delete it, or name another model.")
-        elif lacking := missing_variables(loaded.providers.get(model.partition("/")[0]), variables):
+        elif lacking := missing_variables(provider := loaded.providers.get(model.partition("/")[0]), variables):
             message = f"the fallback {model} cannot be used: its provider lacks {' and '.join(lacking)}"
-            yield finding(file_of(loaded.parts, path), path, message, f"{_advice(lacking)}; or delete the fallback.")
+            advice = f"{_advice(provider, variables)}; or delete the fallback."
+            yield finding(file_of(loaded.parts, path), path, message, advice)
 
 
 def check_keys(subject: Subject) -> Iterator[Problem]:
     """A warning for each provider of a configured model that lacks its key, at the first model that needs it."""
     loaded = subject.loaded
-    seen: set[str] = set()
+    variables, seen = subject.surroundings.secrets, set[str]()
     for path, model in () if loaded.failures else models_of(loaded.configuration):
-        provider = model.partition("/")[0]
-        lacking = missing_variables(loaded.providers.get(provider), subject.surroundings.secrets)
-        if lacking and "fallback" not in path and provider not in seen:
-            seen.add(provider)
+        name = model.partition("/")[0]
+        provider = loaded.providers.get(name)
+        lacking = missing_variables(provider, variables)
+        if lacking and "fallback" not in path and name not in seen:
+            seen.add(name)
             message = f"the provider of {model} lacks {' and '.join(lacking)}"
-            yield finding(file_of(loaded.parts, path), path, message, _advice(lacking))
+            yield finding(file_of(loaded.parts, path), path, message, _advice(provider, variables))
 
 
-def _advice(lacking: Sequence[str]) -> str:
-    """The command that sets missing variables, of alternatives the first."""
-    names = [name for one in lacking for name in one.removeprefix("the variable ").split(" or ")[0].split(" and ")]
+def _advice(provider: ProviderDescriptor | None, variables: Mapping[str, str]) -> str:
+    """The command that sets the missing variables of a provider, of alternatives the first."""
+    names = [name for need in missing_needs(provider, variables) for name in need[0]]
     return f"Set {'it' if len(names) == 1 else 'them'}: export {' '.join(f'{name}=…' for name in names)}"
 
 

@@ -45,12 +45,16 @@ def variables_of(provider: ProviderDescriptor) -> tuple[str, ...]:
 
 def missing_variables(provider: ProviderDescriptor | None, variables: Mapping[str, str]) -> list[str]:
     """The variables that a provider needs and that are not set, as text: ``the variable A or B``."""
+    unmet = missing_needs(provider, variables)
+    return ["the variable " + " or ".join(" and ".join(one) for one in need) for need in unmet]
+
+
+def missing_needs(
+    provider: ProviderDescriptor | None, variables: Mapping[str, str]
+) -> list[tuple[tuple[str, ...], ...]]:
+    """The needs of a provider that are not met: of each, the alternatives, which are names of variables."""
     needs = () if provider is None else provider.needs
-    return [
-        "the variable " + " or ".join(" and ".join(one) for one in need)
-        for need in needs
-        if not any(all(variables.get(name) for name in one) for one in need)
-    ]
+    return [need for need in needs if not any(all(variables.get(name) for name in one) for one in need)]
 
 
 def show_address(url: str) -> str:
