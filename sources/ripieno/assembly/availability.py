@@ -18,7 +18,7 @@ class Absence:
 
 
 def absences_of(loaded: LoadedConfiguration) -> tuple[Absence, ...]:
-    """What is absent before anything is connected: files that are left out, and named ensembles that are disabled."""
+    """The absences before anything is connected: files that are left out, and named ensembles that are disabled."""
     left_out = [Absence(name=one.name, reason=one.reason, file=one.file) for one in loaded.left_out]
     return (*left_out, *(Absence(name=name, reason=reason) for name, reason in disabled(loaded).items()))
 

@@ -166,8 +166,7 @@ class Conversation(Stateful):
         owner, canisters = getattr(self, "kept", (None, ()))
         if owner is not recorder:
             return 0
-        pairs = enumerate(zip(canisters, self.canisters, strict=False))
-        return next((at for at, (one, other) in pairs if one is not other), min(len(canisters), len(self.canisters)))
+        return common_beginning(canisters, self.canisters)
 
     @property
     def namespaces(self) -> dict[str, dict[str, object]]:
@@ -219,6 +218,12 @@ def _canisters(what: str | Canister | Sequence[Canister]) -> tuple[Canister, ...
     if isinstance(what, str):
         return (UserCanister.of(what),)
     return (what,) if isinstance(what, Canister) else tuple(what)
+
+
+def common_beginning(one: Sequence[Canister], other: Sequence[Canister]) -> int:
+    """The number of first canisters that are the same objects in both."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, theirs) in pairs if mine is not theirs), min(len(one), len(other)))
 
 
 def assistant_begins(canisters: Sequence[Canister]) -> Iterator[bool]:

@@ -207,8 +207,8 @@ def _result(event: ResultReady) -> str:
     lost = not result.report.attempts and result.error is not None and result.error.category == "outcome_unknown"
     began = bool(result.report.attempts) or lost
     cached = result.report.cached
-    marks = ["interrupted" if lost else f"{result.report.duration_ms:.0f} ms"] if began else ["not run"]
-    marks = ["cached"] if cached else marks
+    time = "interrupted" if lost else f"{result.report.duration_ms:.0f} ms"
+    marks = [time if began else "cached" if cached else "not run"]
     marks += [result.report.sandbox] if result.report.sandbox else []
     marks += ["early"] if event.early else []
     marks += ["discarded, because the answer was lost"] if event.discarded else []

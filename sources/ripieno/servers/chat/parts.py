@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
+from ripieno.canisters.conversation import common_beginning
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.servers.chat.contents import message_of
 
@@ -32,15 +33,15 @@ class AllMessages:
     """The messages of a conversation that goes on. Each is made once: a reader of events needs all of them often."""
 
     def __init__(self) -> None:
-        self._made: list[tuple[Canister, dict[str, Any]]] = []
+        self._canisters: Sequence[Canister] = ()
+        self._messages: list[dict[str, Any]] = []
 
     def of(self, canisters: Sequence[Canister]) -> list[dict[str, Any]]:
         """The messages of these canisters."""
-        pairs = enumerate(zip(self._made, canisters, strict=False))
-        same = next((at for at, ((one, _), other) in pairs if one is not other), min(len(self._made), len(canisters)))
-        added = canisters[same:]
-        self._made[same:] = zip(added, messages_of(added), strict=True)
-        return [message for _, message in self._made]
+        same = common_beginning(self._canisters, canisters)
+        self._canisters = canisters
+        self._messages = [*self._messages[:same], *messages_of(canisters[same:])]
+        return self._messages
 
 
 def messages_of(canisters: Sequence[Canister]) -> list[dict[str, Any]]:

@@ -85,8 +85,8 @@ class Runs:
 
     def _require_here(self, held: HeldConversation) -> None:
         """Errors: ``Conflict`` for the run of a worker, and for the user's own conversation of another folder."""
-        name = held.conversation.identifier[:8]
         if held.is_submitted:
+            name = held.conversation.identifier[:8]
             raise Conflict(f"A worker conducts this run. Answer in a terminal: ripieno approvals show {name}")
         self._require_folder(held)
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import importlib.metadata
 import logging
-import uuid
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -53,7 +52,6 @@ class EnsembleServer(Server[None]):
         self._levels = Levels()
         self._parking = Parking()
         self._connections = 0
-        self._start = uuid.uuid4().hex
         #: Whether all requests are of one client, also those of the modern era, which belong to no connection.
         self.has_one_client = False
         self._owner = ""
@@ -140,7 +138,7 @@ class EnsembleServer(Server[None]):
         if self.has_one_client:
             client.owner = self._owner = self._owner or client.owner
         # An entry of the journal for each owner: one is found by its identifier alone.
-        conversation = digest([self._start, client.owner])[:32]
+        conversation = digest([client.owner])[:32]
         invoker = offer.named(params.name)
         if invoker is None:
             message = refuse(self._execution, offer, params.name, client, conversation)

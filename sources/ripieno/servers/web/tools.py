@@ -18,12 +18,12 @@ def describe_tools(assembly: Assembly) -> dict[str, Any]:
 
 def _ensembles(assembly: Assembly) -> Iterator[dict[str, Any]]:
     loaded = assembly.loaded
-    shown: set[str] = set()
+    shown, off = set[str](), disabled(loaded)
     for ensemble in assembly.ensembles:
         shown.add(ensemble.name)
         yield _connected(ensemble)
     for one in assembly.absences:
-        if one.file is None and one.name not in (*shown, *disabled(loaded)):
+        if one.file is None and one.name not in shown and one.name not in off:
             shown.add(one.name)
             yield _ensemble(one.name, "missing", one.reason[:1].upper() + one.reason[1:])
     for name in sorted(set(loaded.known) - shown):

@@ -1,4 +1,4 @@
-"""What providers add to an assistant's text: reasoning, and its return to them; probabilities of tokens."""
+"""Additions of providers to an assistant's text: reasoning, and its return to them; probabilities of tokens."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
