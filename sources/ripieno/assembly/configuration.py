@@ -9,12 +9,13 @@ import dataclasses
 import fnmatch
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import platformdirs
 
 from ripieno.assembly.plugins import BUILT_IN, Registry, discover, find_missing, place_to_allow
+from ripieno.assembly.providers import combine_providers
 from ripieno.assembly.selection import apply_settings, choose, named_profile
 from ripieno.assembly.trust import CONFIGURATION_NAME, Project, TrustStore, paths_of, restrict
 from ripieno.assembly.workspaces import changed_since_trusted, keep_apart, keep_code, shared_pins
@@ -23,11 +24,9 @@ from ripieno.descriptors.configuration import combine, read_parts
 from ripieno.descriptors.loading import (
     Catalogue,
     Layer,
-    LoadedProviders,
     load_ensembles,
     load_profiles,
     load_providers,
-    locate,
 )
 from ripieno.descriptors.loading.layers import (
     CHANGED,
@@ -38,19 +37,9 @@ from ripieno.descriptors.loading.layers import (
     Shadowed,
     read_configuration_part,
 )
-from ripieno.descriptors.loading.unknown_names import (
-    Known,
-    file_of,
-    find_broken_providers,
-    find_strange_choices,
-    find_strange_models,
-    find_strange_providers,
-)
 from ripieno.descriptors.named_files import NamedFiles
-from ripieno.descriptors.providers import lay_over
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.jsonvalues import is_table
-from ripieno.models.transport.clouds import CLOUDS, HOMES
 from ripieno.storage.pins import Pins, PinStore
 from ripieno.storage.undo import UndoLog
 
@@ -181,7 +170,7 @@ def load_configuration(
         if trusted:
             problems.extend(project.part.problems)
     whole, narrowed = _combine([part.parts for part in counted])
-    known_providers, strange = _providers(providers, counted, whole, registry, problems)
+    known_providers, strange = combine_providers(providers, counted, whole, registry, problems)
     problems.extend(strange)
     ensembles, profiles = load_ensembles(layers), load_profiles(layers)
     problems += (problem for problem in providers.problems if problem.severity == "error")
@@ -335,36 +324,6 @@ def prefix_of(descriptor: EnsembleDescriptor) -> str:
         return descriptor.prefix
     foreign = descriptor.layer.startswith("plugin ") or (descriptor.connection is not None and not descriptor.invokers)
     return descriptor.name if foreign else ""
-
-
-def _providers(
-    from_data: LoadedProviders,
-    parts: Sequence[ConfigurationPart],
-    whole: ConfigurationDescriptor,
-    registry: Registry,
-    reported: Iterable[Problem],
-) -> tuple[Mapping[str, ProviderDescriptor], Sequence[Problem]]:
-    """The providers with the settings of the configuration over them, and the problems of them and of the models.
-
-    ``reported`` are the problems of the configuration. Names are not checked if a file or a plugin that could not be
-    read may define them.
-    """
-    providers = dict(from_data.providers)
-    problems: list[Problem] = []
-    for name, keys in whole.providers.items():
-        descriptor, wrong = lay_over(providers.get(name), name, keys)
-        file = file_of(parts, ("providers", name))
-        problems += locate(dataclasses.replace(problem, file=file) for problem in wrong)
-        if descriptor is not None:
-            providers[name] = descriptor
-    broken = find_broken_providers(reported)
-    unread = any(one.severity == "error" for one in from_data.problems)
-    if broken is not None and not (unread or registry.failures or registry.missing):
-        known = Known(protocols=registry.protocols, clouds=CLOUDS, homes=HOMES)
-        problems += find_strange_models(parts, whole, {*providers, *whole.providers, *broken})
-        problems += find_strange_providers(parts, providers, known)
-        problems += find_strange_choices(parts, whole, providers)
-    return providers, problems
 
 
 def provision(

@@ -226,14 +226,9 @@ CONFIGURATION = Table(
 )
 
 
-#: The tables that name ensembles, tools, models or providers.
-_NAMING: Mapping[str, Table | Named] = {
-    "ensembles": ENSEMBLES,
-    "model": MODEL,
-    "gateway": GATEWAY,
-    "providers": Named(PROVIDER_NAME, OVERRIDE),
-    "agents": Named(ENSEMBLE_NAME, AGENT),
-}
+#: The tables that name ensembles, tools, models or providers; and those with such tables, by names of this kind.
+_NAMING: Mapping[str, Table] = {"ensembles": ENSEMBLES, "model": MODEL, "gateway": GATEWAY}
+_NAMED: Mapping[str, tuple[Text, Table]] = {"providers": (PROVIDER_NAME, OVERRIDE), "agents": (ENSEMBLE_NAME, AGENT)}
 
 
 def read_parts(
@@ -259,7 +254,9 @@ def read_parts(
     for name, agent in parts.get("agents", EMPTY).items():
         check_history(agent.get("history", EMPTY), ("agents", name, "history"), problems)
     given = mapping if is_table(mapping) else EMPTY
-    parts |= {name: _read_rest(name, given[name]) for name in _NAMING if name in given and name not in parts}
+    parts |= {
+        name: _read_rest(name, given[name]) for name in (*_NAMING, *_NAMED) if name in given and name not in parts
+    }
     if folder is not None:
         parts = change_paths(parts, lambda path: path if path.startswith("~") else posixpath.join(folder, path))
     return frozendict({name: _frozen(table) for name, table in parts.items()}), problems.finished()
@@ -268,17 +265,14 @@ def read_parts(
 def _read_rest(name: str, value: Any) -> dict[str, Any]:
     """The readable part of a table with problems, so that wrong names in it are found at once, too."""
     unreported = Problems(NO_SOURCE)
-    kind = _NAMING[name]
-    if isinstance(kind, Table):
-        return kind.read_parts(value, (name,), unreported)
-    read: dict[str, Any] = {}
-    for one, item in value.items() if is_table(value) else ():
-        if kind.name.read(one, (name,), unreported) is not INVALID:
-            # An incomplete agent only lacks settings; an incomplete provider would have further problems.
-            rest = AGENT.read_parts if name == "agents" else kind.kind.read
-            if (found := rest(item, (name, one), unreported)) is not INVALID:
-                read[one] = found
-    return read
+    if name in _NAMING:
+        return _NAMING[name].read_parts(value, (name,), unreported)
+    names, table = _NAMED[name]
+    return {
+        one: table.read_parts(item, (name, one), unreported)
+        for one, item in (value.items() if is_table(value) else ())
+        if names.read(one, (name,), unreported) is not INVALID
+    }
 
 
 def _read_list(items: Sequence[Any], problems: Problems, **settings: Any) -> Mapping[str, Any]:

@@ -353,9 +353,13 @@ ensembles = ["gti"]
 modls = []
 [providers.house]
 base_ur = "http://127.0.0.1:9/v1"
+protocol = "openai-chatt"
 [providers.hut]
 protocol = "openai-chat"
 base_url = "http://127.0.0.1:9/v1"
+[providers.shed]
+cloud = "azur"
+retries = -1
 [confirmation]
 deny = ["io.read_fil"]
 [configuration.shel]
@@ -372,7 +376,7 @@ def test_wrong_names_are_reported_together_with_wrong_keys(call: Call, user: Use
     found = findings(call("check", "--format", "json"))
     (unplaced,) = (one["message"] for one in found if not one["file"])
     assert unplaced.startswith("There is no ensemble named 'shel'. ")
-    assert f"at {file}:22." in unplaced
+    assert f"at {file}:26." in unplaced
     lines = [(one["line"], one["message"].partition(",")[0]) for one in found if one["file"]]
     assert lines == [
         (3, "[ensembles] enabled names the ensemble 'gti'"),
@@ -386,15 +390,18 @@ def test_wrong_names_are_reported_together_with_wrong_keys(call: Call, user: Use
         (11, "model.fallback[0] names the provider 'antropic'"),
         (13, "gateway.ensembles[0] names the ensemble 'gti'"),
         (14, "[gateway] has no key modls"),
+        # What such a provider lacks besides, here an address and a protocol, is no further error.
         (16, "[providers.<name>] has no key base_ur"),
+        (17, "protocol names the protocol 'openai-chatt'"),
+        (23, "retries must be a whole number from 0 to 10"),
         (3, "[profile] has no key ensemble"),
-        (21, "the pattern 'io.read_fil' in [confirmation] deny matches no tool"),
+        (25, "the pattern 'io.read_fil' in [confirmation] deny matches no tool"),
         (4, "the profile 'team' names the ensemble 'oi'"),
     ]
     # A start reports the same of what it uses; with the profile, also its names.
     started = call("tools", "--profile", "team")
     assert started.code == exit_codes.INPUT
-    assert {f"{file}:{line}:" for line in (3, 4, 6, 8, 10, 11, 14, 16)} == {
+    assert {f"{file}:{line}:" for line in (3, 4, 6, 8, 10, 11, 14, 16, 17, 23)} == {
         line.partition(" ")[0] for line in started.err.splitlines() if line.startswith(f"{file}:")
     }
     assert "There is no ensemble named 'oi'" in started.err

@@ -119,6 +119,22 @@ def test_a_resumed_conversation_works_in_its_own_folder(user: User, call: Call, 
     assert list(elsewhere.iterdir()) == []
 
 
+def test_a_list_names_the_folder_where_a_call_waits(
+    user: User, call: Call, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("ask", "--defer", "Write two files.")
+    folder = str(user.workspace)
+    assert "FOLDER" not in call("approvals", "list").out
+    shown = call("approvals", "show").out
+    assert folder not in shown
+    assert "\nChanges are shown as they were at " in shown
+    monkeypatch.chdir(tmp_path)
+    listed = call("approvals", "list").out.splitlines()
+    assert "  FOLDER  " in listed[0]
+    assert all(folder in line for line in listed[1:])
+    assert f" in {folder}. It began with: Write" in call("approvals", "show", listed[1].split()[0]).out
+
+
 def test_a_rule_that_came_later_holds(user: User, call: Call) -> None:
     call("ask", "--defer", "Write two files.")
     call("approvals", "approve")

@@ -498,8 +498,10 @@ async def test_the_users_own_conversation_of_another_folder_is_shown_and_not_con
                 Conflict, match=rf"The workspace of the conversation is {one}, not {two}. .*ripieno resume"
             ):
                 await change
-        # Nothing was recorded: the question is there still.
-        assert len((await chat.snapshot("", identifier))["questions"]) == 1
+        # Nothing was recorded: the question is there still, and says where to answer it, in both places.
+        for (asked,) in ((await chat.snapshot("", identifier))["questions"], (await chat.questions(""))[identifier]):
+            assert asked["digest"] == question["digest"]
+            assert asked["shown"]["notes"][0].startswith(f"The workspace of the conversation is {one}")
     async with chatting(tmp_path, scripted(says("Done.")), written.definition, workspace=lambda _: one) as chat:
         reader = Reader(chat, "", identifier, await chat.position("", identifier))
         assert await chat.answer("", identifier, question["invocation"], approval) == 0
@@ -519,6 +521,9 @@ async def test_the_run_of_a_worker_is_not_continued_by_a_chat_without_workers(tm
         paused.save(dataclasses.replace(kept, submission=about))
     async with chatting(tmp_path, scripted(says("Done.")), written.definition) as chat:
         approval = {"answer": "approve", "digest": question["digest"]}
+        # The page lists it before it is opened.
+        ((asked,),) = (await chat.questions("")).values()
+        assert asked["shown"]["notes"][0].startswith("A worker conducts this run.")
         with pytest.raises(Conflict, match=f"A worker conducts this run. .*ripieno approvals show {identifier[:8]}"):
             await chat.answer("", identifier, question["invocation"], approval)
         kept = PausedStore(chat.journal.database).load(identifier)

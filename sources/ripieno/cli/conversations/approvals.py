@@ -1,17 +1,14 @@
 """``ripieno approvals``: lists calls that wait for a person, and answers them from another process."""
 
 import contextlib
-import dataclasses
 import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import click
 
 from ripieno.approvals import Approve, Deny
-from ripieno.approvals.presentation import Presentation
 from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.conversation import Waiting
@@ -21,12 +18,19 @@ from ripieno.cli.common.options import Format, Settings, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.conversations.persistence import first_words, result_command, resume_command
 from ripieno.cli.conversations.selection import command_lines, only_waiting
+from ripieno.cli.conversations.waiting_calls import (
+    call_line,
+    is_elsewhere,
+    mapping_of,
+    presentation_of,
+    since,
+    state_of,
+    waiting_mapping,
+)
 from ripieno.cli.journal.selection import has_journal, open_journal, own_place
 from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.ensembles import ServerClaim
 from ripieno.exceptions import Conflict, InputError, NameAbsence
-from ripieno.jsonvalues import canonical, thaw
 from ripieno.storage.databases.opening import database_at
 
 #: Conversations of other folders that a message lists.
@@ -67,27 +71,28 @@ def list_(output: Format) -> None:
     """
     waiting = _store().all()
     if output == "json":
-        print_json([_mapping(one) for one in waiting])
+        print_json([mapping_of(one) for one in waiting])
         return
     if not waiting:
         click.echo("No conversation waits for an answer.")
         return
-    owners = any(one.owner for one in waiting)
+    owners, folders = any(one.owner for one in waiting), any(map(is_elsewhere, waiting))
     rows = [
         [
             paused.short,
             one.invocation,
             one.tool,
-            _state(paused, one),
-            _since(paused),
+            state_of(paused, one),
+            since(paused),
             *([paused.owner or "-"] if owners else []),
+            *([paused.workspace] if folders else []),
             first_words(paused.conversation),
         ]
         for paused in waiting
         for one in paused.conversation.waiting
     ]
-    owner = ["OWNER"] if owners else []
-    print_table(["CONVERSATION", "CALL", "TOOL", "STATE", "SINCE (UTC)", *owner, "BEGINS WITH"], rows)
+    some = [*(["OWNER"] if owners else []), *(["FOLDER"] if folders else [])]
+    print_table(["CONVERSATION", "CALL", "TOOL", "STATE", "SINCE (UTC)", *some, "BEGINS WITH"], rows)
 
 
 def _paused(context: click.Context) -> list[str]:
@@ -116,16 +121,19 @@ def show(conversation: str, call: str, output: Format) -> None:
     paused = _find(_store(), conversation, call)
     chosen = _choose(paused, call, paused.conversation.waiting)
     if output == "json":
-        print_json({**_mapping(paused), "waiting": [_waiting(paused, one) for one in chosen]})
+        print_json({**mapping_of(paused), "waiting": [waiting_mapping(paused, one) for one in chosen]})
         return
     owner = f" of {paused.owner}" if paused.owner else ""
     began = first_words(paused.conversation)
     words = f". It began with: {began}" if began else "."
-    click.echo(clean(f"{paused.short}{owner} has waited since {_since(paused)}{words}"))
+    folder = f" in {paused.workspace}" if is_elsewhere(paused) else ""
+    click.echo(clean(f"{paused.short}{owner} has waited since {since(paused)}{folder}{words}"))
     width = shutil.get_terminal_size().columns
     for one in chosen:
-        click.echo(f"{clean(one.invocation)}: {_state(paused, one)}")
-        click.echo(_presentation(one).whole(width) if one.request else _call_line(paused, one))
+        click.echo(f"{clean(one.invocation)}: {state_of(paused, one)}")
+        click.echo(presentation_of(one).whole(width) if one.request else call_line(paused, one))
+    if any(one.request and presentation_of(one).change for one in chosen):
+        click.echo(f"Changes are shown as they were at {since(paused)} UTC.")
 
 
 @approvals.command()
@@ -279,10 +287,6 @@ def _next_step(paused: Paused) -> str:
     )
 
 
-def _since(paused: Paused) -> str:
-    return f"{paused.at:%Y-%m-%d %H:%M}"
-
-
 def _store() -> PausedStore:
     """The paused conversations. The end of the command closes them."""
     store = PausedStore(database_at(own_place()))
@@ -341,51 +345,3 @@ def _choose(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting
         names = ", ".join(one.invocation for one in paused.conversation.waiting) or "none"
         raise InputError(f"No call {call!r} waits for an answer in {paused.identifier}. Waiting calls: {names}.")
     return found
-
-
-def _state(paused: Paused, one: Waiting) -> str:
-    if one.invocation in paused.answers:
-        return "approved" if isinstance(paused.answers[one.invocation].answer, Approve) else "denied"
-    results = {given.invocation_id: given for given in paused.results}
-    if one.invocation in results:
-        return "has its result" if results[one.invocation].error is None else "denied"
-    return {"approval": "waits for you", "behind": "waits for another call", "caller": "waits for a result"}.get(
-        one.why, one.why
-    )
-
-
-def _presentation(one: Waiting) -> Presentation:
-    stored: dict[str, Any] = thaw(one.request)
-    shown: dict[str, Any] = stored["presentation"]
-    shown |= {"notes": tuple(shown["notes"]), "claim": shown["claim"] and ServerClaim(**shown["claim"])}
-    return Presentation(
-        **{field.name: shown[field.name] for field in dataclasses.fields(Presentation) if field.name in shown}
-    )
-
-
-def _call_line(paused: Paused, waiting: Waiting) -> str:
-    """The tool and the arguments of a call that is not shown for approval."""
-    calls = [one for one in paused.conversation.open if one.identifier == waiting.invocation]
-    return clean(" ".join([waiting.tool, *(canonical(one.arguments).decode() for one in calls)]))
-
-
-def _mapping(paused: Paused) -> dict[str, Any]:
-    return {
-        "conversation": paused.identifier,
-        "since": paused.at.isoformat(),
-        "workspace": paused.workspace,
-        "model": paused.model,
-        "owner": paused.owner,
-        "began_with": first_words(paused.conversation),
-        "waiting": [_waiting(paused, one) for one in paused.conversation.waiting],
-    }
-
-
-def _waiting(paused: Paused, one: Waiting) -> dict[str, Any]:
-    return {
-        "call": one.invocation,
-        "tool": one.tool,
-        "why": one.why,
-        "state": _state(paused, one),
-        "request": thaw(one.request) or None,
-    }

@@ -18,11 +18,11 @@ _PROMPTED = "prompted"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The known names. ``homes`` are the clouds that need no base_url."""
+    """The known names. ``homes`` are the clouds that need no base_url; with None, no provider needs one."""
 
     protocols: Collection[str]
     clouds: Collection[str]
-    homes: Collection[str]
+    homes: Collection[str] | None
 
 
 def find_broken_providers(problems: Iterable[Problem]) -> Collection[str] | None:
@@ -141,7 +141,7 @@ def _strange_keys(descriptor: ProviderDescriptor, known: Known) -> Iterator[tupl
     if descriptor.cloud is not None and descriptor.cloud not in known.clouds:
         hint = spelling(descriptor.cloud, known.clouds)
         yield "cloud", f"cloud names {descriptor.cloud!r}, which does not exist", hint
-    elif descriptor.base_url is None and descriptor.cloud not in known.homes:
+    elif descriptor.base_url is None and known.homes is not None and descriptor.cloud not in known.homes:
         yield "base_url", f"provider {descriptor.name!r} has no base_url", 'Add its URL: base_url = "https://…".'
 
 

@@ -371,8 +371,11 @@ class Chat:
         """The open questions of all conversations of an owner, by the identifiers of the conversations."""
         found: dict[str, list[dict[str, Any]]] = {}
         for paused in await self._store.waiting(owner):
-            asked = [one for one in questions_of(paused.conversation) if one["invocation"] not in paused.answers]
-            found[paused.identifier] = [thaw(one) for one in asked]
+            elsewhere = self._runs.elsewhere(
+                owner, paused.identifier, paused.workspace, is_submitted=paused.submission is not None
+            )
+            asked = questions_of(paused.conversation, elsewhere)
+            found[paused.identifier] = [thaw(one) for one in asked if one["invocation"] not in paused.answers]
         for identifier, held in self._open.of(owner):
             found[identifier] = [thaw(one) for one in held.questions]
         return {identifier: asked for identifier, asked in found.items() if asked}

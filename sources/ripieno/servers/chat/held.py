@@ -73,6 +73,8 @@ class HeldConversation:
         self.checked = 0.0
         self.model = ""
         self.agent = ""
+        #: Where its questions are to be answered, if not here.
+        self.elsewhere = ""
         self.adopt(stored)
         #: The number of the last event in the log of submitted runs that is known here.
         self.seen = 0
@@ -126,7 +128,7 @@ class HeldConversation:
         """The questions that have no answer yet."""
         if self.running:
             return tuple(question for question, _ in self._inputs.values())
-        asked = {str(one["invocation"]): one for one in questions_of(self.conversation)}
+        asked = {str(one["invocation"]): one for one in questions_of(self.conversation, self.elsewhere)}
         asked |= {name: one.question for name, one in self.edited.items() if name in asked}
         return tuple(one for name, one in asked.items() if name not in self.answers)
 

@@ -29,13 +29,16 @@ Question: TypeAlias = frozendict[str, object]
 _ANSWERS = ("approve", "deny", "edit")
 
 
-def questions_of(conversation: Conversation) -> Iterator[Question]:
-    """The questions of a conversation that waits, in the order of its calls."""
+def questions_of(conversation: Conversation, elsewhere: str = "") -> Iterator[Question]:
+    """The questions of a conversation that waits, in the order of its calls.
+
+    ``elsewhere`` says where they are to be answered, if not here: the first note of each.
+    """
     calls = {one.identifier: one for one in conversation.open}
     for waiting in conversation.waiting:
         call = calls[waiting.invocation]
         if waiting.why == "approval":
-            yield approval_question(waiting)
+            yield approval_question(waiting, elsewhere)
         elif waiting.why == "caller":
             yield _for_client(call)
 
@@ -133,7 +136,7 @@ def binding_of(waiting: Waiting) -> Binding:
     return Binding(**{name: str(part) for name, part in waiting.binding.items()})
 
 
-def approval_question(waiting: Waiting) -> Question:
+def approval_question(waiting: Waiting, elsewhere: str = "") -> Question:
     """The question whether a call may run, as a page shows it."""
     request = thaw(waiting.request)
     presentation: dict[str, Any] = request["presentation"]
@@ -143,7 +146,7 @@ def approval_question(waiting: Waiting) -> Question:
         "description": visible(presentation.get("description", "")),
         "arguments": visible(presentation["arguments"]),
         "change": None if presentation["change"] is None else _lines(presentation["change"]),
-        "notes": [visible(one) for one in presentation["notes"]],
+        "notes": [visible(one) for one in (elsewhere, *presentation["notes"]) if one],
         "claim": None if claim is None else {name: _lines(str(text)) for name, text in claim.items()},
     }
     offered = ways(request["tool"], request["effect"]) if "always" in request["choices"] else ()

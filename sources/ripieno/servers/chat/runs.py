@@ -50,7 +50,9 @@ class Runs:
 
     async def open(self, owner: str, identifier: str, *, newest: int | None) -> HeldConversation:
         """The conversation as it is stored; with ``newest``, its end is enough. Errors: ``NameAbsence``."""
-        return HeldConversation(owner, await self._store.load(owner, identifier, newest=newest))
+        held = HeldConversation(owner, await self._store.load(owner, identifier, newest=newest))
+        held.elsewhere = self.elsewhere(owner, identifier, held.workspace, is_submitted=held.is_submitted)
+        return held
 
     async def complete(self, held: HeldConversation) -> None:
         """Reads what is missing of a conversation."""
@@ -84,20 +86,26 @@ class Runs:
             held.starting = False
 
     def _require_here(self, held: HeldConversation) -> None:
-        """Errors: ``Conflict`` for the run of a worker, and for the user's own conversation of another folder."""
-        if held.is_submitted:
-            name = held.conversation.identifier[:8]
-            raise Conflict(f"A worker conducts this run. Answer in a terminal: ripieno approvals show {name}")
-        self._require_folder(held)
+        """Errors: ``Conflict`` for a conversation that is to be continued elsewhere."""
+        identifier = held.conversation.identifier
+        if elsewhere := self.elsewhere(held.owner, identifier, held.workspace, is_submitted=held.is_submitted):
+            raise Conflict(elsewhere)
 
-    def _require_folder(self, held: HeldConversation) -> None:
-        here = os.path.realpath(self._place(held.owner))
+    def elsewhere(self, owner: str, identifier: str, workspace: str, *, is_submitted: bool) -> str:
+        """Why and how a conversation is to be continued elsewhere; empty if it can be continued here.
+
+        The run of a worker, and the user's own conversation of another folder.
+        """
+        if is_submitted:
+            return f"A worker conducts this run. Answer in a terminal: ripieno approvals show {identifier[:8]}"
+        here = os.path.realpath(self._place(owner))
         # Owners of an application have the folders that it gives them now.
-        if not held.owner and held.workspace and os.path.realpath(held.workspace) != here:
-            raise Conflict(
-                f"The workspace of the conversation is {held.workspace}, not {here}. To continue it, in that folder: "
-                f"ripieno resume {held.conversation.identifier[:8]}"
-            )
+        if owner or not workspace or os.path.realpath(workspace) == here:
+            return ""
+        return (
+            f"The workspace of the conversation is {workspace}, not {here}. To continue it, in that folder: "
+            f"ripieno resume {identifier[:8]}"
+        )
 
     async def _under_way(self, owner: str) -> set[str]:
         """The conversations of an owner whose runs are under way elsewhere."""

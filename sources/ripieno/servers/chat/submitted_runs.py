@@ -128,10 +128,9 @@ class SubmittedRuns(Runs):
 
     # Runs
 
-    def _require_here(self, held: HeldConversation) -> None:
+    def elsewhere(self, owner: str, identifier: str, workspace: str, *, is_submitted: bool) -> str:
         # An answer goes to a worker, which works in the folder of the submission.
-        if not held.is_submitted:
-            self._require_folder(held)
+        return "" if is_submitted else super().elsewhere(owner, identifier, workspace, is_submitted=False)
 
     async def begin(
         self,

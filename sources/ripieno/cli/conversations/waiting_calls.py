@@ -1,0 +1,76 @@
+"""Calls that wait, as ``ripieno approvals`` prints them."""
+
+import dataclasses
+import os
+from typing import Any
+
+from ripieno.approvals import Approve
+from ripieno.approvals.presentation import Presentation
+from ripieno.canisters.conversation import Waiting
+from ripieno.cli.conversations.persistence import first_words
+from ripieno.conducting.observers.console import clean
+from ripieno.conducting.paused import Paused
+from ripieno.ensembles import ServerClaim
+from ripieno.jsonvalues import canonical, thaw
+
+
+def is_elsewhere(paused: Paused) -> bool:
+    """Whether the conversation is of another folder than the one where the command was given."""
+    return bool(paused.workspace) and os.path.realpath(paused.workspace) != os.path.realpath(os.curdir)
+
+
+def since(paused: Paused) -> str:
+    """When it paused, in UTC."""
+    return f"{paused.at:%Y-%m-%d %H:%M}"
+
+
+def state_of(paused: Paused, one: Waiting) -> str:
+    """The state of a waiting call, in words."""
+    if one.invocation in paused.answers:
+        return "approved" if isinstance(paused.answers[one.invocation].answer, Approve) else "denied"
+    results = {given.invocation_id: given for given in paused.results}
+    if one.invocation in results:
+        return "has its result" if results[one.invocation].error is None else "denied"
+    return {"approval": "waits for you", "behind": "waits for another call", "caller": "waits for a result"}.get(
+        one.why, one.why
+    )
+
+
+def presentation_of(one: Waiting) -> Presentation:
+    """The call as it was shown when it was asked about."""
+    stored: dict[str, Any] = thaw(one.request)
+    shown: dict[str, Any] = stored["presentation"]
+    shown |= {"notes": tuple(shown["notes"]), "claim": shown["claim"] and ServerClaim(**shown["claim"])}
+    return Presentation(
+        **{field.name: shown[field.name] for field in dataclasses.fields(Presentation) if field.name in shown}
+    )
+
+
+def call_line(paused: Paused, waiting: Waiting) -> str:
+    """The tool and the arguments of a call that is not shown for approval."""
+    calls = [one for one in paused.conversation.open if one.identifier == waiting.invocation]
+    return clean(" ".join([waiting.tool, *(canonical(one.arguments).decode() for one in calls)]))
+
+
+def mapping_of(paused: Paused) -> dict[str, Any]:
+    """A paused conversation, for JSON."""
+    return {
+        "conversation": paused.identifier,
+        "since": paused.at.isoformat(),
+        "workspace": paused.workspace,
+        "model": paused.model,
+        "owner": paused.owner,
+        "began_with": first_words(paused.conversation),
+        "waiting": [waiting_mapping(paused, one) for one in paused.conversation.waiting],
+    }
+
+
+def waiting_mapping(paused: Paused, one: Waiting) -> dict[str, Any]:
+    """A waiting call, for JSON."""
+    return {
+        "call": one.invocation,
+        "tool": one.tool,
+        "why": one.why,
+        "state": state_of(paused, one),
+        "request": thaw(one.request) or None,
+    }
