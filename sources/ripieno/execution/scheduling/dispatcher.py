@@ -219,7 +219,7 @@ class Dispatcher:
     def _describe(self, ticket: Ticket) -> str:
         before = ticket.before
         if before is None:
-            return "its turn"
+            return "a worker that uses the same workspace" if ticket.elsewhere else "its turn"
         return before.tool if before.owner is self._owner else f"{before.tool} of another conversation"
 
     def _give_up(self, entry: ScheduledCall, ticket: Ticket) -> None:

@@ -1,5 +1,7 @@
 """Locks between the calls of one process, on the resources that they declare and on ``max_parallel`` places.
 
+With ``workspaces``, also between the processes of one machine: see ``workspace_locks.py``.
+
 A call acquires all its locks at once and holds none while it waits, so there is no deadlock. First come, first served;
 a call that conflicts with no earlier one gets its locks immediately.
 """
@@ -13,7 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.placed import original_of
 from ripieno.execution.claims import EVERYTHING, Claims
+from ripieno.execution.scheduling.workspace_locks import WorkspaceLocks
 
+#: Seconds between attempts to hold a workspace that another process has.
+_ATTEMPTS = 0.05
 #: The tickets of the enclosing calls: a tool that conducts its own run does not wait for itself.
 HELD: contextvars.ContextVar[tuple["Ticket", ...]] = contextvars.ContextVar("ripieno held tickets", default=())
 
@@ -32,6 +37,9 @@ class Ticket:
     granted: Callable[[], None]
     pools: tuple["Pool", ...] = ()
     held: bool = False
+    #: Whether it runs within another call that holds locks; and whether another process has its workspace.
+    within: bool = False
+    elsewhere: bool = False
     _waits_for: dict["Ticket", None] = dataclasses.field(default_factory=dict["Ticket", None], init=False)
     _followers: dict["Ticket", None] = dataclasses.field(default_factory=dict["Ticket", None], init=False)
 
@@ -97,8 +105,12 @@ class Locks:
     """The locks of the calls of one event loop. Not thread-safe."""
 
     def __init__(self) -> None:
+        #: The locks between processes, if there are any.
+        self.workspaces: WorkspaceLocks | None = None
         #: All tickets that have not ended, in the order of arrival.
         self._tickets: dict[Ticket, None] = {}
+        #: The next attempt to hold a workspace that another process has.
+        self._attempt: asyncio.TimerHandle | None = None
         self._pools: dict[tuple[object, str], Pool] = {}
 
     @classmethod
@@ -153,23 +165,43 @@ class Locks:
             pool.add(ticket, first=bool(above))
             pools.append(pool)
         ticket.pools = tuple(pools)
-        ticket.held = ticket.ready
+        ticket.within = bool(above)
+        ticket.held = ticket.ready and self._enter(ticket)
+
+    def _enter(self, ticket: Ticket) -> bool:
+        """Whether a ticket has the workspace that it needs. If another process has it, it is tried again."""
+        if self.workspaces is None or ticket.space is None or not (ticket.claims.reads or ticket.claims.writes):
+            return True
+        alone = bool(ticket.claims.writes)
+        ticket.elsewhere = not self.workspaces.enter(ticket.space, alone=alone, within=ticket.within)
+        if ticket.elsewhere and self._attempt is None:
+            self._attempt = asyncio.get_running_loop().call_later(_ATTEMPTS, self._try_again)
+        return not ticket.elsewhere
+
+    def _try_again(self) -> None:
+        self._attempt = None
+        self._grant([one for one in self._tickets if one.elsewhere and one.ready])
+
+    def _grant(self, candidates: Sequence[Ticket]) -> None:
+        for one in candidates:
+            one.held = self._enter(one)
+        for one in candidates:
+            if one.held:
+                one.granted()
 
     def release(self, ticket: Ticket) -> None:
         """Releases the locks of a call that has ended or no longer waits. May be called twice."""
         if self._tickets.pop(ticket, self) is self:
             return
+        if ticket.held and self.workspaces is not None and ticket.space is not None:
+            self.workspaces.leave(ticket.space)
         candidates = dict.fromkeys(ticket.end())
         for pool in ticket.pools:
             pool.members.pop(ticket, None)
             candidates.update(dict.fromkeys(pool.first))
         if not all(pool.members for pool in ticket.pools):
             self._pools = {key: pool for key, pool in self._pools.items() if pool.members}
-        ready = [one for one in candidates if not one.held and one.ready]
-        for one in ready:
-            one.held = True
-        for one in ready:
-            one.granted()
+        self._grant([one for one in candidates if not one.held and one.ready])
 
     @property
     def idle(self) -> bool:

@@ -13,6 +13,8 @@ from ripieno.assembly import Assembly
 from ripieno.assembly.submissions import journal_of
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError
+from ripieno.execution.scheduling.locks import Locks
+from ripieno.execution.scheduling.workspace_locks import WorkspaceLocks
 from ripieno.models import Model
 from ripieno.servers.worker.stretches import Stretches
 from ripieno.storage.dispatch import leases
@@ -79,6 +81,8 @@ class Worker:
 
     async def run(self) -> None:
         """Works until ``stop``. Errors: ``InputError`` if the queue or the journal cannot be used at the start."""
+        # Other workers of this machine may have the same workspaces.
+        Locks.here().workspaces = WorkspaceLocks()
         # Before the first submission: a worker without a lease would never be missed.
         await run_in_thread(self._leases.renew, self.name, self.hosts[0], name="lease")
         working = self._dispatcher.working(self.name, hosts=self.hosts, slots=self._slots, stretch=self._conduct)
