@@ -33,7 +33,7 @@ def page(name: str) -> str:
 def reference(kind: str) -> str:
     """The reference of a kind of file as reStructuredText: every table, every key."""
     return "\n".join(
-        _section(f"``{name}``" if name else table.title[:1].upper() + table.title[1:], table)
+        _section(f"``{name}``" if name else table.title[:1].upper() + table.title[1:], table, name)
         for name, table in _tables("", FILES[kind])
     )
 
@@ -41,15 +41,15 @@ def reference(kind: str) -> str:
 def origin_reference(origins: Mapping[str, Mapping[str, Table]]) -> str:
     """The reference of the keys that origins add, as reStructuredText."""
     return "\n".join(
-        _section(f'``{name}`` with ``origin = "{origin}"``', table)
+        _section(f'``{name}`` with ``origin = "{origin}"``', table, name)
         for origin, tables in origins.items()
         for path, whole in tables.items()
         for name, table in _tables(path, whole)
     )
 
 
-def _section(heading: str, table: Table) -> str:
-    return f"{heading}\n{'-' * len(heading)}\n\n{table.documentation}\n\n{_keys(table)}"
+def _section(heading: str, table: Table, name: str) -> str:
+    return f"{heading}\n{'-' * len(heading)}\n\n{table.documentation}\n\n{_keys(table, name.strip('[]'))}"
 
 
 def _tables(path: str, table: Table) -> Iterator[tuple[str, Table]]:
@@ -72,12 +72,14 @@ def _tables(path: str, table: Table) -> Iterator[tuple[str, Table]]:
                 yield (f"[{inner}]" if several and inner == f"[{name}]" else inner), found
 
 
-def _keys(table: Table) -> str:
-    """A definition list of the keys of a table."""
+def _keys(table: Table, path: str) -> str:
+    """A definition list of the keys of the table at a path. Examples that are tables have its name, to be pasted."""
     entries: list[str] = []
     for key in table.keys:
         text = f"{key.documentation} {_expectation(key)}"
         example = "" if key.example is UNSET else toml_line(key.name, key.example).rstrip()
+        if path:
+            example = re.sub(r"(?m)^\[", f"[{path.replace('<name>', 'name')}.", example)
         if example and "\n" not in example and "`" not in example:
             text += f" Example: ``{example}``"
             example = ""

@@ -302,7 +302,8 @@ def test_the_claim_of_a_killed_process_ends_with_its_lease(url: str) -> None:
 
 
 #: What each version has added.
-ADDED = {3: ("claims", "events", "workers", *CLEANED[1:]), 4: ("events", "workers", *CLEANED[1:])}
+_LATER = ("events", "workers", *CLEANED[1:], "rates")
+ADDED = {3: ("claims", *_LATER), 4: _LATER, 5: ("rates",)}
 
 
 @pytest.mark.parametrize("version", ADDED)

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places
-from ripieno.assembly.journal import journal_place
+from ripieno.assembly.journal import journal_place, open_database
 from ripieno.assembly.submission_states import find_following, find_submission
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConductEnded, Event
@@ -24,6 +24,7 @@ from ripieno.storage.databases.contract import Database
 from ripieno.storage.databases.subscribers import woken
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, QueueInspection, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, QuestionAnswered, RunFailed, StretchBegan, topic_of
+from ripieno.storage.dispatch.rates import Rates
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Recorder
 
@@ -42,11 +43,21 @@ def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str])
 
     Errors: ``InputError`` if the engine is not installed.
     """
-    state = loaded.state or Places.of_user().state
-    return dispatcher_beside(journal_place(loaded.configuration.journal_url, state, environment))
+    state, configuration = loaded.state or Places.of_user().state, loaded.configuration
+    rates, durable = None, configuration.durable
+    if durable.owner_rate is not None or durable.provider_rates:
+
+        def provider_of(submission: Submission) -> str:
+            agent = configuration.agents.get(submission.agent)
+            model = submission.model or (agent and agent.model) or configuration.model or ""
+            return model.partition("/")[0]
+
+        database = open_database(loaded, environment)
+        rates = Rates(database, provider_of, owner=durable.owner_rate, providers=durable.provider_rates)
+    return dispatcher_beside(journal_place(configuration.journal_url, state, environment), rates)
 
 
-def dispatcher_beside(journal: pathlib.Path | str) -> Dispatcher:
+def dispatcher_beside(journal: pathlib.Path | str, rates: Rates | None = None) -> Dispatcher:
     """The queue beside a journal: in a file of its folder, or in its database. Errors: ``InputError``."""
     place = journal.with_name(NAME) if isinstance(journal, pathlib.Path) else journal
     try:
@@ -55,7 +66,7 @@ def dispatcher_beside(journal: pathlib.Path | str) -> Dispatcher:
         raise InputError(
             f"Submitted runs need an engine ({error}). Install it: pip install 'ripieno[durable]'"
         ) from None
-    return DbosDispatcher(place)
+    return DbosDispatcher(place, rates)
 
 
 def inspect_queue(place: pathlib.Path | str, database: Database) -> QueueInspection | None:

@@ -14,7 +14,7 @@ from frozendict import frozendict
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors.control_keys import CONTROL_KEYS, CONTROLS, LIMITS, RULES, make_controls, make_limits
-from ripieno.descriptors.durable import DURABLE, DurableDescriptor
+from ripieno.descriptors.durable import DURABLE, DurableDescriptor, make_durable
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, ENSEMBLE_NAMES, FLAT, EnsembleDescriptor, read_into
 from ripieno.descriptors.gateway import GATEWAY, GatewayDescriptor, check_gateway, make_gateway
 from ripieno.descriptors.history import HISTORY, JOURNAL, HistoryDescriptor, check_history, make_history
@@ -330,7 +330,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         journal=whole.get("journal", {}).get("enabled"),
         journal_url=whole.get("journal", {}).get("url"),
         gateway=make_gateway(whole.get("gateway", EMPTY)),
-        durable=DurableDescriptor(**whole.get("durable", {})),
+        durable=make_durable(whole.get("durable", EMPTY)),
     )
 
 

@@ -1,24 +1,48 @@
 """``[durable]``: runs that workers conduct, on this machine or several."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
-from ripieno.descriptors.reader.keys import Key, Table
-from ripieno.descriptors.reader.kinds import COUNT, Flag, Number, Text
+from frozendict import frozendict
+
+from ripieno.descriptors.reader.keys import UNSET, Key, Table
+from ripieno.descriptors.reader.kinds import COUNT, Flag, Named, Number, Text
+from ripieno.jsonvalues import EMPTY
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """At most so many ``runs`` begin in any period of so many ``seconds``."""
+
+    runs: int
+    seconds: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DurableDescriptor:
     """Settings of workers. ``host`` is None for the name of the machine; ``grace`` is in seconds.
 
-    ``servers``: chats and background responses give their runs to workers.
+    ``servers``: chats and background responses give their runs to workers. ``owner_rate`` is that of each owner;
+    ``provider_rates`` are those of providers, by name.
     """
 
     host: str | None = None
     slots: int = 4
     grace: float = 30.0
     servers: bool = False
+    owner_rate: Rate | None = None
+    provider_rates: Mapping[str, Rate] = EMPTY
 
 
+_RATE = Table(
+    "a rate",
+    "At most so many runs begin in any period of so many seconds.",
+    (
+        Key("runs", Number(whole=True, minimum=1, maximum=10_000), "Runs that may begin.", UNSET, 60, required=True),
+        Key("seconds", Number(minimum=0.001, unit="seconds"), "The period.", UNSET, 3600, required=True),
+    ),
+)
 DURABLE = Table(
     "[durable]",
     "Runs that workers conduct (ripieno work), so that they survive the program that began them. Needs "
@@ -40,5 +64,19 @@ DURABLE = Table(
             "workers: they then survive the server, and any server with the same journal shows them.",
             True,
         ),
+        ("owner_rate", _RATE, "Runs of each owner that may begin in a time. Others begin later.", UNSET),
+        (
+            "provider_rates",
+            Named(Text(), _RATE),
+            "Runs with models of a provider that may begin in a time, by the names of providers.",
+            UNSET,
+        ),
     ),
 )
+
+
+def make_durable(keys: Mapping[str, Any]) -> DurableDescriptor:
+    """The settings of the read keys of ``[durable]``."""
+    rates = {name: Rate(**rate) for name, rate in keys.get("provider_rates", {}).items()}
+    rate = {"owner_rate": Rate(**keys["owner_rate"])} if "owner_rate" in keys else {}
+    return DurableDescriptor(**{**keys, **rate, "provider_rates": frozendict(rates)})

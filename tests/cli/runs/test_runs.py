@@ -224,6 +224,20 @@ def test_what_waits_for_its_time_is_cancelled(user: User, score: str) -> None:
     assert "cancelled" in user.call("runs", "list", "--state", "cancelled").stdout
 
 
+def test_a_run_beyond_the_rate_begins_later_and_says_so(user: User, score: str) -> None:
+    user.configure("[durable]\nowner_rate = { runs = 1, seconds = 3600 }\n")
+    first, second = (user.run("submit", "-m", score, "--id", name, "Keep a note.") for name in ("one", "two"))
+    assert "a rate under [durable]" not in first.stderr
+    assert "Submitted: two. It begins at " in second.stderr
+    assert "a rate under [durable] is reached\n" in second.stderr
+    two, one = json.loads(user.call("runs", "list", "--format", "json").stdout)
+    assert (one["state"], two["state"]) == ("queued", "scheduled")
+    waits = datetime.datetime.fromisoformat(two["starts"]) - datetime.datetime.fromisoformat(one["submitted"])
+    assert datetime.timedelta(minutes=59) < waits < datetime.timedelta(minutes=61)
+    # Another owner has a rate of their own.
+    assert "is reached" not in user.run("submit", "-m", score, "--owner", "bob", "Keep a note.").stderr
+
+
 def test_schedules_are_listed_and_ended(user: User, score: str) -> None:
     given = ("--cron", "0 8 * * *", "--name", "morning")
     made = user.run("submit", "-m", score, *given, "Summarise the new issues.")

@@ -174,6 +174,9 @@ def _report(found: Dispatched, leases: WorkerLeases, at: datetime.datetime | Non
     identifier, host = found.submission.identifier, found.submission.host
     short = shlex.quote(identifier[:SHORT])
     when = f", not before {at.astimezone():%Y-%m-%d %H:%M:%S} (local time)" if at is not None else ""
+    if found.starts is not None and (at is None or found.starts > at.astimezone() + datetime.timedelta(seconds=1)):
+        begins = f"{found.starts.astimezone():%Y-%m-%d %H:%M:%S} (local time)"
+        when = f". It begins at {begins}: a rate under [durable] is reached"
     if known:
         say(f"Known already, nothing is submitted: {identifier} ({found.state})")
     else:

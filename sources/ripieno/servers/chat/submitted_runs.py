@@ -22,7 +22,7 @@ from ripieno.servers.chat.held import HeldConversation
 from ripieno.servers.chat.messages import ChatLimits
 from ripieno.servers.chat.runs import Runs, Workspaces
 from ripieno.servers.chat.store import ConversationStore
-from ripieno.storage.dispatch.contract import ClientTool, Submission
+from ripieno.storage.dispatch.contract import ClientTool, State, Submission
 from ripieno.storage.dispatch.events import EventLog, QuestionAnswered, StretchBegan, topic_of
 from ripieno.storage.journal import Journal
 
@@ -235,15 +235,14 @@ class SubmittedRuns(Runs):
         about = Submission(identifier="", conversation=held.conversation.identifier, owner=held.owner)
         await _in_thread(self._log.add, about, QuestionAnswered(invocation=invocation, answer=kind))
 
-    async def _active(self, owner: str) -> Sequence[Submission]:
-        """The submissions of an owner that have not ended, the oldest first."""
-        found = await _in_thread(
-            lambda: self._dispatcher.listed(owner=owner, states=("queued", "running"), limit=_MOST)
-        )
+    async def _active(self, owner: str, *also: State) -> Sequence[Submission]:
+        """The submissions of an owner that run or wait for a worker, and those in other states, the oldest first."""
+        states: Sequence[State] = ("queued", "running", *also)
+        found = await _in_thread(lambda: self._dispatcher.listed(owner=owner, states=states, limit=_MOST))
         return [one.submission for one in reversed(found) if one.submission.owner == owner]
 
     async def _pending(self, owner: str, identifier: str) -> Sequence[Submission]:
-        return [one for one in await self._active(owner) if one.conversation == identifier]
+        return [one for one in await self._active(owner, "scheduled") if one.conversation == identifier]
 
     # What others do
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 #: The version of these tables.
-VERSION = 5
+VERSION = 6
 
 # Who continues a conversation, where several machines share the database: see ``claims.py``.
 _CLAIMS = """
@@ -106,6 +106,17 @@ _RESPONSES = (
     "CREATE INDEX conversation_items_by_size ON conversation_items (caller, size)",
 )
 
+# When runs of an owner and of a provider begin, in milliseconds since 1970, where their rates are limited.
+_RATES = """
+    CREATE TABLE rates (
+        kind {text} NOT NULL,
+        name {text} NOT NULL,
+        until {integer} NOT NULL,
+        starts {text} NOT NULL,
+        PRIMARY KEY (kind, name)
+    ){strict}
+"""
+
 #: The SQL that creates them, with the names of types in braces.
 CREATE: Sequence[str] = (
     """
@@ -158,6 +169,7 @@ CREATE: Sequence[str] = (
     _CLAIMS,
     *_DISPATCH,
     *_RESPONSES,
+    _RATES,
 )
 
 #: The tables with contents that are deleted.
@@ -171,4 +183,4 @@ CLEANED: Sequence[str] = (
 )
 
 #: The steps from each earlier version. Those before 3 have another chain and are refused.
-MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,), 4: (*_DISPATCH, *_RESPONSES)}
+MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,), 4: (*_DISPATCH, *_RESPONSES), 5: (_RATES,)}

@@ -42,6 +42,7 @@ from ripieno.storage.dispatch.contract import (
     Submission,
 )
 from ripieno.storage.dispatch.inspection import CANCELLED, WORKFLOW
+from ripieno.storage.dispatch.rates import Rates
 
 #: The version of the workflow and its arguments. Workers of any release take those of the same version.
 VERSION = "ripieno-1"
@@ -82,10 +83,14 @@ class _Json(dbos.Serializer):
 
 
 class DbosDispatcher:
-    """The queue in a SQLite file, or beside a journal in PostgreSQL. Errors of all methods: ``InputError``."""
+    """The queue in a SQLite file, or beside a journal in PostgreSQL. Errors of all methods: ``InputError``.
 
-    def __init__(self, place: pathlib.Path | str) -> None:
+    ``rates`` are those at which runs begin. They are closed with it.
+    """
+
+    def __init__(self, place: pathlib.Path | str, rates: Rates | None = None) -> None:
         self._place = place
+        self._rates = rates
         self._lock = threading.Lock()
         self._client: dbos.DBOSClient | None = None
         self._url, self._schema = address_of(place)
@@ -97,6 +102,9 @@ class DbosDispatcher:
             if client.list_workflows(workflow_ids=[submission.identifier], load_input=False, load_output=False):
                 return False
             options = _options(submission)
+            if self._rates is not None:
+                # The engine limits a queue or a partition, and its partitions are conversations.
+                at = self._rates.start(submission, at)
             if at is not None:
                 options["delay_seconds"] = max(0.0, (at - datetime.datetime.now(datetime.UTC)).total_seconds())
             client.enqueue(options, serialize(submission))
@@ -149,6 +157,8 @@ class DbosDispatcher:
             rows = client.list_workflows(user=owner, load_input=False, load_output=False)
             if found := [one.workflow_id for one in rows if one.queue_partition_key == key]:
                 client.delete_workflows(found)
+        if self._rates is not None:
+            self._rates.forget(owner, conversation)
 
     def repeat(self, schedule: Schedule) -> Schedule | None:
         if problem := cron.problem_of(schedule.cron):
@@ -195,6 +205,8 @@ class DbosDispatcher:
             )
             if rows:
                 client.delete_workflows([one.workflow_id for one in rows])
+        if self._rates is not None:
+            self._rates.clean()
 
     @contextlib.asynccontextmanager
     async def working(
@@ -259,6 +271,8 @@ class DbosDispatcher:
             await asyncio.to_thread(self.take_back, worker)
 
     def close(self) -> None:
+        if self._rates is not None:
+            self._rates.close()
         with self._lock:
             if self._client is not None:
                 self._client.destroy()
