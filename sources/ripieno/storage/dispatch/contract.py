@@ -186,8 +186,8 @@ class Dispatcher(Protocol):
         """The cancelled ones of running submissions."""
         ...
 
-    def take_back(self, worker: str) -> int:
-        """Queues again what a worker that has ended was running; returns the number."""
+    def take_back(self, worker: str, identifiers: Sequence[str] | None = None) -> Collection[str]:
+        """Queues again what a worker was running, all of it or some; returns the identifiers."""
         ...
 
     def clean(self, before: datetime.datetime) -> None:
