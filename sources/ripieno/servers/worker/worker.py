@@ -16,7 +16,7 @@ from ripieno.exceptions import InputError
 from ripieno.models import Model
 from ripieno.servers.worker.stretches import Stretches
 from ripieno.storage.dispatch import leases
-from ripieno.storage.dispatch.contract import Dispatcher, Ending, RunCounter, Submission
+from ripieno.storage.dispatch.contract import GATEWAY, Dispatcher, Ending, RunCounter, Submission
 from ripieno.storage.dispatch.events import EventLog
 
 #: Seconds between looks for cancelled submissions and dead workers.
@@ -64,6 +64,8 @@ class Worker:
             from ripieno.servers.gateway.queued_responses import QueuedResponses
 
             responses = QueuedResponses(assembly)
+        #: The places whose submissions it takes.
+        self._places = self.hosts if responses is None else (*self.hosts, GATEWAY)
         self._stretches = Stretches(assembly, journal, model_of, responses)
         self._leases = leases.WorkerLeases(journal.database)
         self._events = EventLog(journal.database)
@@ -85,7 +87,7 @@ class Worker:
         """Works until ``stop``. Errors: ``InputError`` if the queue or the journal cannot be used at the start."""
         # Before the first submission: a worker without a lease would never be missed.
         await run_in_thread(self._leases.renew, self.name, self.hosts[0], name="lease")
-        working = self._dispatcher.working(self.name, hosts=self.hosts, slots=self._slots, stretch=self._conduct)
+        working = self._dispatcher.working(self.name, hosts=self._places, slots=self._slots, stretch=self._conduct)
         async with working:
             left = asyncio.Event()
             beating = asyncio.create_task(self._beat(left), name="ripieno worker")

@@ -23,6 +23,8 @@ STATES: tuple[State, ...] = ("scheduled", "queued", "running", "waiting", "answe
 
 #: The ensemble of the tools that a client declares.
 CLIENT = "client"
+#: The ``host`` of background responses: workers with the configuration of a gateway, on any machine.
+GATEWAY = "(gateway)"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
