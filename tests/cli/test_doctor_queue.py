@@ -113,3 +113,17 @@ def test_a_queue_that_cannot_be_read_is_reported(user: User, call: Call) -> None
     shown = call("doctor", "--no-connect")
     assert shown.code == 0
     assert "The queue of submissions cannot be read" in shown.out
+    assert f"{ENGINE}, its database cannot be reached or read" in shown.out
+
+
+def test_a_queue_whose_database_is_away_is_not_taken_for_a_new_one(user: User, call: Call) -> None:
+    # A server that has ended leaves no socket.
+    url = f"postgresql://ripieno@/ripieno?host={user.workspace}"
+    user.configure(MODEL + f'[durable]\nslots = 2\n[journal]\nurl = "{url}"\n')
+    shown = call("doctor", "--no-connect")
+    assert f"{ENGINE}, its database cannot be reached or read" in shown.out
+    assert "cannot be reached: " in shown.out
+    assert "the first submission creates it" not in shown.out
+    found = queue_of(call)
+    assert found is not None
+    assert found["exists"] is None

@@ -26,6 +26,7 @@ PAGE = DOCUMENTATION / "tutorials" / "deploying.rst"
 BLOCKS = ("console",) * 9
 VARIABLES = {"HOUSE_KEY": "k", "GATEWAY_SECRET": "a secret of the tests", "JOURNAL_URL": "postgresql://db.example/r"}
 GRACE = 60
+METRICS = 9464
 
 
 def read(name: str) -> str:
@@ -116,12 +117,43 @@ def test_each_limit_is_longer_than_the_grace_and_the_health_is_asked() -> None:
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
     assert container["readinessProbe"] == {"httpGet": {"path": "/healthz", "port": "http"}}
     assert ports == {"http": 8080}
+    (container,) = deployments["ripieno-worker"]["containers"]
+    assert container["ports"] == [{"name": "metrics", "containerPort": METRICS}]
     for one in deployments.values():
         assert {mount["name"] for mount in one["containers"][0]["volumeMounts"]} == {v["name"] for v in one["volumes"]}
     assert services["database"]["image"] == "postgres:17"
     assert read("Dockerfile").splitlines()[1] == "FROM python:3.12-slim"
     assert f"client_max_body_size {usual.body_bytes // 2**20}m;" in read("nginx.conf")
     assert f"proxy_read_timeout {usual.seconds:.0f}s;" in read("nginx.conf")
+
+
+def test_workers_serve_metrics_in_containers_also_for_others() -> None:
+    found = commands()
+    assert found["worker.service"][-2:] == ["--metrics", str(METRICS)]
+    for name in ("compose worker", "ripieno-worker"):
+        assert found[name][-2:] == ["--metrics", f"0.0.0.0:{METRICS}"]
+    assert f"--metrics {METRICS}" in PAGE.read_text()
+
+
+def test_ensembles_of_a_config_map_are_loaded(user: User) -> None:
+    """The mounts of the manifest: one file, and a folder of links as Kubernetes makes it of a config map."""
+    user.configure(read("config.toml") + '[ensembles]\ninclude = ["trial"]\n')
+    mounted = user.configuration / "ensembles"
+    version = mounted / "..2026_11_28_06_00_00.1"
+    version.mkdir(parents=True)
+    (version / "trial.toml").write_text(read("trial.toml"))
+    (mounted / "..data").symlink_to(version.name)
+    (mounted / "trial.toml").symlink_to(pathlib.Path("..data") / "trial.toml")
+    assert user.call("check", "--strict", **VARIABLES).returncode == 0
+    assert "trial.wait_seconds" in user.call("tools", **VARIABLES).stdout
+    for (kind, _), one in kubernetes().items():
+        if kind == "Deployment":
+            spec = one["spec"]["template"]["spec"]
+            folders = {mount["name"]: mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]}
+            assert folders["configuration"] == "/etc/ripieno/config.toml"
+            assert folders["ensembles"] == "/etc/ripieno/ensembles"
+    assert "./ensembles:/etc/ripieno/ensembles:ro" in read("compose.yaml")
+    assert "RIPIENO_CONFIG_HOME=/etc/ripieno " in read("Dockerfile")
 
 
 def test_the_times_of_the_page_are_those_of_the_leases() -> None:

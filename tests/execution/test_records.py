@@ -86,9 +86,12 @@ async def test_a_call_that_only_reads_does_not_run_after_a_failure_to_record() -
         assert fault_of(await execution.execute(invoke("look"), ensembles=tools)).code == "not_recorded"
     assert len(seeing.arguments) == ran
     full = False
-    # The start of this one is recorded before it runs, and those of later ones may wait again.
+    # The start of this one is recorded before it runs, and those of later ones may wait again. The results of those
+    # before come first.
     assert (await execution.execute(invoke("look"), ensembles=tools)).error is None
-    assert [stage for stage, _ in recording.stages] == ["started", "finished"] * 2
+    ended = ["started", "finished"] * (ran - 1) + ["refused"] * (4 - ran)
+    assert sorted([stage for stage, _ in recording.stages][2:-2]) == sorted(ended)
+    assert [stage for stage, _ in recording.stages[-2:]] == ["started", "finished"]
 
 
 @pytest.mark.parametrize("stage", ["finished", "refused"])
@@ -99,6 +102,29 @@ async def test_a_recorder_that_fails_later_loses_no_result(stage: str) -> None:
     result = await execution.execute(invoke(name), ensembles=[ensemble(tool("look"))])
     assert (result.error is None) is (stage == "finished")
     assert len(listening.messages) == 1
+
+
+async def test_what_could_not_be_recorded_is_recorded_with_the_next_record_of_its_conversation() -> None:
+    recording = Recording(lambda record: full and record.stage == "finished")
+    execution, full = Execution(recorder=recording, rules=ALL), True
+    mine = [ensemble(tool("write", effect="write"))]
+
+    async def write(conversation: str, name: str) -> None:
+        around = Circumstances(owner="ada", conversation=conversation)
+        await execution.execute(invoke("write", name), ensembles=mine, circumstances=around)
+
+    # Both end in one step of the loop.
+    await asyncio.gather(write("c", "a"), write("d", "b"))
+    assert [stage for stage, _ in recording.stages] == ["started", "started"]
+    full = False
+    for conversation, lost in (("d", "b"), ("c", "a")):
+        before = len(recording.records)
+        await write(conversation, "next")
+        found = [
+            (one.stage, one.conversation, one.invocation and one.invocation.identifier) for one in recording.records
+        ]
+        ended = ("finished", conversation, lost)
+        assert found[before:] == [ended, ("started", conversation, "next"), ("finished", conversation, "next")]
 
 
 async def test_an_application_that_cannot_take_an_alert_loses_no_result() -> None:

@@ -34,6 +34,8 @@ class Chronicle:
         self._identifier = conversation.identifier
         #: The number of canisters that the recorder has.
         self._kept = conversation.kept_by(reporter.recorder)
+        #: The places of results that the pipeline records.
+        self._results: set[int] = set()
         self._began = False
 
     def begin(self, conversation: Conversation, scope: Circumstances, details: Mapping[str, Any]) -> None:
@@ -42,6 +44,7 @@ class Chronicle:
             return
         self._began = True
         self._reporter.superseded(self._owner, self._identifier)
+        self._reporter.forget(self._owner, self._identifier, conversation.canisters)
         counted = {**details, "canisters": len(conversation.canisters)}
         if self.submitted:
             counted["submitted"] = self.submitted
@@ -67,17 +70,26 @@ class Chronicle:
         if self._reporter.recorder is None:
             return
         first = len(conversation.canisters)
-        records = [self._said(one, first + index, scope.turn) for index, one in enumerate(canisters)]
+        records = [*self._new(conversation.canisters)]
+        records += (self._said(one, first + index, scope.turn) for index, one in enumerate(canisters))
         cost = {"milliseconds": round(seconds * 1000), "usage": _tokens_of(ended.usage)}
         details = {"model": model, "finish": ended.finish, **cost}
         turned = self._record("turned", scope.turn, details=details)
         self._keep((*records, turned), first + len(canisters), scope)
 
-    def skip(self, conversation: Conversation) -> None:
-        """Notes that the results in the conversation are recorded already."""
+    def skip(self, conversation: Conversation, results: int) -> None:
+        """Notes that the last canisters of the conversation are results, which the pipeline records."""
         if self._reporter.recorder is not None:
-            self._kept = len(conversation.canisters)
-            conversation.note_kept(self._reporter.recorder, conversation.canisters)
+            count = len(conversation.canisters)
+            self._results.update(range(count - results, count))
+            if self._kept == count - results:
+                self._kept = count
+            self.note(conversation)
+
+    def note(self, conversation: Conversation) -> None:
+        """Notes in the conversation which of its canisters are recorded, so that a later run records the others."""
+        if self._reporter.recorder is not None:
+            conversation.note_kept(self._reporter.recorder, conversation.canisters[: self._kept])
 
     def check(self) -> None:
         """Errors: ``Superseded`` if another process has taken over the conversation."""
@@ -142,7 +154,7 @@ class Chronicle:
         turn = 0
         for position, begins in enumerate(assistant_begins(canisters)):
             turn += begins
-            if position >= self._kept:
+            if position >= self._kept and position not in self._results:
                 yield self._said(canisters[position], position, turn)
 
     def _said(self, canister: Canister, place: int, turn: int) -> Record:

@@ -134,6 +134,7 @@ class Driver:
                 if (written := self._chronicle.written()) is not None:
                     await asyncio.shield(written)
             finally:
+                self._chronicle.note(self.conversation)
                 self._notify(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
                 self.channel.close()
 
@@ -327,7 +328,7 @@ class Driver:
             waiting=tuple(filter(None, map(_waits, turn.entries))),
             usage=self.conversation.usage + usage,
         )
-        self._chronicle.skip(self.conversation)
+        self._chronicle.skip(self.conversation, len(results))
         self._tokenizer.learn((*shown, *canisters), usage)
 
     def _count(self, shown: Sequence[Canister], canisters: Sequence[Canister]) -> Usage:

@@ -155,6 +155,8 @@ class Execution:
                 edited = invocation.arguments if prepared.edited else None
                 report = dataclasses.replace(result.report, edited=edited, change=(prepared.change or "")[:_CHANGE])
                 result = call.outcome = dataclasses.replace(result, report=report)
+            if call.withdrawn:
+                self.reporter.keep((record_of("refused", scope, invoker.identity, invocation, result),), scope)
             if call.withdrawn or self.reporter.recorder is None:
                 show(call)
                 return
@@ -175,7 +177,9 @@ class Execution:
         if self.reporter.recorder is not None and not self.reporter.start(
             start_of(prepared, scope), scope, lambda: call.withdraw(UNRECORDED), reads=invoker.policy.harmless
         ):
-            return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
+            refused = ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
+            self.reporter.keep((record_of("refused", scope, invoker.identity, invocation, refused),), scope)
+            return refused
         notify = scope.notify
         if notify is not None:
             notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))

@@ -2,20 +2,22 @@
 
 Calls that start together are recorded in one commit, before any of them runs. So are calls that end in the same step
 of the event loop, before their results are shown. Calls that only read may run again after a crash: their records wait
-for the next commit of their conversation, at most ``_LONGEST`` seconds. A recorder that fails loses no result. What
-comes while a remote recorder writes is collected for its next commit.
+for the next commit of their conversation, at most ``_LONGEST`` seconds. A recorder that fails loses no result: those
+that could not be written are tried again with the next commit of their conversation. What comes while a remote recorder
+writes is collected for its next commit.
 """
 
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert
 from ripieno.canisters.faults import Fault, Report
 from ripieno.ensembles import Invoker, Surroundings
@@ -25,10 +27,13 @@ from ripieno.exceptions import Superseded
 from ripieno.execution.context import Circumstances, Prepared
 from ripieno.jsonvalues import EMPTY
 from ripieno.schemas import SchemaProblem
+from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.records import Record, Recorder, Stage
 
 #: Seconds for which a record may wait for others. Nine commits of a turn with four short calls become two.
 _LONGEST = 0.1
+#: Conversations whose records wait after a failure. The oldest are dropped: they may have ended.
+_MOST = 1_000
 NOT_RUN = Report(attempts=0)
 UNRECORDED = Fault(
     category="resource",
@@ -100,11 +105,14 @@ class _Held:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Waiting:
-    """The records of calls that only read, of one conversation. The timer writes them."""
+    """The records of one conversation that wait for its next commit.
+
+    Those of calls that only read are written by the timer. Without it, there are only those that could not be written.
+    """
 
     records: list[Record]
     scope: Circumstances
-    timer: asyncio.TimerHandle
+    timer: asyncio.TimerHandle | None = None
 
 
 def _ignore(kept: bool) -> None:
@@ -147,9 +155,12 @@ class _Queue:
             self._task = None
 
     def _write_all(self, batch: Sequence[_Held]) -> list[Exception | None]:
-        """Writes all in one commit. If that fails, each alone: one that cannot be written does not lose the others."""
+        """Writes all in one commit. If that fails, each alone: one that cannot be written does not lose the others.
+
+        Not if the server is away: the recorder has tried that for long enough.
+        """
         error = self._write([record for one in batch for record in one.records])
-        if error is None or len(batch) == 1:
+        if error is None or len(batch) == 1 or isinstance(error, Disconnected):
             return [error] * len(batch)
         return [self._write(one.records) for one in batch]
 
@@ -200,23 +211,49 @@ class Reporter:
         return await done
 
     def flush(self, owner: str, conversation: str) -> None:
-        """Writes the records of a conversation that wait for others."""
-        if (waiting := self._take(owner, conversation)) is not None:
-            self.record(waiting.records, waiting.scope)
+        """Writes the records of a conversation that wait for others, and have not failed before."""
+        waiting = self._waiting.get((asyncio.get_running_loop(), owner, conversation))
+        if waiting is not None and waiting.timer is not None:
+            self.record((), waiting.scope)
 
     def _wait(self, record: Record, scope: Circumstances) -> None:
         loop, owner, conversation = asyncio.get_running_loop(), scope.owner, scope.conversation
         waiting = self._waiting.get((loop, owner, conversation))
-        if waiting is None:
+        if waiting is None or waiting.timer is None:
             timer = loop.call_later(_LONGEST, self.flush, owner, conversation)
-            waiting = self._waiting[loop, owner, conversation] = _Waiting([], scope, timer)
+            earlier = [] if waiting is None else waiting.records
+            waiting = self._waiting[loop, owner, conversation] = _Waiting(earlier, scope, timer)
         waiting.records.append(record)
+
+    def keep(self, records: Sequence[Record], scope: Circumstances) -> None:
+        """Keeps records of calls for the next commit of their conversation: each with a result, and its start."""
+        ended = {id(one.invocation) for one in records if one.result is not None}
+        kept = [one for one in records if id(one.invocation) in ended]
+        for (owner, conversation), some in itertools.groupby(kept, lambda one: (one.owner, one.conversation)):
+            if self.recorder is None or (owner, conversation) in self._superseded:
+                continue
+            key = asyncio.get_running_loop(), owner, conversation
+            if key not in self._waiting:
+                own = dataclasses.replace(scope, owner=owner, conversation=conversation)
+                self._waiting[key] = _Waiting([], own)
+                if len(self._waiting) > _MOST:
+                    del self._waiting[next(one for one, waits in self._waiting.items() if waits.timer is None)]
+            if key in self._waiting:
+                self._waiting[key].records[:0] = some
+
+    def forget(self, owner: str, conversation: str, canisters: Sequence[Canister]) -> None:
+        """Forgets kept records whose results a conversation does not have: it was continued from the journal."""
+        waiting = self._waiting.get((asyncio.get_running_loop(), owner, conversation))
+        if waiting is not None and waiting.timer is None:
+            self._take(owner, conversation)
+            known = {id(one.invocation) for one in waiting.records if one.result in canisters}
+            self.keep([one for one in waiting.records if id(one.invocation) in known], waiting.scope)
 
     def _take(self, owner: str, conversation: str) -> _Waiting | None:
         if not self._waiting:
             return None
         waiting = self._waiting.pop((asyncio.get_running_loop(), owner, conversation), None)
-        if waiting is not None:
+        if waiting is not None and waiting.timer is not None:
             waiting.timer.cancel()
         return waiting
 
@@ -251,6 +288,7 @@ class Reporter:
             # It ends the run.
             self._superseded |= {(one.owner, one.conversation): error for one in records}
             return
+        self.keep(records, scope)
         self.alert(scope, Alert(message=f"The recorder failed with {reason(error)}", tool=records[0].tool))
 
     @contextlib.contextmanager
@@ -311,7 +349,11 @@ class Reporter:
         self._ended[loop].append(_Held(records=(record,), scope=scope, then=lambda _: then()))
 
     def _keep(self, held: Sequence[_Held]) -> None:
-        if held:
+        if self._remote:
+            # They are one commit, unless it fails: each conversation may have been taken over.
+            for one in held:
+                self.record(one.records, one.scope, one.then)
+        elif held:
             records = [record for one in held for record in one.records]
 
             def written(kept: bool) -> None:

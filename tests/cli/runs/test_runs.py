@@ -385,3 +385,42 @@ def test_a_watch_that_is_interrupted_says_that_the_run_goes_on(
     with pytest.raises(type(error)), going_on(watched):
         raise error
     assert capsys.readouterr().err == "The run goes on. To watch it again: ripieno runs watch mine\n"
+
+
+ALERTING = """
+def warn(context, arguments):
+    raise KeyError("mind the gap")
+"""
+WARNS = """
+[ensemble]
+name = "gaps"
+description = "Warns."
+module = "./gaps.py"
+[[invokers]]
+name = "warn"
+description = "Warns."
+effect = "read"
+"""
+WARNING = """
+[score]
+name = "warning"
+[[turns]]
+calls = [{ tool = "warn", arguments = {} }]
+[[turns]]
+text = "Done."
+"""
+
+
+def test_each_line_of_the_log_of_a_worker_is_json_also_the_alert_of_a_tool(user: User) -> None:
+    user.configure('[ensembles]\nenabled = ["gaps"]\n')
+    (user.ensemble("gaps", WARNS).parent / "gaps.py").write_text(ALERTING)
+    (user.workspace / "warning.toml").write_text(WARNING)
+    with user.start("work", "--grace", "0", "--log-format", "json") as process:
+        wait_for(process, "takes submitted runs")
+        assert user.run("submit", "--watch", "-m", "score:./warning.toml", "Go.").returncode == 1
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0
+    lines = [json.loads(line) for line in err.splitlines()]
+    (alert,) = (one for one in lines if one["logger"] == "ripieno.cli" and "mind the gap" in one["message"])
+    assert (alert["level"], alert["message"].startswith("gaps.warn: ")) == ("warning", True)

@@ -211,7 +211,7 @@ async def test_what_a_worker_did_not_end_is_queued_again(queue: Queue) -> None:
         await work.enough.wait()
         await queue.over("given back")
     assert queue.find("given back").worker == f"second/{queue.host}"
-    assert queue.dispatcher.take_back(f"second/{queue.host}") == 0
+    assert queue.dispatcher.take_back(f"second/{queue.host}") == []
 
 
 def test_lists_are_newest_first_by_owner_and_state(queue: Queue) -> None:

@@ -105,7 +105,7 @@ def _explain(error: BaseException, settings: Settings) -> int:
 
         from ripieno.cli.common.json_errors import error_object
 
-        _WRITER.get()(json.dumps(error_object(error, code)))
+        _writer(json.dumps(error_object(error, code)))
     elif isinstance(error, click.ClickException):
         error.show()
     else:
@@ -155,12 +155,13 @@ def _write(text: str) -> None:
 
 #: The options of the running command.
 _SETTINGS: contextvars.ContextVar[Settings] = contextvars.ContextVar("options of the command")
-_WRITER: contextvars.ContextVar[Callable[[str], None]] = contextvars.ContextVar("writer of messages", default=_write)
+#: Writes messages. Not of a context: runs of a worker have the contexts of the engine that dispatches them.
+_writer: Callable[[str], None] = _write
 
 
 def say(text: str) -> None:
     """Writes a line to standard error, with control characters escaped, as ``advised``."""
-    _WRITER.get()(advised(text))
+    _writer(advised(text))
 
 
 def advised(text: str) -> str:
@@ -188,11 +189,12 @@ def confirm(question: str, declined: str) -> None:
 @contextlib.contextmanager
 def messages_to(writer: Callable[[str], None]) -> Generator[None, None, None]:
     """Passes all messages of ``say`` to ``writer`` inside the block."""
-    token = _WRITER.set(writer)
+    global _writer  # noqa: PLW0603  one for the process
+    before, _writer = _writer, writer
     try:
         yield
     finally:
-        _WRITER.reset(token)
+        _writer = before
 
 
 def run_async(

@@ -20,15 +20,18 @@ _ENGINE = "dbos"
 def queue_facts(loaded: LoadedConfiguration, journal: Mapping[str, Any]) -> dict[str, Any] | None:
     """The facts, as JSON; None without ``[durable]`` and without a queue. Nothing is created or changed.
 
-    ``journal`` are the facts about the journal: a queue beside one that cannot be used is not looked at.
+    ``journal`` are the facts about the journal: a queue beside one that cannot be used is not looked at. ``exists`` is
+    null if the database cannot be used.
     """
     found: QueueInspection | None = None
     warnings: list[str] = []
+    usable = not journal["problem"]
     if not journal["problem"] and journal.get("version") == journal.get("expected_version") is not None:
         try:
             found = _inspect(loaded)
         except InputError as error:
             warnings.append(str(error))
+            usable = False
     configured = any(part.parts.get("durable") for part in loaded.parts)
     if found is None and not configured and not warnings:
         return None
@@ -41,7 +44,7 @@ def queue_facts(loaded: LoadedConfiguration, journal: Mapping[str, Any]) -> dict
         wait = f"{count(found.queued, 'submitted run')} {'waits' if found.queued == 1 else 'wait'}"
         warnings.append(f"{wait}, and no worker is alive. To start one: ripieno work")
     numbers = dataclasses.asdict(found or QueueInspection())
-    return {"engine": engine, "exists": found is not None, **numbers, "warnings": warnings}
+    return {"engine": engine, "exists": found is not None if usable else None, **numbers, "warnings": warnings}
 
 
 def _inspect(loaded: LoadedConfiguration) -> QueueInspection | None:
@@ -59,6 +62,8 @@ def queue_line(facts: Mapping[str, Any] | None) -> str:
     if facts is None:
         return ""
     engine = f"{_ENGINE} {facts['engine']}" if facts["engine"] else "its engine is not installed"
+    if facts["exists"] is None:
+        return f"{engine}, its database cannot be reached or read"
     if not facts["exists"]:
         return f"{engine}, the first submission creates it"
     numbers = ", ".join(f"{facts[state]} {state}" for state in ("queued", "scheduled", "running"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 from collections.abc import Generator
 
@@ -19,11 +20,15 @@ from ripieno.cli.common.options import Number, Settings, common, pass_settings
 from ripieno.cli.common.scores import find_model
 from ripieno.cli.serve.common import HOST, approvable, approving, leave_input, report_logs
 from ripieno.conducting.paused import PausedStore
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError
+from ripieno.storage.databases.contract import Database, Disconnected
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.dispatch.contract import RunCounter
 
 _HIGHEST = 65_535
+#: Seconds before further attempts to reach the database. The last one is repeated.
+_PAUSES = (1, 2, 4, 8, 16, 30)
 
 
 @click.command()
@@ -49,7 +54,8 @@ def work(
 
     Any number of workers share a queue: on one machine in a file, on several in the PostgreSQL database that [journal]
     url names. A run whose worker or machine fails is continued by another worker within 17 seconds, and no call runs
-    twice. After Ctrl-C or SIGTERM, runs may end; those that do not are given back.
+    twice. After Ctrl-C or SIGTERM, runs may end; those that do not are given back. If the database cannot be reached at
+    the start, the worker waits for it.
 
     \b
     Example:
@@ -96,6 +102,9 @@ async def _work(
     from ripieno.servers.worker.worker import Worker
 
     async with contextlib.AsyncExitStack() as stack:
+        database = open_database(loaded, os.environ)
+        if database.remote:
+            await _reach_database(database)
         dispatcher = open_dispatcher(loaded, os.environ)
         stack.callback(dispatcher.close)
         await stack.enter_async_context(assembly)
@@ -118,6 +127,23 @@ async def _work(
             worker.stop()
             await working
             raise
+
+
+async def _reach_database(database: Database) -> None:
+    """Waits until a database beyond a network can be reached. Errors: ``InputError`` if that does not help."""
+    pause, longest = 0, _PAUSES[-1]
+    for following in itertools.chain(_PAUSES, itertools.repeat(longest)):
+        try:
+            # Looking needs no lock of the database, which would delay the end.
+            await run_in_thread(database.inspect, name="database", patient=False)
+        except Disconnected as error:
+            if following > pause:
+                again = "every" if following == longest else "in"
+                say(f"! The worker waits for its database. {error} It is tried again {again} {following} s.")
+            pause = following
+            await asyncio.sleep(pause)
+        else:
+            return
 
 
 @contextlib.contextmanager

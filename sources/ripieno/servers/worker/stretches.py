@@ -33,10 +33,6 @@ from ripieno.storage.records import Record, Stage, cut_record
 
 #: Seconds between attempts to claim a conversation that another process conducts.
 _ATTEMPTS = 0.5
-_NO_GATEWAY = (
-    "It is a background response of a gateway, and this worker has no gateway. Give the worker the configuration of "
-    "the gateway, with [gateway.store] and servers = true under [durable]."
-)
 
 
 @dataclasses.dataclass(slots=True)
@@ -161,8 +157,7 @@ class Stretches:
         await self._idle.wait()
 
     async def _answer(self, submission: Submission) -> Ending:
-        if self._responses is None:
-            return Ending(finish="error", reason=_NO_GATEWAY)
+        assert self._responses is not None  # Others do not look into its queue.
         self._answering[submission.identifier] = submission
         return await self._responses.conduct(submission)
 

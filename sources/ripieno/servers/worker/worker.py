@@ -18,7 +18,7 @@ from ripieno.execution.scheduling.workspace_locks import WorkspaceLocks
 from ripieno.models import Model
 from ripieno.servers.worker.stretches import Stretches
 from ripieno.storage.dispatch import leases
-from ripieno.storage.dispatch.contract import Dispatcher, Ending, RunCounter, Submission
+from ripieno.storage.dispatch.contract import GATEWAY, Dispatcher, Ending, RunCounter, Submission
 from ripieno.storage.dispatch.events import EventLog
 
 #: Seconds between looks for cancelled submissions and dead workers.
@@ -27,6 +27,8 @@ _BEAT = 1.0
 _CLEANING = 60.0
 #: Submissions under way whose events are kept, however old they are.
 _MOST = 10_000
+#: Seconds after which an end that the queue does not have is written again.
+UNWRITTEN = 10.0
 #: Seconds for which submissions that have ended are kept.
 KEPT = 30 * 86_400.0
 
@@ -64,10 +66,14 @@ class Worker:
             from ripieno.servers.gateway.queued_responses import QueuedResponses
 
             responses = QueuedResponses(assembly)
+        #: The places whose submissions it takes.
+        self._places = self.hosts if responses is None else (*self.hosts, GATEWAY)
         self._stretches = Stretches(assembly, journal, model_of, responses)
         self._leases = leases.WorkerLeases(journal.database)
         self._events = EventLog(journal.database)
         self._metrics = metrics
+        #: The ends of stretches until the queue has them, and when each was given to it.
+        self._endings: dict[str, tuple[float, Ending]] = {}
         self._stopping = asyncio.Event()
 
     @property
@@ -85,7 +91,7 @@ class Worker:
         Locks.here().workspaces = WorkspaceLocks()
         # Before the first submission: a worker without a lease would never be missed.
         await run_in_thread(self._leases.renew, self.name, self.hosts[0], name="lease")
-        working = self._dispatcher.working(self.name, hosts=self.hosts, slots=self._slots, stretch=self._conduct)
+        working = self._dispatcher.working(self.name, hosts=self._places, slots=self._slots, stretch=self._conduct)
         async with working:
             left = asyncio.Event()
             beating = asyncio.create_task(self._beat(left), name="ripieno worker")
@@ -102,7 +108,12 @@ class Worker:
 
     async def _conduct(self, submission: Submission) -> Ending | None:
         began = time.monotonic()
+        if submission.identifier in self._endings:
+            # The engine could not write it, for example to a full disk.
+            return self._endings[submission.identifier][1]
         ending = await self._stretches.conduct(submission)
+        if ending is not None:
+            self._endings[submission.identifier] = time.monotonic(), ending
         if self._metrics is not None:
             self._metrics.end("given_back" if ending is None else ending.finish, time.monotonic() - began)
         return ending
@@ -126,6 +137,7 @@ class Worker:
                     self._report(f"The worker {name} has not renewed its lease: its runs are queued again.")
                     if self._metrics is not None:
                         self._metrics.take_over()
+                await self._end_again(now)
                 if now - cleaned >= _CLEANING:
                     cleaned = now
                     await run_in_thread(self._clean, name="cleaning")
@@ -135,6 +147,17 @@ class Worker:
                 failing = True
             else:
                 failing = False
+
+    async def _end_again(self, now: float) -> None:
+        """Queues again what has ended here, and has no end in the queue: it ends at once, or is cancelled."""
+        due = [one for one, (since, _) in self._endings.items() if now - since >= UNWRITTEN]
+        taken = await run_in_thread(self._dispatcher.take_back, self.name, due, name="ends") if due else ()
+        for one in due:
+            if one in taken:
+                self._endings[one] = now, self._endings[one][1]
+                self._report(f"The end of the run {one} could not be written. It is written again.")
+            else:
+                del self._endings[one]
 
     def _clean(self) -> None:
         running = self._dispatcher.listed(states=["running"], limit=_MOST)

@@ -107,7 +107,10 @@ class Database(Protocol):
         ...
 
     def inspect(self) -> Inspection:
-        """Looks at it, and neither creates nor changes anything. Errors: ``InputError`` if it cannot be reached."""
+        """Looks at it, and neither creates nor changes anything.
+
+        Errors: ``InputError`` if it cannot be reached; ``Disconnected`` if that may pass.
+        """
         ...
 
     def using(self, action: str) -> contextlib.AbstractContextManager[Connection]:

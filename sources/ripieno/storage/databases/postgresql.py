@@ -231,7 +231,7 @@ class PostgresqlDatabase:
                 raise RowConflict(str(error)) from error
             reason = " ".join(str(error).split()) or type(error).__name__
             text = f"The journal {self._name} cannot be {action}: {reason.rstrip('.')}. Earlier records are kept."
-            if isinstance(error, psycopg.OperationalError) and not isinstance(error, _LASTING):
+            if isinstance(error, psycopg.OperationalError) and not _lasts(error):
                 raise Disconnected(f"{text} Check that the server runs and can be reached.") from error
             raise InputError(text) from error
 
@@ -245,6 +245,22 @@ _LASTING = (
     errors.DiskFull,
     errors.ProgramLimitExceeded,
 )
+#: What a server, or a pool of connections, says to a wrong address. Before there is a connection, there is no code.
+_WRONG = (
+    "does not exist",
+    "authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "is not permitted to log in",
+    "permission denied",
+    "no such database",
+    "no such user",
+)
+
+
+def _lasts(error: psycopg.OperationalError) -> bool:
+    """Whether trying again does not help. An unknown reason, or one in another language, may pass."""
+    return isinstance(error, _LASTING) or (error.sqlstate is None and any(one in str(error) for one in _WRONG))
 
 
 class _Connection:

@@ -23,6 +23,8 @@ STATES: tuple[State, ...] = ("scheduled", "queued", "running", "waiting", "answe
 
 #: The ensemble of the tools that a client declares.
 CLIENT = "client"
+#: The ``host`` of background responses: workers with the configuration of a gateway, on any machine.
+GATEWAY = "(gateway)"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +188,8 @@ class Dispatcher(Protocol):
         """The cancelled ones of running submissions."""
         ...
 
-    def take_back(self, worker: str) -> int:
-        """Queues again what a worker that has ended was running; returns the number."""
+    def take_back(self, worker: str, identifiers: Sequence[str] | None = None) -> Collection[str]:
+        """Queues again what a worker was running, all of it or some; returns the identifiers."""
         ...
 
     def clean(self, before: datetime.datetime) -> None:

@@ -189,14 +189,19 @@ class DbosDispatcher:
         with self._using("written") as client:
             client.delete_schedule(name)
 
-    def take_back(self, worker: str) -> int:
+    def take_back(self, worker: str, identifiers: Sequence[str] | None = None) -> Collection[str]:
         with self._using("written") as client:
             rows = client.list_workflows(
-                status="PENDING", executor_id=worker, load_input=False, load_output=False, queues_only=True
+                workflow_ids=None if identifiers is None else list(identifiers),
+                status="PENDING",
+                executor_id=worker,
+                load_input=False,
+                load_output=False,
+                queues_only=True,
             )
             for row in rows:
                 client.resume_workflow(row.workflow_id, queue_name=row.queue_name)
-        return len(rows)
+        return [row.workflow_id for row in rows]
 
     def clean(self, before: datetime.datetime) -> None:
         with self._using("written") as client:

@@ -36,6 +36,7 @@ from ripieno.storage.journal.pages import Page, read_page
 from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
 from ripieno.storage.journal.statistics import Statistics, compute
 from ripieno.storage.journal.summaries import Summary, identify, newest, of_owner, require, summarize
+from ripieno.storage.journal.uncertain import UncertainLines, has_line
 from ripieno.storage.journal.verification import find_anchor, find_break
 from ripieno.storage.records import Record
 
@@ -48,7 +49,7 @@ _SUMMARIES = 100
 #: Conversations whose ends are remembered, so that a line is written without reading.
 _REMEMBERED = 1024
 #: Seconds for which a server that went away is tried again.
-_PATIENCE = 30.0
+PATIENCE = 30.0
 
 _Chain = tuple[str, str]
 _End = tuple[int, str]
@@ -77,6 +78,7 @@ class Journal:
         self._lock = threading.Lock()
         #: The ends of the conversations that were written last. Another program may have gone on.
         self._ends: collections.OrderedDict[_Chain, _End] = collections.OrderedDict()
+        self._uncertain = UncertainLines()
         try:
             with self.database.using("opened"):
                 pass
@@ -110,6 +112,8 @@ class Journal:
 
     def record(self, records: Sequence[Record]) -> None:
         """Appends all records in one commit, or none. On return they are on the disk.
+
+        After ``Disconnected`` that is not known. Records that are given again with the next ones are then written once.
 
         Errors: ``InputError``, for example for a full disk or when the file was deleted, moved or replaced since it was
         opened; ``JsonInvalidity`` for names that are not Unicode; ``Superseded`` if another program has taken a
@@ -300,7 +304,8 @@ class Journal:
                     query = f"SELECT owner, count(*) FROM lines {where} GROUP BY owner"
                     counts = [(str(one), int(count)) for one, count in connection.execute(query, given).fetchall()]
                     connection.execute(f"UPDATE lines SET body = NULL, salt = NULL {where}", given)
-                    lines = self._insert(connection, [draft_deletion(name, count, one) for one, count in counts])
+                    lines = self._placed(connection, [draft_deletion(name, count, one) for one, count in counts])
+                    _insert(connection, lines)
                 self._remember(lines)
             return sum(count for _, count in counts)
 
@@ -318,18 +323,26 @@ class Journal:
         if not drafts:
             return
         tried: list[Line] = []
+        chains = {(one.conversation, one.owner) for one in drafts}
 
         def write() -> None:
             nonlocal tried
-            many = len(drafts) > MOST or (bool(fences) and len({(one.conversation, one.owner) for one in drafts}) > 1)
+            many = len(drafts) > MOST or (bool(fences) and len(chains) > 1)
             with self._lock:
                 with (self.database.writing if many else self.database.using)("written") as connection:
-                    if tried and self._has(connection, tried[-1]):
+                    if tried and has_line(connection, tried[-1]):
                         return  # The server went away after it had written them.
-                    tried = self._insert(connection, drafts, fences)
+                    # Before they are sent: a statement that fails may have written them.
+                    tried = self._placed(connection, self._uncertain.lacking(connection, drafts))
+                    _insert(connection, tried, fences)
                 self._remember(tried)
 
-        self._retried(write)
+        try:
+            self._retried(write)
+        except Disconnected:
+            self._uncertain.add(tried)
+            raise
+        self._uncertain.forget(chains)
 
     def _remember(self, lines: Sequence[Line]) -> None:
         """Keeps the ends of conversations, once their lines are committed: an attempt that fails reads them again."""
@@ -339,7 +352,7 @@ class Journal:
 
     def _retried(self, write: Callable[[], _Result]) -> _Result:
         """Writes again where another program was first, and for some time where the server went away."""
-        until, pause = time.monotonic() + _PATIENCE, 0.05
+        until, pause = time.monotonic() + PATIENCE, 0.05
         while True:
             try:
                 return write()
@@ -352,10 +365,8 @@ class Journal:
                     time.sleep(pause)
                     pause = min(2 * pause, 1.0)
 
-    def _insert(
-        self, connection: Connection, drafts: Sequence[Line], fences: Mapping[_Chain, Fence] = frozendict()
-    ) -> list[Line]:
-        """Inserts lines at the ends of their conversations; returns them. Errors: ``Superseded`` of the fences."""
+    def _placed(self, connection: Connection, drafts: Sequence[Line]) -> list[Line]:
+        """The drafts as lines at the ends of their conversations."""
         ends: dict[_Chain, _End] = {}
         lines = list[Line]()
         for one in drafts:
@@ -364,18 +375,17 @@ class Journal:
             line = placed(one, end)
             ends[chain] = line.place, line.digest
             lines.append(line)
-        for fence, part in parts(lines, fences):
-            values = [value for line in part for value in line[1:]]
-            if fence is None:
-                connection.execute(insertion(len(part)), values)
-            elif not connection.execute(insertion(len(part), fence.query), (*fence.parameters, *values)).rowcount:
-                raise fence.lost()
         return lines
 
-    def _has(self, connection: Connection, line: Line) -> bool:
-        query = "SELECT 1 FROM lines WHERE conversation = ? AND owner = ? AND place = ? AND digest = ?"
-        found = connection.execute(query, (line.conversation, line.owner, line.place, line.digest)).fetchone()
-        return found is not None
+
+def _insert(connection: Connection, lines: Sequence[Line], fences: Mapping[_Chain, Fence] = frozendict()) -> None:
+    """Inserts lines. Errors: ``Superseded`` of the fences."""
+    for fence, part in parts(lines, fences):
+        values = [value for line in part for value in line[1:]]
+        if fence is None:
+            connection.execute(insertion(len(part)), values)
+        elif not connection.execute(insertion(len(part), fence.query), (*fence.parameters, *values)).rowcount:
+            raise fence.lost()
 
 
 def _end(connection: Connection, chain: _Chain) -> _End:

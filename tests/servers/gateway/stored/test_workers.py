@@ -4,9 +4,9 @@ import contextlib
 import http.client
 import json
 import os
-import pathlib
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -105,6 +105,10 @@ class Site:
     def open(self) -> None:
         """Lets the tool go on."""
         self.pipe.write_text("open")
+
+    def open_soon(self) -> None:
+        """Lets the tool go on as soon as it waits."""
+        threading.Thread(target=self.open, daemon=True).start()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -230,14 +234,19 @@ def test_the_end_of_its_worker_is_the_reason(site: Site) -> None:
         assert "failed" in site.user.run("runs", "list", **site.variables).stdout
 
 
-def test_a_worker_without_a_gateway_says_so(site: Site, tmp_path: pathlib.Path) -> None:
-    with site.gateway() as (port, _):
-        ask(port, "POST", "/v1/responses", BODY)
-    text = (site.user.configuration / "config.toml").read_text()
+def test_a_worker_without_a_gateway_leaves_it_to_another(site: Site) -> None:
+    path = site.user.configuration / "config.toml"
+    text = path.read_text()
     site.user.configure(text.replace("servers = true\n", ""))
     with site.worker():
-        until = time.monotonic() + PATIENCE
-        while "this worker has no gateway" not in (
-            listed := site.user.run("runs", "list", "--format", "json", **site.variables).stdout
-        ):
-            assert time.monotonic() < until, listed
+        site.user.configure(text)
+        with site.gateway() as (port, _):
+            queued = ask(port, "POST", "/v1/responses", BODY)
+            # The worker takes what comes after it.
+            submit = ("submit", "--anywhere", "--watch", "-m", "house/small", "Go.")
+            site.open_soon()
+            assert site.user.run(*submit, **site.variables).stdout.endswith("It is open.\n")
+            assert ask(port, "GET", f"/v1/responses/{queued['id']}")["status"] == "queued"
+            with site.worker():
+                site.open_soon()
+                assert texts(ended(port, queued["id"]))[-1] == "It is open."

@@ -18,7 +18,7 @@ from ripieno.servers.gateway.events import LAST, content, last_events, named, pi
 from ripieno.servers.gateway.stored.library import CANCELLED, Library
 from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.storage.databases.subscribers import woken
-from ripieno.storage.dispatch.contract import Dispatcher, Submission
+from ripieno.storage.dispatch.contract import GATEWAY, Dispatcher, Submission
 from ripieno.storage.responses.rows import OPEN_STATUSES
 from ripieno.storage.responses.store import topic_of
 
@@ -178,6 +178,7 @@ class BackgroundRuns:
             identifier=request.identifier,
             conversation=request.identifier,
             owner=request.caller,
+            host=GATEWAY,
             response=True,
         )
         try:

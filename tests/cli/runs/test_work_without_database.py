@@ -1,0 +1,56 @@
+"""A worker that starts while PostgreSQL is away waits for it; a wrong address ends it."""
+
+import signal
+import socket
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import PATIENCE, User, wait_for
+from tests.support.postgresql import address_of_schema, server_of
+
+SETTINGS = '[journal]\nurl = "{env:JOURNAL_URL}"\n'
+
+
+@pytest.fixture
+def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A server of this test alone. It ends with the process."""
+    return server_of(tmp_path_factory.mktemp("later"))
+
+
+def test_it_begins_when_the_server_does(user: User, server: Any) -> None:
+    user.configure(SETTINGS)
+    url = address_of_schema(server.get_uri())
+    server.stop()
+    with user.start("work", JOURNAL_URL=url) as process:
+        for pause in (1, 2):
+            line = wait_for(process, rf"! The worker waits for its database\. .* It is tried again in {pause} s\.\n")[0]
+            assert "cannot be reached: " in line
+        server.ensure_postgres_running()
+        wait_for(process, "takes submitted runs")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_it_ends_while_it_waits(user: User) -> None:
+    user.configure(SETTINGS)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        # Longer than this test waits.
+        url = f"postgresql://ripieno@{host}:{port}/ripieno?connect_timeout={10 * PATIENCE:.0f}"
+        with user.start("work", JOURNAL_URL=url) as process:
+            connection, _ = silent.accept()
+            with connection:
+                process.send_signal(signal.SIGTERM)
+                _, err = process.communicate(timeout=PATIENCE)
+            assert process.returncode == 0
+            assert "The worker has ended." in err
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("/postgres?", "/unknown?"), ("postgres:@", "unknown:@")])
+def test_a_wrong_address_ends_it(user: User, postgresql_server: str, right: str, wrong: str) -> None:
+    user.configure(SETTINGS)
+    refused = user.run("work", JOURNAL_URL=postgresql_server.replace(right, wrong))
+    assert refused.returncode == 2
+    assert "does not exist" in refused.stderr
+    assert "It is tried again" not in refused.stderr
