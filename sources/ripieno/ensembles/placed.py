@@ -47,11 +47,9 @@ class PlacedEnsemble(Ensemble):
         self._become(original.state)
 
     def _move(self, invoker: Invoker) -> Invoker:
-        """The invoker with this ensemble. Its origin names the workspace: an approval counts only there."""
-        assert self.surroundings is not None
+        """The invoker with this ensemble."""
         moved = copy.copy(invoker)
         object.__setattr__(moved, "ensemble", self)
-        object.__setattr__(moved, "origin", f"{invoker.origin} in {self.surroundings.workspace}")
         return moved
 
 

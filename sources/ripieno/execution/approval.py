@@ -94,16 +94,18 @@ class Judge:
         if now:
             invoker = prepared.invoker.ensemble.invokers.get(prepared.invoker.name)
         definition = ""
+        surroundings = prepared.invoker.ensemble.surroundings
         if invoker is not None:
+            # An approval counts only in its workspace, wherever that comes from: a worker, or a terminal in the folder.
+            where = "" if surroundings is None else f" in {surroundings.workspace}"
             definition = digest_definition(
                 description=invoker.description,
                 schema=invoker.schema.mapping,
                 effect=invoker.policy.effect,
-                origin=invoker.origin,
+                origin=f"{invoker.origin}{where}",
                 presets=invoker.presets,
             )
         shown = prepared.all_arguments
-        surroundings = prepared.invoker.ensemble.surroundings
         # Where links in its paths lead is part of a call.
         places = None if surroundings is None else resolve_links(shown, str(surroundings.workspace))
         parts = [shown, *(one for one in (prepared.change, places) if one is not None)]

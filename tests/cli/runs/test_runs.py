@@ -180,13 +180,31 @@ def test_an_answer_that_was_not_submitted_waits_until_it_is(user: User, score: s
     assert user.run("runs", "watch", "note").stdout.splitlines()[-1] == "It is written."
 
 
-def test_a_run_that_goes_on_at_a_terminal_was_answered(user: User, score: str) -> None:
+@pytest.mark.parametrize("answer", [("resume", "--autonomous"), ("approvals", "approve")], ids="-".join)
+def test_a_run_that_goes_on_at_a_terminal_was_answered(user: User, score: str, answer: tuple[str, ...]) -> None:
     with user.start("work", "--grace", "0") as process:
         wait_for(process, "takes submitted runs")
         user.run("submit", "--watch", "--id", "note", "-m", score, "Keep a note.")
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
-    assert user.run("resume", "--autonomous").returncode == 0
+    assert user.run(*answer).returncode == 0
+    if answer[0] == "approvals":
+        # The approval of a call of a worker is valid here, too.
+        resumed = user.run("resume")
+        assert (resumed.returncode, "no longer valid" in resumed.stderr) == (0, False), resumed.stderr
+        assert (user.workspace / "note.txt").read_text() == "Hello."
+        # The next worker finds nothing to do, and asks the model nothing.
+        with user.start("work") as process:
+            wait_for(process, "takes submitted runs")
+            watched = user.run("runs", "watch")
+            assert (watched.returncode, watched.stdout) == (0, "It is written.\n")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+        assert {one["finish"] for one in json.loads(user.call("runs", "list", "--format", "json").stdout)} == {
+            "open",
+            "stop",
+        }
+        return
     watched = user.run("runs", "watch", "note")
     assert (watched.returncode, "waits for" in watched.stderr) == (0, False)
     (show,) = re.findall(r"To see all of it: ripieno (.+)", watched.stderr)

@@ -9,7 +9,14 @@ from typing import Any, Protocol
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
-from ripieno.canisters import Canister, Conversation, InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Conversation,
+    InvocationCanister,
+    ResultCanister,
+    UserCanister,
+)
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.events import ConductEnded, Event, ExecutionBegan, InvocationSealed, ResultReady, TurnBegan
@@ -251,6 +258,13 @@ class Stretches:
         conversation = restored.conversation
         if began is not None and not conversation.open and (answered := self._answered(submission, began)) is not None:
             return self._end(submission, answered), restored, paused
+        if (
+            not submission.canisters
+            and conversation.canisters
+            and isinstance(conversation.canisters[-1], AssistantCanister)
+        ):
+            # Another program has continued it meanwhile, to its end: the model is not asked once more.
+            return Ending(finish=conversation.finish or "stop"), restored, paused
         if submission.canisters and began is None:
             if conversation.open:
                 conversation = conversation.decline_open(_words(submission) or "The user sent something else instead.")
