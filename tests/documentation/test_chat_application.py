@@ -56,11 +56,11 @@ class Browser:
 def shop(user: User) -> Iterator[None]:
     """The files of the tutorial in the user's folder, and its scripted model at a free port."""
     command = texts("tutorials/chat-application", *BLOCKS)[1]
-    _, verb, score, option, port = shlex.split(command.removeprefix("$ "))
-    assert (verb, option) == ("rehearse", "--port")
+    _, verb, *configuration, score, option, port = shlex.split(command.removeprefix("$ "))
+    assert (verb, *configuration, option) == ("rehearse", "--config", "settings.toml", "--port")
     shutil.copytree(EXAMPLE, user.workspace, dirs_exist_ok=True)
     settings = user.workspace / "settings.toml"
-    with user.rehearse(score) as urls:
+    with user.rehearse(*configuration, score) as urls:
         printed = settings.read_text()
         assert f"http://127.0.0.1:{port}/v1" in printed
         settings.write_text(re.sub(r"http://\S+(?=\")", urls["openai-chat"], printed))

@@ -24,14 +24,6 @@ continues = true
 [[turns]]
 text = "One two three four."
 """
-NOTE = """
-[score]
-name = "note"
-[[turns]]
-calls = [{ tool = "write_file", arguments = { path = "note.txt", content = "Hello." } }]
-[[turns]]
-text = "I have tried."
-"""
 ASKED = """
 import asyncio, ripieno
 from ripieno.exceptions import InputError
@@ -115,7 +107,7 @@ def test_client_tools(user: User) -> None:
 
 
 def test_a_score_in_a_file_is_the_model_of_a_program(user: User) -> None:
-    *_, program, expected, score, model, _, _ = (block.text for block in blocks("tutorials/embed"))
+    *_, program, expected, score, model, _, _, _, _ = (block.text for block in blocks("tutorials/embed"))
     (user.workspace / "count.toml").write_text(score)
     start, _, rest = program.partition("model = model_of(")
     assert printed(user, f"{start}{model}{rest.partition(chr(10))[2]}") == expected
@@ -125,23 +117,24 @@ def test_a_score_in_a_file_is_the_model_of_a_program(user: User) -> None:
 
 @pytest.mark.parametrize("answer", ["y", "n"])
 def test_a_program_asks_a_person(user: User, answer: str) -> None:
-    program = blocks("tutorials/embed")[-2].text
-    with scripted(user, NOTE):
+    program, score, rehearse, _ = (block.text for block in blocks("tutorials/embed")[-4:])
+    assert rehearse == "$ ripieno rehearse ./note.toml --port 8000\n"
+    with scripted(user, score):
         (user.workspace / "program.py").write_text(program)
         with user.python("program.py") as process:
             out, err = process.communicate(f"{answer}\n", timeout=PATIENCE)
     assert process.returncode == 0, err
     assert "io.write_file" in out
-    assert out.endswith("I have tried.\n")
+    assert out.endswith("It is written, or not.\n")
     assert (user.workspace / "note.txt").exists() == (answer == "y")
 
 
 def test_a_server_of_ones_own(user: User) -> None:
-    with scripted(user, NOTE.replace('"note"', '"note"\ncontinues = true')):
+    with scripted(user, blocks("tutorials/embed")[-3].text):
         events = [json.loads(line) for line in printed(user, blocks("tutorials/embed")[-1].text).splitlines()]
     ends = [event["finish"] for event in events if event["type"] == "ConductEnded"]
     assert ends == ["open", "stop"]
-    assert "".join(event["text"] for event in events if event["type"] == "TextDelta") == "I have tried."
+    assert "".join(event["text"] for event in events if event["type"] == "TextDelta") == "It is written, or not."
     assert not (user.workspace / "note.txt").exists()
     with Journal(user.workspace / "server.sqlite3") as journal:
         (found,) = journal.conversations(owner="ada")

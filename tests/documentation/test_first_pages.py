@@ -58,7 +58,10 @@ continues = true
 [[turns]]
 text = "Hello from the score."
 """
-EMBED = ("python", "toml", "toml", "console", "python", "python", "", "", "toml", "python", "python", "python")
+EMBED = (
+    *("python", "toml", "toml", "console", "python", "python", "", "", "toml", "python"),
+    *("python", "toml", "console", "python"),
+)
 #: The providers that the tutorials presuppose.
 BEFORE = "".join(
     f'[providers.{name}]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/{name}"\n\n'
@@ -360,7 +363,7 @@ def test_each_installation_is_one_into_an_environment() -> None:
 
 
 def test_embedding(starting: User, small: str) -> None:
-    program, table, score, rehearse, placed, conducted, *_, confirmer, _ = texts("tutorials/embed", *EMBED)
+    program, table, score, rehearse, placed, conducted, *_, confirmer, _, _, _ = texts("tutorials/embed", *EMBED)
     assert shlex.split(rehearse)[2:] == ["rehearse", "./small.toml", "--port", "8000"]
     (starting.workspace / "small.toml").write_text(score)
     with starting.rehearse("./small.toml") as urls:

@@ -122,9 +122,9 @@ class User:
                 process.kill()
 
     @contextlib.contextmanager
-    def rehearse(self, score: str, *, port: int = 0) -> Iterator[dict[str, str]]:
+    def rehearse(self, *arguments: str, port: int = 0) -> Iterator[dict[str, str]]:
         """Rehearses a score while the block runs; gives the base URLs by protocol."""
-        with self.start("rehearse", score, "--port", str(port)) as process:
+        with self.start("rehearse", *arguments, "--port", str(port)) as process:
             assert process.stdout is not None
             urls: dict[str, str] = {}
             for line in process.stdout:

@@ -75,6 +75,11 @@ class Providers:
                 f"ripieno.testing.model_of(Score.read({identity.removeprefix('score:')!r})), "
                 "with Score from ripieno.testing.scores."
             )
+        if identity.endswith(".toml") and name not in self.descriptors:
+            raise InputError(
+                f"{identity!r} is a file, and a model is named provider/model. To play a score on the command line: "
+                f"score:{identity}"
+            )
         if not slash or not model:
             raise InputError(f"A model is named provider/model, not {identity!r}. {self._proposal(name)}")
         try:

@@ -500,3 +500,40 @@ def test_a_broken_file_of_the_folder_is_an_error_also_while_it_is_not_trusted(ca
     done = call("check", "--format", "json")
     assert done.code == exit_codes.INPUT
     assert [(one["severity"], one["line"]) for one in findings(done)] == [("error", 2)]
+
+
+SLACK = """
+[ensemble]
+name = "slack"
+description = "Counts"
+[[invokers]]
+name = "count_words"
+description = "Counts words."
+[invokers.arguments]
+type = "object"
+[invokers.arguments.properties.most]
+type = "integer"
+minimum = 5
+default = 1
+description = "The most."
+[invokers.invocable]
+origin = "process"
+command = ["wc", "{most}"]
+"""
+
+
+def test_what_needs_no_trust_is_found_in_a_folder_that_is_not_trusted(call: Call, user: User) -> None:
+    (user.workspace / "ensembles").mkdir()
+    (user.workspace / "ensembles" / "slack.toml").write_text(SLACK)
+    (user.workspace / "ripieno.toml").write_text("")
+    before = call("check")
+    assert "Left out: slack" in before.err
+    alone = call("check", "ensembles/slack.toml")
+    (folder,) = {line.partition("slack.toml:")[0] for line in alone.out.splitlines() if "slack.toml:" in line}
+    warnings = [line for line in alone.out.splitlines() if ": warning: " in line]
+    assert [line.removeprefix(folder) for line in warnings] == [
+        "slack.toml:5: warning: 'count_words' declares no effect, so it counts as a write and asks before each call",
+        "slack.toml:13: warning: the default does not fit its argument: `most` must be at least 5, not 1",
+    ]
+    # The same, wherever the file is checked from.
+    assert [line for line in before.out.splitlines() if ": warning: " in line] == warnings

@@ -278,5 +278,5 @@ def test_what_is_wrong_with_a_descriptor(url: str, more: str, message: str) -> N
 
 def test_the_example_of_the_guide_is_right() -> None:
     page = (pathlib.Path(__file__).parents[3] / "documentation" / "tutorials" / "ask-the-web.rst").read_text()
-    block = page.split(".. code-block:: toml\n\n")[1].split("\n\n``{city}``")[0]
+    block = page.split(".. code-block:: toml\n\n")[1].split("\n\nPut the name")[0]
     assert check(textwrap.dedent(block)) == []

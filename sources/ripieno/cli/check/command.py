@@ -187,7 +187,11 @@ def _check_configuration(loaded: LoadedConfiguration, imports: _Imports) -> Find
     findings = _find(OF_CONFIGURATIONS, Subject(loaded=loaded, descriptors=tuple(loaded.known.values())), imports)
     read = load_ensembles(loaded.layers)
     names = {*loaded.known, *read.refused, *(one.name for one in read.left_out)}
-    return dataclasses.replace(findings, ensembles=len(names))
+    # Their authors may trust them later: what needs no trust is found now.
+    files = {one.file for one in read.left_out}
+    left_out = tuple(one for one in read.descriptors if one.file in files)
+    more = _find(OF_ENSEMBLES, Subject(loaded=loaded, descriptors=left_out), _all(importing=False))
+    return dataclasses.replace(findings, problems=(*findings.problems, *more.problems), ensembles=len(names))
 
 
 def _find(checks: Iterable[Check], subject: Subject, imports: _Imports) -> Findings:
