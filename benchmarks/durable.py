@@ -116,7 +116,7 @@ async def submitted(journal: Journal, dispatcher: Dispatcher, model: str) -> "Su
     one = Submission(
         identifier=name, conversation=name, canisters=(UserCanister.of("Hi."),), model=f"clock/{model}", host=HOST
     )
-    return await submit(one, dispatcher, journal)
+    return await asyncio.to_thread(submit, one, dispatcher, journal)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

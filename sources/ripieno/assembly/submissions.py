@@ -280,18 +280,23 @@ def submit(
     also for a time that has passed, and an identifier that another owner has used.
     """
     journal = journal_of(recorder)
-    new = False
-    try:
-        stored = dispatcher.find(submission.identifier).submission
-    except NameAbsence:
-        # Only now: a script that is run again submits nothing twice, whatever the time.
-        starts = None if at is None else _checked(at)
-        new = dispatcher.submit(submission, at=starts)
-        # Another program may have submitted it meanwhile, with a conversation of its own.
-        stored = dispatcher.find(submission.identifier).submission
+    # A script that is run again submits nothing twice, whatever the time.
+    new = at is None or not _is_known(submission, dispatcher)
+    if new:
+        new = dispatcher.submit(submission, at=None if at is None else _checked(at))
+    # Another program may have submitted it meanwhile, with a conversation of its own.
+    stored = dispatcher.find(submission.identifier).submission
     if stored.owner != submission.owner:
         raise InputError(f"The identifier {submission.identifier!r} is taken. Choose another one.")
     return SubmittedRun(stored, dispatcher, journal, known=not new)
+
+
+def _is_known(submission: Submission, dispatcher: Dispatcher) -> bool:
+    try:
+        dispatcher.find(submission.identifier)
+    except NameAbsence:
+        return False
+    return True
 
 
 def _checked(at: datetime.datetime) -> datetime.datetime:
