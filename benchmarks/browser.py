@@ -103,7 +103,8 @@ def says(text: str) -> Model:
     """A model of one answer."""
     from tests.support.scripted_models import says, scripted
 
-    return scripted(says(text))
+    model: Model = scripted(says(text))
+    return model
 
 
 def rounds(messages: int) -> list[Canister]:
@@ -232,7 +233,9 @@ async def _load_output(page: "Page") -> tuple[float, float]:
 
     async def spent() -> float:
         found = await session.send("Performance.getMetrics")
-        return sum(one["value"] for one in found["metrics"] if one["name"] in ("LayoutDuration", "RecalcStyleDuration"))
+        return sum(
+            float(one["value"]) for one in found["metrics"] if one["name"] in ("LayoutDuration", "RecalcStyleDuration")
+        )
 
     before = await spent()
     press = """(button) => {

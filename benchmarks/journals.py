@@ -1,5 +1,6 @@
 """Cost of a journal per call: the same conversation with one and without, streamed answers of four calls each."""
 
+import functools
 import pathlib
 import secrets
 import statistics
@@ -49,7 +50,7 @@ async def journal_calls() -> list[Row]:
             with tempfile.TemporaryDirectory() as folder:
                 values = [secrets.token_hex(16) for _ in range(hidden)]
                 with Journal(pathlib.Path(folder) / "journal", secrets=values) as journal:
-                    having = await cpu(lambda journal=journal: converse(journal))
+                    having = await cpu(functools.partial(converse, journal))
             found.append((having - without) * 1000 / (TURNS * CALLS))
         measured = statistics.median(found[1:])
         rows.append(Row(what=f"a journal, CPU per call, {what}", measured=measured, budget=0.3, unit="ms"))

@@ -68,7 +68,7 @@ async def _pydantic_ai(url: str, stream: bool) -> AsyncGenerator[Converse, None]
     tools = [
         Tool.from_schema(_keywords, name, "Reads lines of a file.", TOOLS[0]["function"]["parameters"])
         for name in NAMES
-    ]  # type: ignore[index]
+    ]
     agent = Agent(OpenAIChatModel("m", provider=OpenAIProvider(base_url=url, api_key="k")), tools=tools)
     limits = UsageLimits(request_limit=None)
 
@@ -102,7 +102,7 @@ async def _agents(url: str, stream: bool) -> AsyncGenerator[Converse, None]:
         FunctionTool(
             name=name,
             description="Reads lines of a file.",
-            params_json_schema=dict(TOOLS[0]["function"]["parameters"]),  # type: ignore[index]
+            params_json_schema=dict(TOOLS[0]["function"]["parameters"]),
             on_invoke_tool=invoke,
             strict_json_schema=False,
         )

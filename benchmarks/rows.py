@@ -9,7 +9,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -41,7 +42,7 @@ from ripieno.conducting import conduct
 from ripieno.descriptors import Policy
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.jsonvalues import canonical, freeze, parse
+from ripieno.jsonvalues import canonical, freeze, is_table, parse
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Identifiers
 from ripieno.models.transport.sse import Splitter
@@ -138,7 +139,7 @@ async def arguments() -> list[Row]:
 
     def once() -> None:
         value = parse(text)
-        if schema.validate(schema.complete(value)):
+        if not is_table(value) or schema.validate(schema.complete(value)):
             raise AssertionError("They are valid.")
         freeze(value)
 
@@ -285,7 +286,7 @@ async def concurrent() -> list[Row]:
     ]
 
 
-Measure = Callable[[], Awaitable[list[Row]]]
+Measure = Callable[[], Coroutine[Any, Any, list[Row]]]
 ROWS: tuple[Measure, ...] = (
     turns_whole,
     turns_streamed,

@@ -13,7 +13,7 @@ SCHEMA = {
     "additionalProperties": False,
 }
 NAMES = tuple(f"read_{index}" for index in range(4))
-TOOLS = [
+TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": name, "description": "Reads lines of a file.", "parameters": SCHEMA}}
     for name in NAMES
 ]
