@@ -1,13 +1,11 @@
 """``[durable]``: runs that workers conduct, on this machine or several."""
 
-import dataclasses
-
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import COUNT, Flag, Number, Text
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DurableDescriptor:
+class DurableDescriptor(Value, kw_only=True):
     """Settings of workers. ``host`` is None for the name of the machine; ``grace`` is in seconds.
 
     ``servers``: chats and background responses give their runs to workers.

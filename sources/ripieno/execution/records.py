@@ -8,7 +8,6 @@ comes while a remote recorder writes is collected for its next commit.
 
 import asyncio
 import contextlib
-import dataclasses
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
@@ -26,6 +25,7 @@ from ripieno.execution.context import Circumstances, Prepared
 from ripieno.jsonvalues import EMPTY
 from ripieno.schemas import SchemaProblem
 from ripieno.storage.records import Record, Recorder, Stage
+from ripieno.values import Value
 
 #: Seconds for which a record may wait for others. Nine commits of a turn with four short calls become two.
 _LONGEST = 0.1
@@ -89,8 +89,7 @@ def start_of(prepared: Prepared, scope: Circumstances) -> Record:
     return record_of("started", scope, prepared.invoker.identity, prepared.invocation, details=details)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
+class _Held(Value, kw_only=True):
     """Records that wait for others. ``then`` gets whether they were written; it must not raise."""
 
     records: Sequence[Record]
@@ -98,8 +97,7 @@ class _Held:
     then: Callable[[bool], None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(Value):
     """The records of calls that only read, of one conversation. The timer writes them."""
 
     records: list[Record]
