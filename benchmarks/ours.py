@@ -1,6 +1,5 @@
 """The same conversations through ripieno: validation, rules, limits, events and all."""
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -76,8 +75,7 @@ async def converse(of: Model, playing: Ensemble, *, stream: bool, listen: bool =
     return await run
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredModel(Model):
+class ScoredModel(Model, kw_only=True):
     """A model without a wire: what a row measures is all that is around it."""
 
     score: Score

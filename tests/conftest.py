@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from msgspec.structs import force_setattr
 
 from tests.counts import ATTACK
 
@@ -114,7 +115,7 @@ def _watch(wire: Any) -> None:
         setattr(encoder, name, _checked_write(getattr(encoder, name)))
     for name in ("encode", "refuse"):
         # The protocol is frozen, and shared.
-        object.__setattr__(protocol, name, _checked_body(getattr(protocol, name)))
+        force_setattr(protocol, name, _checked_body(getattr(protocol, name)))
 
 
 class _Watcher(importlib.abc.MetaPathFinder):

@@ -37,11 +37,12 @@
 Errors carry plain data only: names, texts and numbers.
 """
 
-import dataclasses
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
+
+from ripieno.values import Value
 
 
 class RipienoError(Exception):
@@ -78,8 +79,7 @@ class SchemaInvalidity(InputError):
         self.pointer = pointer
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(Value, kw_only=True):
     """One error in a file or table, in the form of a compiler message.
 
     ``line`` counts from 1; ``source`` is the text of that line.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 from hypothesis import given
+from msgspec.structs import force_setattr
 
 from ripieno.canisters import (
     AssistantCanister,
@@ -54,11 +55,10 @@ SIX: tuple[Canister, ...] = (
 @pytest.mark.parametrize("canister", SIX, ids=lambda one: type(one).__name__)
 def test_a_canister_cannot_change(canister: Any) -> None:
     for field in dataclasses.fields(canister):
-        with pytest.raises(dataclasses.FrozenInstanceError):
+        with pytest.raises(AttributeError):
             setattr(canister, field.name, None)
     for name in ("encoding", "colour"):
-        # A frozen dataclass with slots refuses what is no field with either of the two.
-        with pytest.raises((dataclasses.FrozenInstanceError, TypeError)):
+        with pytest.raises(AttributeError):
             setattr(canister, name, ("key", b""))
     assert not hasattr(canister, "__dict__")
 
@@ -113,7 +113,7 @@ def test_a_text_is_not_a_sequence_of_contents_and_objects_are_not_arguments() ->
 @pytest.mark.parametrize("canister", SIX, ids=lambda one: type(one).__name__)
 def test_the_hidden_slot_leaves_no_trace(canister: Any) -> None:
     bare, printed = copy.copy(canister), repr(canister)
-    object.__setattr__(canister, "encoding", ("openai", b"secret"))
+    force_setattr(canister, "encoding", ("openai", b"secret"))
     assert canister == bare
     assert hash(canister) == hash(bare)
     assert repr(canister) == printed

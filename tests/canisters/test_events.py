@@ -88,7 +88,7 @@ def test_an_event_is_frozen_and_has_a_form_for_wires(event: Any) -> None:
     assert mapping["type"] == type(event).__name__
     assert set(mapping) == {"type", *(field.name for field in dataclasses.fields(event))}
     assert json.loads(json.dumps(mapping)) == mapping
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         setattr(event, dataclasses.fields(event)[0].name, None)
     assert not hasattr(event, "__dict__")
 

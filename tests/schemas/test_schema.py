@@ -26,7 +26,7 @@ def test_a_schema_is_immutable_and_no_copy_of_its_source_changes_it() -> None:
     source["properties"]["path"]["type"] = "integer"
     assert schema.validate({"path": "a"}) == ()
     for field in dataclasses.fields(schema):
-        with pytest.raises(dataclasses.FrozenInstanceError):
+        with pytest.raises(AttributeError):
             setattr(schema, field.name, None)
     assert isinstance(schema.mapping, frozendict)
     assert isinstance(schema.mapping["properties"], frozendict)

@@ -1,9 +1,10 @@
 """Models, tools, recorders and confirmers that a test controls step by step."""
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from ripieno.approvals import Approve, ConfirmationRequest
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister, TextualContent
@@ -25,13 +26,12 @@ from ripieno.testing.wires import model_of
 Step = Event | BaseException | Callable[[], Awaitable[object] | object]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Scripted(Model):
+class Scripted(Model, kw_only=True):
     """A model of given steps, turn after turn. ``asked`` has its requests."""
 
     turns: tuple[tuple[Step, ...], ...]
-    asked: list[tuple[tuple[Canister, ...], Offer, Controls]] = dataclasses.field(default_factory=list)
-    closed: list[int] = dataclasses.field(default_factory=list)
+    asked: list[tuple[tuple[Canister, ...], Offer, Controls]] = msgspec.field(default_factory=list)
+    closed: list[int] = msgspec.field(default_factory=list)
 
     async def batches(
         self,

@@ -3,7 +3,6 @@
 They are in memory and end with the program. Before a person gives one, ``ways`` says what it allows.
 """
 
-import dataclasses
 import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -12,6 +11,7 @@ from ripieno.approvals.visible_text import visible
 from ripieno.canisters.faults import Effect
 from ripieno.jsonvalues import canonical, digest, freeze, parse
 from ripieno.storage.records import Record
+from ripieno.values import Value
 
 
 class Scope(Protocol):
@@ -24,8 +24,7 @@ class Scope(Protocol):
     def conversation(self) -> str: ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Way(Value, kw_only=True):
     """One way to allow later calls, as a person is shown it: which ``calls``, and on which ``terms``."""
 
     exact: bool
@@ -48,8 +47,7 @@ def ways(tool: str, effect: Effect) -> Sequence[Way]:
     return (exactly,) if effect == "destructive" else (either, exactly)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class Allowance(Value, kw_only=True):
     """A permission for later calls of a tool: with any arguments, or with exactly ``arguments``, as canonical JSON."""
 
     identifier: str

@@ -1,12 +1,12 @@
 """Forms: the properties of a flat JSON Schema as labelled questions, and typed lines as values."""
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import EMPTY, encode, freeze, is_list, is_table, parse
 from ripieno.schemas import Schema
+from ripieno.values import Value
 
 _YES = frozenset({"y", "yes", "true", "1"})
 _NO = frozenset({"n", "no", "false", "0"})
@@ -21,8 +21,7 @@ _FORMATS: Mapping[str, str] = {
 _SHARED = ("$schema", "$defs", "definitions")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Value, kw_only=True):
     """One of the allowed values, with its name for people if it has one."""
 
     value: object
@@ -33,8 +32,7 @@ class Choice:
         return f"{word} ({self.title})" if self.title and self.title != word else word
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(Value, kw_only=True):
     """One property. A line is read by its type and its choices; an invalid one stays text, and is refused.
 
     ``needed``: an empty line is no answer. ``schema`` is the schema of an object with only this property.

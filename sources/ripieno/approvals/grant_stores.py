@@ -10,14 +10,14 @@ from typing import Protocol
 
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Database
+from ripieno.values import Value
 
 #: Seconds for which an expired grant is kept, so that its refusal can name the reason.
 _KEPT = 86_400.0
 _COLUMNS = ("conversation", "invocation", "tool", "definition", "arguments", "rules")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(Value, kw_only=True):
     """One grant in a store. ``parts`` are the hashes of its binding; times are seconds since 1970."""
 
     parts: tuple[str, ...]

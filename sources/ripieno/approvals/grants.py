@@ -18,6 +18,7 @@ from ripieno.canisters.controls import Rules
 from ripieno.canisters.faults import Effect
 from ripieno.exceptions import InputError, PermissionFault
 from ripieno.jsonvalues import EMPTY, digest
+from ripieno.values import Value, unprinted
 
 #: Seconds for which a grant is valid by default.
 LIFETIME = 600.0
@@ -39,8 +40,7 @@ def digest_rules(rules: Rules) -> str:
     return digest(dataclasses.asdict(rules))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class Binding(Value, kw_only=True):
     """The one call that is approved. ``definition``, ``arguments`` and ``rules`` are digests."""
 
     conversation: str
@@ -56,11 +56,11 @@ class Binding:
         return tuple(_hash(field) for field in dataclasses.astuple(self))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+@unprinted("token")
+class Grant(Value, kw_only=True):
     """A token, its binding, and its end in seconds since 1970. The token is a secret until it is used."""
 
-    token: str = dataclasses.field(repr=False)
+    token: str
     binding: Binding
     expires: float
 

@@ -30,6 +30,7 @@ from ripieno.approvals.visible_text import pieces, visible, wrap
 from ripieno.canisters.faults import Effect
 from ripieno.ensembles import ServerClaim
 from ripieno.jsonvalues import canonical, thaw
+from ripieno.values import Value
 
 #: Returns the changes that a call with these arguments would make, as text (usually a unified diff), without making
 #: them; None if they are unknown.
@@ -85,8 +86,7 @@ _HEAD, _TAIL = 1024, 512
 _LINES, _FIRST = 60, 40
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Presentation:
+class Presentation(Value, kw_only=True):
     """One call as a person is shown it. ``arguments`` is canonical JSON; ``change`` is the text of a preview.
 
     ``notes`` are lines of the tool's local definition, such as "This cannot be undone."; ``description`` is the first

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -15,10 +14,10 @@ from ripieno.canisters.faults import Effect
 from ripieno.canisters.serialization import register
 from ripieno.ensembles import owner
 from ripieno.jsonvalues import canonical, thaw
+from ripieno.values import Value, uncompared, unprinted
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Value, kw_only=True):
     """A question that a tool asks during a call. ``text`` comes from the tool or its server and is not verified.
 
     ``schema`` is the JSON Schema of the object of values that answers it.
@@ -28,8 +27,9 @@ class Question:
     schema: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmationRequest:
+@uncompared("revise")
+@unprinted("revise")
+class ConfirmationRequest(Value, kw_only=True):
     """A call that needs confirmation, with its full arguments and presets.
 
     A person is shown the ``presentation``. ``waivable``: ``Approve(always=True)`` is effective. With a ``question``,
@@ -47,9 +47,7 @@ class ConfirmationRequest:
     question: Question | None = None
     presentation: Presentation | None = None
     waivable: bool = False
-    revise: Callable[[Mapping[str, Any]], Awaitable["ConfirmationRequest"]] | None = dataclasses.field(
-        default=None, repr=False, compare=False
-    )
+    revise: Callable[[Mapping[str, Any]], Awaitable["ConfirmationRequest"]] | None = None
 
     @property
     def text(self) -> str:
@@ -87,8 +85,7 @@ class ConfirmationRequest:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Approve:
+class Approve(Value, kw_only=True):
     """The call may run once. With ``always``, later calls of its tool in this conversation may run, too.
 
     ``exact`` narrows that to calls with exactly these arguments, as always for a destructive tool. It is an
@@ -99,22 +96,19 @@ class Approve:
     exact: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Value):
     """The call may not run; the model reads ``advice``."""
 
     advice: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Value):
     """The call may run with these arguments instead, which are validated and judged like any others."""
 
     arguments: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Defer:
+class Defer(Value):
     """The call stays open for a later answer, and is neither run nor denied. ``reason`` is for people."""
 
     reason: str = ""
@@ -124,8 +118,8 @@ Answer: TypeAlias = Approve | Deny | Edit | Defer
 register({Approve: "approve", Deny: "deny", Edit: "edit", Defer: "defer"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+@unprinted("token")
+class Given(Value, kw_only=True):
     """An answer to an earlier request, with the binding of its call.
 
     ``token`` is that of a grant if one was issued for it; the grant is then used up. ``edited`` is the binding of the
@@ -135,7 +129,7 @@ class Given:
     answer: Answer
     binding: Binding | None = None
     edited: Binding | None = None
-    token: str = dataclasses.field(default="", repr=False)
+    token: str = ""
 
 
 class Confirmer(Protocol):

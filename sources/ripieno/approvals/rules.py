@@ -10,10 +10,10 @@ from typing import Any, Literal
 from ripieno.canisters.faults import Effect
 from ripieno.descriptors import Policy
 from ripieno.descriptors.rules import CallRules
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Value, kw_only=True):
     """The action for a call, and the rule that determined it.
 
     ``waivable``: it needs confirmation only because of its effect, and later calls may be allowed.
@@ -64,8 +64,7 @@ def judge(
     return dataclasses.replace(verdict, reason=f"{verdict.reason}; no approval covers {name}, since it has '..'")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Outlook(Value, kw_only=True):
     """The verdict on a tool before any call. ``depends``: on the arguments; ``reason`` says how."""
 
     action: Literal["run", "ask", "deny", "depends"]

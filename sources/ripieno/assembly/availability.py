@@ -1,15 +1,14 @@
 """Why an ensemble is not enabled or left out, and the setting that enables it."""
 
-import dataclasses
 import json
 
 from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.trust import trust_command
 from ripieno.descriptors.loading.layers import LeftOut
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Absence:
+class Absence(Value, kw_only=True):
     """An ensemble or a file that is left out, and why."""
 
     name: str

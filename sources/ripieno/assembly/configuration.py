@@ -12,6 +12,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 import platformdirs
 
 from ripieno.assembly.plugins import BUILT_IN, Registry, discover, find_missing, place_to_allow
@@ -42,6 +43,7 @@ from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.jsonvalues import is_table
 from ripieno.storage.pins import Pins, PinStore
 from ripieno.storage.undo import UndoLog
+from ripieno.values import Value
 
 _PACKAGE, _USER, _CALLER, _PROJECT = "package", "user", "caller", "project"
 #: The file of a configuration that a program gives as a mapping, in messages.
@@ -53,8 +55,7 @@ _HOW = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class Places(Value, kw_only=True):
     """The folders of this user's own files. Tests and applications may pass others."""
 
     configuration: pathlib.Path
@@ -73,8 +74,7 @@ class Places:
         return self.configuration / "config.toml"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedConfiguration:
+class LoadedConfiguration(Value, kw_only=True):
     """A loaded configuration. ``ensembles`` are the enabled ones in their order; ``known`` has all by name."""
 
     configuration: ConfigurationDescriptor
@@ -88,7 +88,7 @@ class LoadedConfiguration:
     #: All files that were read.
     files: tuple[str, ...] = ()
     #: The code that the enabled ensembles name.
-    named: NamedFiles = dataclasses.field(default_factory=NamedFiles)
+    named: NamedFiles = msgspec.field(default_factory=NamedFiles)
     #: The folder of trust, pins and the journal.
     state: pathlib.Path | None = None
     #: The folder of the user's own configuration, read or not.

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pluggy
 
 from ripieno import plugin
@@ -21,13 +22,13 @@ from ripieno.descriptors.loading import locate
 from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.exceptions import NameAbsence, PluginFailure, Problem, nearest
+from ripieno.values import Value
 
 #: The plugin that comes with the package.
 BUILT_IN = "ripieno.assembly.builtins"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PluginStatus:
+class PluginStatus(Value, kw_only=True):
     """One plugin: whether it is allowed, and why it failed."""
 
     name: str
@@ -37,19 +38,18 @@ class PluginStatus:
     failure: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Registry:
+class Registry(Value, kw_only=True):
     """Everything that plugins provide, by name, not yet imported.
 
     ``data`` pairs the name of a layer with its folders: the built-in ones first, then those of plugins by name.
     """
 
     data: tuple[tuple[str, tuple[pathlib.Path, ...]], ...] = ()
-    origins: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
-    transports: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
-    protocols: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
-    sandboxes: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
-    commands: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    origins: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    transports: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    protocols: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    sandboxes: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    commands: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     plugins: tuple[PluginStatus, ...] = ()
     #: What ``[plugins] allow`` has, and the configuration to change; empty if it is unknown.
     allow: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.descriptors.sandbox import tighten
 from ripieno.exceptions import InputError
 from ripieno.storage.files import replace_private
+from ripieno.values import Value
 
 CONFIGURATION_NAME = "ripieno.toml"
 PINS_NAME = "ripieno.lock.toml"
@@ -39,8 +40,7 @@ _FILES = 5_000
 _BYTES = LARGEST
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class Project(Value, kw_only=True):
     """The configuration files of a folder. ``digest`` covers everything they reach.
 
     It is empty if something cannot be covered; ``obstacle`` is then the reason why the project cannot be trusted.

@@ -7,15 +7,16 @@ Constructors freeze what they are given: lists become tuples, and dicts become `
 ``JsonInvalidity`` for arguments or opaque data that are not JSON, ``TypeError`` for a content that is not a sequence.
 """
 
-import dataclasses
 import datetime
 from typing import Literal, Self, TypeAlias
 
+import msgspec
 from frozendict import frozendict
 
 from ripieno.canisters.contents import Content, TextualContent, freeze_fields, text_of, tuple_fields
 from ripieno.canisters.faults import NO_REPORT, Fault, Report
 from ripieno.jsonvalues import thaw
+from ripieno.values import Value, uncompared
 
 InvocationKind = Literal["function", "freeform"]
 
@@ -32,10 +33,10 @@ class Encodable:
     encoding: tuple[object, bytes]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Message(Encodable):
+@uncompared("timestamp")
+class _Message(Encodable, Value, kw_only=True):
     content: tuple[Content, ...]
-    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+    timestamp: datetime.datetime = msgspec.field(default_factory=now)
 
     def __post_init__(self) -> None:
         tuple_fields(self, "content")
@@ -49,11 +50,8 @@ class _Message(Encodable):
 class UserCanister(_Message):
     """A message of the user."""
 
-    __slots__ = ()
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class AssistantCanister(_Message):
+class AssistantCanister(_Message, kw_only=True):
     """A message of the model. Its content is empty if the model only makes calls."""
 
     content: tuple[Content, ...] = ()
@@ -67,24 +65,22 @@ class AssistantCanister(_Message):
 class SupervisorCanister(_Message):
     """Instructions of the application to the model (a system or developer message)."""
 
-    __slots__ = ()
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentCanister(Encodable):
+@uncompared("timestamp")
+class DocumentCanister(Encodable, Value, kw_only=True):
     """A document that the conversation is about."""
 
     content: tuple[Content, ...]
     identifier: str
     title: str | None = None
-    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+    timestamp: datetime.datetime = msgspec.field(default_factory=now)
 
     def __post_init__(self) -> None:
         tuple_fields(self, "content")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class InvocationCanister(Encodable):
+@uncompared("timestamp")
+class InvocationCanister(Encodable, Value, kw_only=True):
     """A call that the model requests.
 
     ``identifier`` is the provider's, or a deterministic one of ours if that is missing, blank or duplicated.
@@ -94,12 +90,12 @@ class InvocationCanister(Encodable):
 
     identifier: str
     name: str
-    arguments: frozendict[str, object] = frozendict()  # noqa: RUF009
+    arguments: frozendict[str, object] = frozendict()
     kind: InvocationKind = "function"
     raw: str | None = None
     fault: Fault | None = None
-    opaque: frozendict[str, object] = frozendict()  # noqa: RUF009
-    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+    opaque: frozendict[str, object] = frozendict()
+    timestamp: datetime.datetime = msgspec.field(default_factory=now)
 
     def __post_init__(self) -> None:
         freeze_fields(self, "arguments", "opaque")
@@ -117,15 +113,15 @@ class InvocationCanister(Encodable):
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ResultCanister(Encodable):
+@uncompared("report", "timestamp")
+class ResultCanister(Encodable, Value, kw_only=True):
     """The result of one call. ``report`` is not compared."""
 
     invocation_id: str
     content: tuple[Content, ...] = ()
     error: Fault | None = None
-    report: Report = dataclasses.field(default=NO_REPORT, compare=False)
-    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+    report: Report = NO_REPORT
+    timestamp: datetime.datetime = msgspec.field(default_factory=now)
 
     def __post_init__(self) -> None:
         tuple_fields(self, "content")

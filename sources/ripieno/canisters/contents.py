@@ -1,50 +1,49 @@
 """The contents of a canister: text, image, audio, document, or data of one provider."""
 
-import dataclasses
 from typing import Any, TypeAlias
 
 from frozendict import frozendict
+from msgspec.structs import force_setattr
 
 from ripieno.jsonvalues import EMPTY, freeze, is_list
+from ripieno.values import Value
 
 
-def freeze_fields(value: object, *names: str) -> None:
-    """Freezes fields of a new dataclass that hold JSON; None stays. Errors: ``JsonInvalidity``."""
+def freeze_fields(value: Value, *names: str) -> None:
+    """Freezes fields of a new value that hold JSON; None stays. Errors: ``JsonInvalidity``."""
     for name in names:
         given = getattr(value, name)
         # The empty one is the default of most.
         if given is not EMPTY and (frozen := freeze(given)) is not given:
-            object.__setattr__(value, name, frozen)
+            force_setattr(value, name, frozen)
 
 
-def tuple_fields(value: object, *names: str) -> None:
-    """Makes tuples of fields of a new dataclass; None stays. Errors: ``TypeError`` for a text or no sequence."""
+def tuple_fields(value: Value, *names: str) -> None:
+    """Makes tuples of fields of a new value; None stays. Errors: ``TypeError`` for a text or no sequence."""
     for name in names:
         given = getattr(value, name)
         if type(given) is tuple or given is None:
             continue
         if not is_list(given):
             raise TypeError(f"{name} of {type(value).__name__} is a tuple or a list, not {type(given).__name__}.")
-        object.__setattr__(value, name, tuple(given))
+        force_setattr(value, name, tuple(given))
 
 
-def _copy_bytes(value: object) -> None:
+def _copy_bytes(value: Value) -> None:
     """Copies ``data`` of a new content if it is a buffer that may change."""
     data: Any = getattr(value, "data")  # noqa: B009  a field of several classes
     if type(data) in (bytearray, memoryview):
-        object.__setattr__(value, "data", bytes(data))
+        force_setattr(value, "data", bytes(data))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TextualContent:
+class TextualContent(Value, kw_only=True):
     """Text. It is plain by default."""
 
     text: str
     mime_type: str = "text/plain"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ImageContent:
+class ImageContent(Value, kw_only=True):
     """An image, as raw bytes. ``name`` is that of its file, for people; models do not read it."""
 
     data: bytes
@@ -55,8 +54,7 @@ class ImageContent:
         _copy_bytes(self)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class AudioContent:
+class AudioContent(Value, kw_only=True):
     """A sound, as raw bytes. ``name`` is that of its file, for people; models do not read it."""
 
     data: bytes
@@ -67,8 +65,7 @@ class AudioContent:
         _copy_bytes(self)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentContent:
+class DocumentContent(Value, kw_only=True):
     """A document: its raw bytes, or a URL that the provider fetches. Errors: ``ValueError`` for both or neither.
 
     ``name`` is that of its file, for people; models do not read it.
@@ -85,8 +82,7 @@ class DocumentContent:
         _copy_bytes(self)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class OpaqueContent:
+class OpaqueContent(Value, kw_only=True):
     """Data that one protocol requires back verbatim and in order: signed thinking, encrypted reasoning, unknown parts.
 
     ``data`` is the block as it was on the wire. Other protocols leave it out.

@@ -6,6 +6,7 @@ from typing import Literal
 from frozendict import frozendict
 
 from ripieno.canisters.contents import freeze_fields, tuple_fields
+from ripieno.values import Value
 
 Finish = Literal[
     "stop", "invocations", "length", "filter", "terminal", "limit", "open", "cancelled", "aborted", "error"
@@ -13,8 +14,7 @@ Finish = Literal[
 Reasoning = Literal["none", "low", "medium", "high"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
+class Format(Value, kw_only=True):
     """The required form of an answer's text: any JSON, or JSON that fits a schema.
 
     ``name`` and ``description`` are for the model. ``strict`` asks the provider to follow the schema exactly. A wire
@@ -33,8 +33,7 @@ class Format:
         freeze_fields(self, "schema")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Controls:
+class Controls(Value, kw_only=True):
     """Controls of one turn. None means the provider's default.
 
     ``tool_choice`` is ``auto``, ``none``, ``required``, or the exposed name of one tool. The last two apply to the
@@ -91,8 +90,7 @@ class Controls:
         return dataclasses.replace(self, tool_choice="auto") if self.forced() else self
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Value, kw_only=True):
     """Limits of a run. When one is reached, further calls are refused; nothing is raised.
 
     ``wall`` is in seconds. ``output`` is in bytes for each result (None: each invoker's own). ``tokens`` counts input
@@ -109,8 +107,7 @@ class Limits:
     spill: int = 16 * 1024 * 1024
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(Value, kw_only=True):
     """Patterns over ``ensemble.tool``. If several match, the strictest applies: ``deny``, then ``ask``, ``approve``."""
 
     approve: tuple[str, ...] = ()

@@ -6,7 +6,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+import msgspec
 from frozendict import frozendict
+from msgspec.structs import force_setattr
 
 from ripieno.canisters.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
 from ripieno.canisters.contents import freeze_fields, tuple_fields
@@ -14,10 +16,10 @@ from ripieno.canisters.controls import Finish
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import thaw
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Value, kw_only=True):
     """Tokens, as the provider counts them. ``input_tokens`` includes those read from a cache."""
 
     input_tokens: int = 0
@@ -58,8 +60,7 @@ class Stateful:
     kept: tuple[object, tuple[Canister, ...]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(Value, kw_only=True):
     """The reason why an open invocation waits.
 
     ``approval``: no one was available to approve it; ``request`` is the question to show, and ``binding`` is what an
@@ -70,15 +71,14 @@ class Waiting:
     invocation: str
     why: Literal["approval", "behind", "caller", "interrupted"]
     tool: str = ""
-    request: frozendict[str, object] = frozendict()  # noqa: RUF009
-    binding: frozendict[str, object] = frozendict()  # noqa: RUF009
+    request: frozendict[str, object] = frozendict()
+    binding: frozendict[str, object] = frozendict()
 
     def __post_init__(self) -> None:
         freeze_fields(self, "request", "binding")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation(Stateful):
+class Conversation(Stateful, Value, kw_only=True):
     """All messages so far.
 
     ``open`` are the invocations that wait for a client or an absent person; ``waiting`` has the reason for each.
@@ -86,7 +86,7 @@ class Conversation(Stateful):
     person, conduct the conversation again. ``submission`` is the call of a terminal invoker.
     """
 
-    identifier: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
+    identifier: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
     canisters: tuple[Canister, ...] = ()
     open: tuple[InvocationCanister, ...] = ()
     waiting: tuple[Waiting, ...] = ()
@@ -152,14 +152,14 @@ class Conversation(Stateful):
     def replace(self, **fields: Any) -> "Conversation":
         """The conversation with other fields and the same namespaces."""
         successor = dataclasses.replace(self, **fields)
-        object.__setattr__(successor, "state", self.namespaces)
+        force_setattr(successor, "state", self.namespaces)
         if hasattr(self, "kept"):
-            object.__setattr__(successor, "kept", self.kept)
+            force_setattr(successor, "kept", self.kept)
         return successor
 
     def note_kept(self, recorder: object, canisters: tuple[Canister, ...]) -> None:
         """Stores that a recorder has these canisters of the conversation."""
-        object.__setattr__(self, "kept", (recorder, canisters))
+        force_setattr(self, "kept", (recorder, canisters))
 
     def kept_by(self, recorder: object) -> int:
         """The number of its first canisters that a recorder has."""
@@ -174,7 +174,7 @@ class Conversation(Stateful):
         try:
             return self.state
         except AttributeError:
-            object.__setattr__(self, "state", {})
+            force_setattr(self, "state", {})
             return self.state
 
     @property

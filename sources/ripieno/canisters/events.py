@@ -10,7 +10,6 @@ Deltas are for display only; sealed events are complete. A turn is::
 Conducting adds the events of executing the calls. All are frozen; ``mapping()`` is the form for wires.
 """
 
-import dataclasses
 from collections.abc import AsyncGenerator, Iterable
 from typing import TypeAlias
 
@@ -22,49 +21,43 @@ from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.faults import Effect
 from ripieno.canisters.serialization import describe, register
+from ripieno.values import Value
 
 
-class EventBase:
+class EventBase(Value):
     """The base of every event, also of those that a server adds."""
-
-    __slots__ = ()
 
     def mapping(self) -> dict[str, object]:
         """The form for wires, class name and all fields: ``{"type": "TextDelta", "text": "…"}``."""
         return {"type": type(self).__name__, **describe(self)}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TurnBegan(EventBase):
+class TurnBegan(EventBase, kw_only=True):
     """A model begins to answer. ``turn`` counts from 1."""
 
     model: str = ""
     turn: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class TextDelta(EventBase):
     """The next part of the model's text."""
 
     text: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class ReasoningDelta(EventBase):
     """The next part of the model's reasoning, as far as its provider shows it."""
 
     text: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class ContentSealed(EventBase):
     """A content of the assistant is complete."""
 
     content: Content
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class InvocationBegan(EventBase):
+class InvocationBegan(EventBase, kw_only=True):
     """The model begins a call. ``index`` distinguishes the calls of a turn.
 
     ``kind`` and ``opaque`` are those of the sealed invocation, as far as they are known yet.
@@ -74,27 +67,24 @@ class InvocationBegan(EventBase):
     identifier: str
     name: str
     kind: InvocationKind = "function"
-    opaque: frozendict[str, object] = frozendict()  # noqa: RUF009
+    opaque: frozendict[str, object] = frozendict()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentsDelta(EventBase):
+class ArgumentsDelta(EventBase, kw_only=True):
     """The next part of a call's arguments, as text."""
 
     index: int
     text: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class InvocationSealed(EventBase):
+class InvocationSealed(EventBase, kw_only=True):
     """A call is complete."""
 
     index: int
     invocation: InvocationCanister
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TurnEnded(EventBase):
+class TurnEnded(EventBase, kw_only=True):
     """The model's answer is complete. ``reason`` is the provider's own stop reason."""
 
     finish: Finish
@@ -103,8 +93,7 @@ class TurnEnded(EventBase):
     turn: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmationRequested(EventBase):
+class ConfirmationRequested(EventBase, kw_only=True):
     """The confirmer is asked whether a call may run. The event is only a notification.
 
     ``request`` is ``ConfirmationRequest.mapping()``: all that a person needs to decide, with the possible answers.
@@ -114,11 +103,10 @@ class ConfirmationRequested(EventBase):
     tool: str
     effect: Effect
     reason: str
-    request: frozendict[str, object] = frozendict()  # noqa: RUF009
+    request: frozendict[str, object] = frozendict()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionBegan(EventBase):
+class ExecutionBegan(EventBase, kw_only=True):
     """A call starts. ``early`` is whether the model still streams."""
 
     invocation: InvocationCanister
@@ -126,8 +114,7 @@ class ExecutionBegan(EventBase):
     early: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionProgress(EventBase):
+class ExecutionProgress(EventBase, kw_only=True):
     """The progress of a call, as its tool reports it. ``total`` is None if unknown."""
 
     invocation_id: str
@@ -137,8 +124,7 @@ class ExecutionProgress(EventBase):
     message: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ResultReady(EventBase):
+class ResultReady(EventBase, kw_only=True):
     """A call has its one result. ``discarded``: its stream failed, so the model never sees it.
 
     ``seal`` lets the server that ran the call recognize the result when a client sends it back; empty elsewhere.
@@ -152,17 +138,15 @@ class ResultReady(EventBase):
     seal: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Alert(EventBase):
+class Alert(EventBase, kw_only=True):
     """A notice for the application, not for the model."""
 
     message: str
     tool: str | None = None
-    details: frozendict[str, object] = frozendict()  # noqa: RUF009
+    details: frozendict[str, object] = frozendict()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ConductEnded(EventBase):
+class ConductEnded(EventBase, kw_only=True):
     """A run has ended. ``calls`` counts the calls that were started."""
 
     finish: Finish

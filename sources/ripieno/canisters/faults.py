@@ -9,6 +9,7 @@ from frozendict import frozendict
 from ripieno.canisters.contents import freeze_fields, legible, tuple_fields
 from ripieno.exceptions import ToolFault
 from ripieno.jsonvalues import encode, freeze, thaw
+from ripieno.values import Value
 
 Category = Literal[
     "validation",
@@ -48,8 +49,7 @@ ChangeKind = Literal[
 ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Value, kw_only=True):
     """A state change that a call made: one of the seven kinds of seed 000, section 3.3.
 
     ``data`` has the keys of its kind: ``path``; ``pid`` and ``command`` or ``exit_code``; ``key`` and ``value``.
@@ -79,14 +79,13 @@ class Changes:
     unknown: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Value, kw_only=True):
     """The reason why a call failed, in words that let a model fix it (seed 000, section 6.3)."""
 
     category: Category
     message: str
     code: str = ""
-    details: frozendict[str, object] = frozendict()  # noqa: RUF009
+    details: frozendict[str, object] = frozendict()
     recoverable: bool = True
     suggestion: str | None = None
 
@@ -134,8 +133,7 @@ def _plain(details: Mapping[str, Any]) -> frozendict[str, object]:
     return frozen
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Value, kw_only=True):
     """Measurements of a call. Durations are in milliseconds, sizes in bytes."""
 
     duration_ms: float = 0.0

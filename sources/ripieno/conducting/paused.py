@@ -15,6 +15,7 @@ import datetime
 import json
 from collections.abc import Collection, Generator, Mapping, Sequence
 
+import msgspec
 from frozendict import frozendict
 
 from ripieno.approvals import Answer, Approve, Given, Grants
@@ -27,6 +28,7 @@ from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationI
 from ripieno.jsonvalues import digest
 from ripieno.storage.databases.contract import Connection, Database, row_key
 from ripieno.storage.dispatch.contract import Submission
+from ripieno.values import Value
 
 #: Seconds for which an approval is valid until the conversation is resumed.
 LIFETIME = 7 * 86_400.0
@@ -34,8 +36,7 @@ LIFETIME = 7 * 86_400.0
 _SHORT, _SHOWN = 8, 3
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Paused:
+class Paused(Value, kw_only=True):
     """A conversation that waits, with the model, agent and patterns of tools with which it is resumed.
 
     ``options`` are further options of the command line with which it is resumed, such as ``--config FILE``.
@@ -56,7 +57,7 @@ class Paused:
     owner: str = ""
     by_client: bool = False
     submission: Submission | None = None
-    at: datetime.datetime = dataclasses.field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+    at: datetime.datetime = msgspec.field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
 
     @property
     def identifier(self) -> str:

@@ -4,7 +4,6 @@ The journal has the state of each call. A call that started and has no recorded 
 that its outcome is unknown. A call that never started goes through the pipeline now.
 """
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from ripieno.conducting.paused import Paused
 from ripieno.exceptions import NameAbsence
 from ripieno.jsonvalues import canonical
 from ripieno.storage.journal import Journal, Restored
+from ripieno.values import Value
 
 #: The fault of a call that started and has no recorded end.
 UNKNOWN = Fault(
@@ -36,8 +36,7 @@ _INCOMPLETE = Fault(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Resumable:
+class Resumable(Value, kw_only=True):
     """The conversation to conduct, and the answers that were given meanwhile.
 
     ``cut`` has the texts that the model wrote at last, if its answer was cut off. They are no part of the conversation.

@@ -4,7 +4,6 @@ JSON Schema ignores unknown keywords, so a misspelling such as ``requierd`` woul
 unknown keyword is an error, and so is a required argument without a property.
 """
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from ripieno.jsonvalues import is_list, is_table
 from ripieno.schemas import Schema
 from ripieno.schemas.description import types_of
 from ripieno.schemas.graph import HOLDING, parts
+from ripieno.values import Value
 
 TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _OTHERS = frozenset(
@@ -34,8 +34,7 @@ _ELSEWHERE = ("patternProperties", "allOf", "anyOf", "oneOf", "$ref", "$dynamicR
 KEYWORDS = (HOLDING - {"additionalItems", "dependencies"}) | _OTHERS
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentSchema:
+class ArgumentSchema(Value, kw_only=True):
     """A JSON Schema, stored frozen. Arguments are closed and always an object; results need not be."""
 
     arguments: bool

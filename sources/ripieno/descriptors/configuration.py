@@ -4,7 +4,6 @@ Several files form one configuration: each is read into parts, the parts are mer
 from the result.
 """
 
-import dataclasses
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,10 +29,10 @@ from ripieno.descriptors.sandbox import PATHS, SANDBOX, SandboxDescriptor
 from ripieno.descriptors.timeouts import BREAKER, Caution
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, is_list, is_table, merge
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class AgentDescriptor:
+class AgentDescriptor(Value, kw_only=True):
     """One agent: a model with instructions and exactly these tools. ``tools`` None means all enabled tools.
 
     ``fallback`` None means those of the default model if the agent uses it, and none otherwise.
@@ -43,14 +42,13 @@ class AgentDescriptor:
     model: str | None = None
     fallback: tuple[str, ...] | None = None
     instructions: str = ""
-    controls: Controls = Controls()  # noqa: RUF009
-    limits: Limits = Limits()  # noqa: RUF009
-    history: HistoryDescriptor = HistoryDescriptor()  # noqa: RUF009
+    controls: Controls = Controls()
+    limits: Limits = Limits()
+    history: HistoryDescriptor = HistoryDescriptor()
     tools: tuple[str, ...] | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigurationDescriptor:
+class ConfigurationDescriptor(Value, kw_only=True):
     """The configuration. A list that is None was not given and has its default; an empty one means none.
 
     ``paths`` and ``workspace`` from a file are absolute. ``inline`` are ensembles in the configuration itself.
@@ -67,28 +65,27 @@ class ConfigurationDescriptor:
     providers: frozendict[str, frozendict[str, Any]] = EMPTY
     model: str | None = None
     fallback: tuple[str, ...] = ()
-    breaker: Caution = Caution()  # noqa: RUF009
-    controls: Controls = Controls()  # noqa: RUF009
+    breaker: Caution = Caution()
+    controls: Controls = Controls()
     agents: frozendict[str, AgentDescriptor] = EMPTY
-    limits: Limits = Limits()  # noqa: RUF009
-    history: HistoryDescriptor = HistoryDescriptor()  # noqa: RUF009
+    limits: Limits = Limits()
+    history: HistoryDescriptor = HistoryDescriptor()
     retry: frozendict[str, Any] = EMPTY
-    confirmation: Rules = Rules()  # noqa: RUF009
+    confirmation: Rules = Rules()
     environment: tuple[str, ...] | None = None
     workspace: str | None = None
     settings: frozendict[str, frozendict[str, Any]] = EMPTY
-    sandbox: SandboxDescriptor = SandboxDescriptor()  # noqa: RUF009
+    sandbox: SandboxDescriptor = SandboxDescriptor()
     search_over: int | None = None
     #: Whether calls and runs are recorded in the journal; None means only by the command line.
     journal: bool | None = None
     #: The address of its database, with variables; None means a file in the user's state folder.
     journal_url: str | None = None
-    gateway: GatewayDescriptor = GatewayDescriptor()  # noqa: RUF009
-    durable: DurableDescriptor = DurableDescriptor()  # noqa: RUF009
+    gateway: GatewayDescriptor = GatewayDescriptor()
+    durable: DurableDescriptor = DurableDescriptor()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TableOrEnsembles:
+class TableOrEnsembles(Value, kw_only=True):
     """``[ensembles]``: a table of paths and names, or a list of exactly the enabled ones: names, or inline."""
 
     expected: str = "a table with paths, enabled and profile, or a list of ensembles"

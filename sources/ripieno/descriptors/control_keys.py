@@ -1,6 +1,5 @@
 """The keys of model controls, limits and confirmation rules."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_args
 
@@ -12,10 +11,10 @@ from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, subject
 from ripieno.descriptors.rules import FORM, Pattern
 from ripieno.exceptions import PatternInvalidity
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CallPattern:
+class CallPattern(Value, kw_only=True):
     """A pattern over tools and arguments, stored as written."""
 
     expected: str = 'a pattern such as "io.read_file", "git.*" or "io.write_file(path=docs/**)"'

@@ -1,6 +1,5 @@
 """``[durable]``: runs that workers conduct, on this machine or several."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,18 +8,17 @@ from frozendict import frozendict
 from ripieno.descriptors.reader.keys import UNSET, Key, Table
 from ripieno.descriptors.reader.kinds import COUNT, Flag, Named, Number, Text
 from ripieno.jsonvalues import EMPTY
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class Rate(Value, kw_only=True):
     """At most so many ``runs`` begin in any period of so many ``seconds``."""
 
     runs: int
     seconds: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DurableDescriptor:
+class DurableDescriptor(Value, kw_only=True):
     """Settings of workers. ``host`` is None for the name of the machine; ``grace`` is in seconds.
 
     ``servers``: chats and background responses give their runs to workers. ``owner_rate`` is that of each owner;

@@ -31,6 +31,7 @@ from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.reader.references import Reader
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, is_table, merge, thaw
+from ripieno.values import Value, uncompared
 
 Scope = Literal["application", "conversation"]
 ENSEMBLE_NAME = Text(
@@ -39,16 +40,15 @@ ENSEMBLE_NAME = Text(
 ENSEMBLE_NAMES = Several(ENSEMBLE_NAME, "names of ensembles", once=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionDescriptor:
+class ConnectionDescriptor(Value, kw_only=True):
     """The connection of an ensemble: an origin, and the settings of that origin."""
 
     origin: str
     settings: frozendict[str, Any] = EMPTY
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EnsembleDescriptor:
+@uncompared("file", "folder", "layer")
+class EnsembleDescriptor(Value, kw_only=True):
     """One ensemble. ``defaults`` and ``overrides`` have the given keys, read.
 
     ``prefix`` None means the rule of its layer, and empty means bare names. Relative paths begin at ``folder``.
@@ -72,9 +72,9 @@ class EnsembleDescriptor:
     overrides: frozendict[str, frozendict[str, Any]] = EMPTY
     configuration: frozendict[str, Any] = EMPTY
     invokers: tuple[InvokerDescriptor, ...] = ()
-    file: str | None = dataclasses.field(default=None, compare=False)
-    folder: str | None = dataclasses.field(default=None, compare=False)
-    layer: str = dataclasses.field(default="", compare=False)
+    file: str | None = None
+    folder: str | None = None
+    layer: str = ""
 
     def discovered(
         self,

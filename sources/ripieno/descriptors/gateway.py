@@ -3,7 +3,6 @@
 The address is an option of the command line: a configuration never opens a listener.
 """
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
@@ -19,6 +18,7 @@ from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, subject
 from ripieno.descriptors.templates import Template
 from ripieno.jsonvalues import EMPTY
+from ripieno.values import Value
 
 #: The least bytes of a secret: a shorter one could be guessed.
 SECRET_BYTES = 16
@@ -27,8 +27,7 @@ Absence = Literal["deny", "defer"]
 EventNames = Literal["official", "seed"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StoreDescriptor:
+class StoreDescriptor(Value, kw_only=True):
     """Settings of a store of responses. ``default`` is ``store`` where a request does not say; bytes are numbers.
 
     ``responses`` and ``bytes`` are what one caller may have; ``chain`` and ``chain_bytes`` what one response continues.
@@ -44,8 +43,7 @@ class StoreDescriptor:
     chain_bytes: int = 32 * 2**20
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayDescriptor:
+class GatewayDescriptor(Value, kw_only=True):
     """Settings of a gateway. Models are identities such as ``house/small-1``; seconds and bytes are numbers.
 
     ``map`` has the models of other names that clients may request; ``*`` is any other name. ``ensembles`` are offered
@@ -89,8 +87,7 @@ class GatewayDescriptor:
     grace: float = 5.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class KeyDigest:
+class KeyDigest(Value, kw_only=True):
     """The digest of a key. Messages never repeat a wrong value: it may be the key itself."""
 
     expected: str = '"sha256:" and 64 hexadecimal digits'
@@ -107,8 +104,7 @@ class KeyDigest:
         return {"type": "string", "pattern": f"^{self.shape}$"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class HostName:
+class HostName(Value, kw_only=True):
     """A name or address under which clients reach a machine, in lower case, without a port."""
 
     expected: str = 'the name of a host such as "models.example.org", without scheme and port'
@@ -124,12 +120,11 @@ class HostName:
         return {"type": "string", "pattern": f"^(?:{self.shape})$"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Secret:
+class Secret(Value, kw_only=True):
     """A secret: a text that may have variables. Its length is checked if it has none. Messages never repeat it."""
 
     expected: str = f"a string of {SECRET_BYTES} bytes or more, with {{env:NAME}} where a variable goes"
-    variables: Variables = Variables()  # noqa: RUF009  frozen
+    variables: Variables = Variables()
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         text = self.variables.read(value, path, problems)

@@ -1,6 +1,5 @@
 """``[history]``: how much of a conversation is sent to the model. ``[journal]``: whether conversations are recorded."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -10,13 +9,13 @@ from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import COUNT, Either, Flag, Number, Several, Text
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems
+from ripieno.values import Value
 
 StrategyName = Literal["drop-oldest", "sliding-window", "summarize"]
 _NAMES: tuple[str, ...] = get_args(StrategyName)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryDescriptor:
+class HistoryDescriptor(Value, kw_only=True):
     """The part of a conversation that is sent to the model.
 
     ``strategy`` has the strategies in order: an empty tuple sends everything, None drops the oldest exchanges if the

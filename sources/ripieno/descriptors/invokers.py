@@ -1,6 +1,5 @@
 """One invoker: its tables, inline or in a file of their own, and its descriptor."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,21 +26,21 @@ from ripieno.descriptors.reader.references import OrReference, Reader, Reference
 from ripieno.descriptors.templates.checks import INDIRECT
 from ripieno.exceptions import nearest
 from ripieno.jsonvalues import EMPTY, is_list, is_table, merge, thaw
+from ripieno.values import Value, uncompared
 
 NO_ARGUMENTS: frozendict[str, Any] = frozendict({"type": "object", "properties": frozendict()})
 TOOL_NAME = Text(pattern=r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}", shape="a name of letters, digits, _ and -, at most 64")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class InvocableDescriptor:
+class InvocableDescriptor(Value, kw_only=True):
     """The origin of an invoker, and the settings of that origin."""
 
     origin: str = "python"
     settings: frozendict[str, Any] = EMPTY
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class InvokerDescriptor:
+@uncompared("offered", "retry", "file")
+class InvokerDescriptor(Value, kw_only=True):
     """One invoker. ``arguments`` and ``results`` are JSON Schemas as written; ``file`` is its file.
 
     ``offered`` is the definition of a discovered one before the operator's overrides; None for a declared one.
@@ -51,14 +50,14 @@ class InvokerDescriptor:
     name: str
     description: str = ""
     enabled: bool = True
-    policy: Policy = Policy()  # noqa: RUF009
+    policy: Policy = Policy()
     arguments: frozendict[str, Any] = NO_ARGUMENTS
     results: frozendict[str, Any] | None = None
     configuration: frozendict[str, Any] = EMPTY
     invocable: InvocableDescriptor = InvocableDescriptor()
-    offered: frozendict[str, Any] | None = dataclasses.field(default=None, compare=False)
-    retry: frozendict[str, Any] = dataclasses.field(default=EMPTY, compare=False)
-    file: str | None = dataclasses.field(default=None, compare=False)
+    offered: frozendict[str, Any] | None = None
+    retry: frozendict[str, Any] = EMPTY
+    file: str | None = None
 
     def mapping(self, base: Policy = Policy(), enabled: bool = True) -> dict[str, Any]:  # noqa: B008  frozen
         """The inline form, for an ensemble whose defaults are ``base`` and ``enabled``."""
@@ -120,8 +119,7 @@ ITEM = OrReference(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Inherited:
+class Inherited(Value, kw_only=True):
     """The values that an invoker takes from its ensemble. ``sound``: ``[defaults]`` have no problem."""
 
     module: str | None = None
@@ -131,8 +129,7 @@ class Inherited:
     sound: bool = True
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _Place(Value, kw_only=True):
     """The location of an invoker: its tables, the paths of its header and the others, and the problems of its file."""
 
     table: Table

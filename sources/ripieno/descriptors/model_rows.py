@@ -1,6 +1,5 @@
 """Rows of models: capabilities of some models of a provider. The first row that matches a name applies."""
 
-import dataclasses
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,26 +11,24 @@ from ripieno.descriptors.reader.kinds import INVALID, Several
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, printable
 from ripieno.jsonvalues import EMPTY, merge
+from ripieno.values import Value
 
 #: Wildcards and sets in a pattern; ``[*]`` is a literal star.
 _WILD = re.compile(r"\[(?P<one>[^]!])\]|\[!?\]?[^]]*\]|[*?]")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRow:
+class ModelRow(Value, kw_only=True):
     """The capabilities of models whose names match a pattern."""
 
     match: str
     capabilities: frozendict[str, Any] = EMPTY
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Rows(Several):
     """Rows of one table. Patterns are unique: a second row with the same pattern would never apply."""
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        # With slots, dataclass creates the class twice, and ``super()`` refers to the first.
-        rows = Several.read(self, value, path, problems)
+        rows = super().read(value, path, problems)
         if rows is INVALID:
             return INVALID
         first: dict[str, int] = {}

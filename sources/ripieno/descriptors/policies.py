@@ -3,12 +3,12 @@
 ``[defaults]`` of an ensemble sets policies; the invoker's own table overrides them key by key.
 """
 
-import dataclasses
 from typing import Literal
 
 from frozendict import frozendict
 
 from ripieno.canisters.faults import Category, Effect
+from ripieno.values import Value
 
 OnError = Literal["abort", "report"]
 Hosted = Literal["here", "caller", "provider"]
@@ -21,8 +21,7 @@ PASSING: tuple[Category, ...] = ("timeout", "network", "quota", "resource", "exe
 LONGEST_ASKED = 60.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(Value, kw_only=True):
     """The retries of a failed call or model request, and the pauses between them in seconds (seed 000, section 7.2).
 
     Calls are repeated only if ``Policy.repeatable`` is true, and only after faults of ``categories``; requests only
@@ -51,8 +50,7 @@ class RetryPolicy:
         return asked or shortest + (backoff - shortest) * (1 - self.jitter * (1 - chance))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Value, kw_only=True):
     """Policy of one invoker. ``timeout`` is in seconds, ``output`` in bytes."""
 
     #: The effect of a call on the world. If it is not declared, it is a write.
@@ -89,7 +87,7 @@ class Policy:
     #: An argument that names an earlier call of the conversation, which runs in place of this one.
     again_argument: str | None = None
     #: Arguments that are fixed and hidden from the model.
-    presets: frozendict[str, object] = frozendict()  # noqa: RUF009
+    presets: frozendict[str, object] = frozendict()
 
     @property
     def harmless(self) -> bool:

@@ -46,12 +46,11 @@ _BACKOFF = Number(minimum=0, maximum=3600, unit="seconds")
 _AFTER = Several(Text(choices=PASSING), "categories of faults", once=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Frozen(Table):
     """A table that is stored frozen."""
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        read: Any = super(Frozen, self).read(value, path, problems)
+        read: Any = super().read(value, path, problems)
         return read if read is INVALID else frozendict[str, Any](read)
 
 

@@ -1,6 +1,5 @@
 """One profile: a named selection of ensembles."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +9,11 @@ from ripieno.descriptors.reader.kinds import INVALID, Several, Text
 from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import is_table
+from ripieno.values import Value, uncompared
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileDescriptor:
+@uncompared("file", "layer")
+class ProfileDescriptor(Value, kw_only=True):
     """One profile. It selects all ensembles of its categories, then those that it names, in their order.
 
     ``configurable`` ensembles also fit it, but are enabled only if the configuration includes them.
@@ -24,8 +24,8 @@ class ProfileDescriptor:
     categories: tuple[str, ...] = ()
     ensembles: tuple[str, ...] = ()
     configurable: tuple[str, ...] = ()
-    file: str | None = dataclasses.field(default=None, compare=False)
-    layer: str = dataclasses.field(default="", compare=False)
+    file: str | None = None
+    layer: str = ""
 
     def mapping(self) -> dict[str, Any]:
         """The mapping of an equivalent file. Reading it gives an equal descriptor."""

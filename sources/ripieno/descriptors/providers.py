@@ -16,6 +16,7 @@ from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.timeouts import BREAKER, TIMEOUTS
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, thaw
+from ripieno.values import Value, uncompared
 
 PROVIDER_NAME = Text(
     pattern=r"[a-z][a-z0-9_.-]{0,63}", shape="a name of lower-case letters, digits, _, . and -, beginning with a letter"
@@ -85,8 +86,8 @@ CAPABILITIES: frozendict[str, Any] = frozendict(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderDescriptor:
+@uncompared("file", "layer")
+class ProviderDescriptor(Value, kw_only=True):
     """One provider. ``capabilities``, ``timeouts`` and ``breaker`` have the given keys only.
 
     ``base_url``, ``api_key``, ``region``, ``project``, ``api_version`` and the values of ``headers`` are templates.
@@ -110,8 +111,8 @@ class ProviderDescriptor:
     homepage: str | None = None
     capabilities: frozendict[str, Any] = EMPTY
     models: tuple[ModelRow, ...] = ()
-    file: str | None = dataclasses.field(default=None, compare=False)
-    layer: str = dataclasses.field(default="", compare=False)
+    file: str | None = None
+    layer: str = ""
 
     def capabilities_for(self, model: str) -> frozendict[str, Any]:
         """Every capability of a model: the first row that matches it, over the provider's, over the defaults."""

@@ -1,11 +1,11 @@
 """``[sandbox]``: how strictly programs are confined, and what they may access."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Flag, Number, Several, Text
+from ripieno.values import Value
 
 Level = Literal["required", "auto", "off"]
 #: In order of strictness.
@@ -14,8 +14,7 @@ LEVELS: tuple[str, ...] = ("off", "auto", "required")
 PATHS = Several(Text(), "paths")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxDescriptor:
+class SandboxDescriptor(Value, kw_only=True):
     """The operator's settings. ``level`` None is "required" on Linux and "auto" elsewhere.
 
     ``tier`` is the required tier; None is the highest available. ``provider`` names a plugin's sandbox (tier 3).

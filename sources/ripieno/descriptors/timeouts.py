@@ -1,13 +1,11 @@
 """Timeouts and circuit breaker of an endpoint."""
 
-import dataclasses
-
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Number
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
+class Timeouts(Value, kw_only=True):
     """Seconds. A model may need minutes before its first output, and also within an answer.
 
     ``connect`` is for the connection; ``first_byte`` is from the request to the first part of the answer's body,
@@ -20,8 +18,7 @@ class Timeouts:
     whole: float = 3600.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Caution:
+class Caution(Value, kw_only=True):
     """A circuit breaker: the failures in a row that open it (0: never), and the seconds until one retry."""
 
     failures: int = 5

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 from frozendict import frozendict
 
 from ripieno.canisters.events import Alert
@@ -24,17 +25,10 @@ from ripieno.ensembles.threads import is_asynchronous, run_in_thread
 from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
 from ripieno.jsonvalues import freeze, freeze_containers, thaw
 from ripieno.schemas import Schema
-
-Invocable: TypeAlias = Callable[["Context", dict[str, Any]], Awaitable[Any] | Any]
-#: Returns the changes that a call with these arguments would make, as text (usually a unified diff), without making
-#: them; None if they are unknown. It runs in a thread.
-Foresight: TypeAlias = Callable[["Context", Mapping[str, Any]], str | None]
-#: ``reconnecting``: the connection was lost and is tried again; ``failed``: it was never made, or is lost permanently.
-State = Literal["new", "connecting", "connected", "reconnecting", "disconnected", "failed"]
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ServerClaim:
+class ServerClaim(Value, kw_only=True):
     """A server's description of its tool. It is not verified."""
 
     server: str
@@ -79,8 +73,15 @@ class Context:
     changes: Changes = dataclasses.field(default_factory=Changes)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+Invocable: TypeAlias = Callable[[Context, dict[str, Any]], Awaitable[Any] | Any]
+#: Returns the changes that a call with these arguments would make, as text (usually a unified diff), without making
+#: them; None if they are unknown. It runs in a thread.
+Foresight: TypeAlias = Callable[[Context, Mapping[str, Any]], str | None]
+#: ``reconnecting``: the connection was lost and is tried again; ``failed``: it was never made, or is lost permanently.
+State = Literal["new", "connecting", "connected", "reconnecting", "disconnected", "failed"]
+
+
+class Definition(Value, kw_only=True):
     """The definition of an invoker, before it has an ensemble. Without an invocable, the caller or a provider runs it.
 
     ``exposed`` fixes the name that a model sees; None derives it from ``name`` and the ensemble's prefix. ``origin``
@@ -93,9 +94,9 @@ class Definition:
     description: str = ""
     invocable: Invocable | None = None
     results: Schema | None = None
-    policy: Policy = Policy()  # noqa: RUF009
+    policy: Policy = Policy()
     hosted: Hosted = "here"
-    configuration: Mapping[str, Any] = dataclasses.field(default_factory=frozendict[str, Any])
+    configuration: Mapping[str, Any] = msgspec.field(default_factory=frozendict[str, Any])
     exposed: str | None = None
     origin: str = ""
     preview: Foresight | None = None
@@ -180,14 +181,13 @@ class Invoker:
         return await result if inspect.isawaitable(result) else result
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Opened(Value, kw_only=True):
     """A connection and its definitions; ``subscribe`` and ``left_out`` as in ``Connected``."""
 
     connection: Any
     definitions: tuple[Definition, ...]
     subscribe: Callable[[Callable[[tuple[Definition, ...]], None]], None] | None = None
-    left_out: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
+    left_out: Mapping[str, str] = msgspec.field(default_factory=frozendict[str, str])
 
 
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Opened]]

@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import msgspec
 from frozendict import frozendict
 
 from ripieno.canisters.faults import Change
@@ -23,10 +23,10 @@ from ripieno.ensembles.surroundings import Surroundings
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, is_list, is_table
 from ripieno.storage.pins import Pin, pin_command
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Connected:
+class Connected(Value, kw_only=True):
     """An open origin.
 
     ``definitions`` are the discovered tools; ``bind`` makes the invocable of a declared or discovered one.
@@ -41,7 +41,7 @@ class Connected:
     subscribe: Callable[[Callable[[tuple[InvokerDescriptor, ...]], None]], None] | None = None
     hosted: Hosted = "here"
     foresee: Callable[[InvokerDescriptor], Foresight | None] = lambda _: None
-    left_out: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
+    left_out: Mapping[str, str] = msgspec.field(default_factory=frozendict[str, str])
 
 
 @runtime_checkable
@@ -54,8 +54,7 @@ class Placeholders(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NeededVariable:
+class NeededVariable(Value, kw_only=True):
     """An environment variable that a descriptor names.
 
     ``key`` leads to it from ``[connection]``, or from the ``[invocable]`` of ``invoker``.
@@ -66,8 +65,7 @@ class NeededVariable:
     invoker: InvokerDescriptor | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NeededProgram:
+class NeededProgram(Value, kw_only=True):
     """A program that an origin starts: its ``argv``, and the names of the variables that it gets.
 
     ``key`` leads to it from ``[connection]``, or from the ``[invocable]`` of ``invoker``. A program without a slash is
@@ -243,8 +241,7 @@ def _check_settings(
         problems.add((*path, "origin"), f"an invoker cannot be declared for the origin {origin.name}", hint)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _Place(Value, kw_only=True):
     """One table of a descriptor that an origin reads: ``[connection]``, or the ``[invocable]`` of an invoker."""
 
     table: str
@@ -279,8 +276,7 @@ def _templates(kind: Kind | None, value: Any, key: Path) -> Iterator[tuple[Place
             yield read, key
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Value, kw_only=True):
     """The detailed return value of an invocable: its content with an exit code, changes and sizes.
 
     ``content`` is a string, JSON, a content, or a sequence of contents. Sizes are in bytes. ``stdout_bytes`` is the

@@ -7,12 +7,13 @@ leaks).
 import asyncio
 import collections
 import contextlib
-import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Generic, TypeVar, cast
 
-Value = TypeVar("Value")
+from ripieno.values import Value
+
+Held = TypeVar("Held")
 
 #: Seconds that opening and closing may take.
 OPEN_DEADLINE = 30.0
@@ -22,8 +23,7 @@ _CANCEL_DEADLINE = 2.0
 GRACE = 2.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
+class Recovery(Value, kw_only=True):
     """The schedule of reconnections. All values but ``attempts`` are in seconds.
 
     The first pause is ``first``, and each further one is twice as long, up to ``longest``. After ``attempts`` losses
@@ -41,7 +41,7 @@ class Recovery:
         return self.rest if losses > self.attempts else min(self.first * 2.0 ** (losses - 1), self.longest)
 
 
-class Owner(Generic[Value]):
+class Owner(Generic[Held]):
     """Opens an asynchronous context manager in its own task.
 
     ``lost(error, pause)`` is called after a loss, with the seconds until it is opened again, or None for never.
@@ -51,12 +51,12 @@ class Owner(Generic[Value]):
     def __init__(
         self,
         name: str,
-        opener: Callable[[], AbstractAsyncContextManager[Value]],
+        opener: Callable[[], AbstractAsyncContextManager[Held]],
         *,
         deadline: float = OPEN_DEADLINE,
         recovery: Recovery | None = None,
         lost: Callable[[BaseException, float | None], None],
-        regained: Callable[[Value], None] | None = None,
+        regained: Callable[[Held], None] | None = None,
     ) -> None:
         self.name = name
         self._opener = opener
@@ -68,13 +68,13 @@ class Owner(Generic[Value]):
         self._opening = False
         self._task: asyncio.Task[None] | None = None
 
-    async def open(self) -> Value:
+    async def open(self) -> Held:
         """Opens the context manager and returns its value.
 
         Errors: those of entering it; ``TimeoutError`` at the deadline, even if the opener ignores it. Then, and when
         this is cancelled, nothing stays open.
         """
-        ready: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
+        ready: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
         self._opening = True
         self._task = asyncio.create_task(self._own(ready), name=f"owner of {self.name}")
         try:
@@ -87,7 +87,7 @@ class Owner(Generic[Value]):
             raise TimeoutError(self._late())
         return ready.result()
 
-    async def _own(self, ready: asyncio.Future[Value]) -> None:
+    async def _own(self, ready: asyncio.Future[Held]) -> None:
         losses: collections.deque[float] = collections.deque()
         clock = asyncio.get_running_loop().time
         while (error := await self._hold(ready)) is not None:
@@ -107,7 +107,7 @@ class Owner(Generic[Value]):
                     await self._stop.wait()
                     return
 
-    async def _hold(self, ready: asyncio.Future[Value]) -> BaseException | None:
+    async def _hold(self, ready: asyncio.Future[Held]) -> BaseException | None:
         """Opens it and holds it until ``close``. Returns the error that broke it; None at the end or if never open."""
         timeout = asyncio.timeout(self._deadline)
         self._opening = True

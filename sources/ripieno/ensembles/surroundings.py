@@ -1,11 +1,11 @@
 """``Surroundings``: the services of the application for origins and invocables."""
 
-import dataclasses
 import fnmatch
 import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import msgspec
 from frozendict import frozendict
 
 from ripieno.canisters.events import Alert
@@ -14,13 +14,13 @@ from ripieno.sandbox import Sandbox, Spawner
 from ripieno.storage.outputs import Outputs
 from ripieno.storage.pins import Pins
 from ripieno.storage.undo import UndoLog
+from ripieno.values import Value
 
 #: Gets the name of an ensemble and ``{"direction": "sent" or "received", "message": {…}}``. It must not raise.
 Tap: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Value, kw_only=True):
     """The services of the application for origins and invocables.
 
     ``workspace`` is absolute; ``secrets`` are the variables that descriptors may name; ``alert`` sends an alert to
@@ -42,8 +42,8 @@ class Surroundings:
     sandbox: Sandbox | None = None
     allow: tuple[str, ...] | None = None
     protected: tuple[str, ...] = ()
-    named: NamedFiles = dataclasses.field(default_factory=NamedFiles)
-    absent: frozendict[str, str | None] = frozendict()  # noqa: RUF009
+    named: NamedFiles = msgspec.field(default_factory=NamedFiles)
+    absent: frozendict[str, str | None] = frozendict()
     search_over: int | None = None
     outputs: Outputs | None = None
     tap: Tap | None = None

@@ -26,6 +26,7 @@ from ripieno.execution.call import Call
 from ripieno.execution.claims import Claims, claims_of
 from ripieno.execution.results import size_of
 from ripieno.jsonvalues import SCALARS, canonical
+from ripieno.values import Value
 
 #: Results, and bytes of content, of all conversations together.
 ENTRIES = 512
@@ -37,8 +38,7 @@ _kind_of: Callable[[Any], object] = type
 _Key: TypeAlias = tuple[Invoker, bytes, str, int, object, int]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CacheableCall:
+class CacheableCall(Value, kw_only=True, eq=False):
     """A call whose result may be reused. ``owners`` keeps the objects alive whose identities are in the key."""
 
     key: _Key
@@ -47,8 +47,7 @@ class CacheableCall:
     seconds: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class _Entry(Value, kw_only=True):
     call: CacheableCall
     result: ResultCanister
     size: int

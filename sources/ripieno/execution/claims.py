@@ -3,7 +3,6 @@
 A resource is a kind and a value, such as ``file:src/a.py`` or ``table:orders``, or a whole kind, such as ``network``.
 """
 
-import dataclasses
 import functools
 import itertools
 import json
@@ -15,12 +14,12 @@ from ripieno.descriptors.templates import Placeholder, Template
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list
+from ripieno.values import Value
 
 _FILE = "file"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Value):
     """One resource. A ``value`` of None means all of its kind; an empty ``kind`` means everything.
 
     A file's value is its path in parts, from the root if it begins with ``/``; a directory includes its contents.
@@ -46,8 +45,7 @@ class Resource:
 EVERYTHING = Resource("")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
+class Claims(Value, kw_only=True):
     """The resources that one call reads and writes. ``alone``: it conflicts with every other call."""
 
     reads: tuple[Resource, ...] = ()

@@ -4,6 +4,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+from msgspec.structs import force_setattr
+
 from ripieno.approvals import Answer, ConfirmationRequest, Confirmer, Given
 from ripieno.approvals.grants import Binding
 from ripieno.approvals.questions import Inquire
@@ -12,10 +15,10 @@ from ripieno.canisters import Canister, InvocationCanister
 from ripieno.canisters.events import Event
 from ripieno.ensembles import Context, Invoker, Surroundings
 from ripieno.jsonvalues import freeze_containers
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class Circumstances(Value, kw_only=True):
     """The scope of a call: its owner, conversation, turn, caller's data and bounds.
 
     ``owner`` is the user or the server's client for whom it is made; what one of them allowed counts for no other.
@@ -31,18 +34,18 @@ class Circumstances:
     conversation: str = ""
     turn: int = 0
     auxdata: Any = None
-    namespaces: dict[str, dict[str, object]] = dataclasses.field(default_factory=dict[str, dict[str, object]])
+    namespaces: dict[str, dict[str, object]] = msgspec.field(default_factory=dict[str, dict[str, object]])
     notify: Callable[[Event], None] | None = None
     seconds: float | None = None
     output: int | None = None
     inquire: Inquire | None = None
     confirmer: Confirmer | None = None
     history: Sequence[Canister] = ()
-    answers: Mapping[str, Answer | Given] = dataclasses.field(default_factory=dict[str, Answer | Given])
+    answers: Mapping[str, Answer | Given] = msgspec.field(default_factory=dict[str, Answer | Given])
 
     def __post_init__(self) -> None:
         if type(self.auxdata) in (dict, list):  # A run has frozen its own already.
-            object.__setattr__(self, "auxdata", freeze_containers(self.auxdata))
+            force_setattr(self, "auxdata", freeze_containers(self.auxdata))
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -74,8 +77,7 @@ class Prepared:
         return complete(self.invoker, self.arguments)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Deferred:
+class Deferred(Value, kw_only=True):
     """A call whose approval waits for a person: it has no result, and is neither run nor denied.
 
     ``binding`` belongs to the ``request``; a later answer is a ``Given`` with this binding.

@@ -29,6 +29,7 @@ from ripieno.jsonvalues import EMPTY
 from ripieno.schemas import SchemaProblem
 from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.records import Record, Recorder, Stage
+from ripieno.values import Value
 
 #: Seconds for which a record may wait for others. Nine commits of a turn with four short calls become two.
 _LONGEST = 0.1
@@ -94,8 +95,7 @@ def start_of(prepared: Prepared, scope: Circumstances) -> Record:
     return record_of("started", scope, prepared.invoker.identity, prepared.invocation, details=details)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
+class _Held(Value, kw_only=True):
     """Records that wait for others. ``then`` gets whether they were written; it must not raise."""
 
     records: Sequence[Record]
@@ -103,8 +103,7 @@ class _Held:
     then: Callable[[bool], None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(Value):
     """The records of one conversation that wait for its next commit.
 
     Those of calls that only read are written by the timer. Without it, there are only those that could not be written.

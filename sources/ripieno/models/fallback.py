@@ -1,7 +1,6 @@
 """A chain of models: if one fails before it answers, the next gets the same request."""
 
 import contextlib
-import dataclasses
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,8 +20,7 @@ from ripieno.models.retries import says_something
 _SHOWN = 160
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FallbackModel(Model):
+class FallbackModel(Model, kw_only=True):
     """A chain of models that identifies itself as its first model.
 
     Every turn starts with the first model; its breaker keeps an endpoint that is down from being asked. The next model

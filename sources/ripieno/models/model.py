@@ -15,28 +15,27 @@ from ripieno.ensembles.offers import Offer
 from ripieno.models.protocol import Capabilities, Identifiers, Protocol, Request, Transport
 from ripieno.models.repair import Requirements, repair
 from ripieno.models.retries import persist
+from ripieno.values import Value
 
 #: Keys in a run's memory: the alert about repairs was sent; the alert about one call at a time was sent.
 _REPAIRS_REPORTED, _SERIAL_REPORTED = "repairs reported", "one call at a time reported"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
+class Provider(Value, kw_only=True):
     """An endpoint that speaks a protocol. ``capabilities`` gives those of a model by its name."""
 
     name: str
     protocol: Protocol
     transport: Transport
     capabilities: Callable[[str], Capabilities]
-    retry: RetryPolicy = RetryPolicy(max_retries=0)  # noqa: RUF009
+    retry: RetryPolicy = RetryPolicy(max_retries=0)
 
 
 #: The name of the provider of scripted models.
 SCRIPTED = "score"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class Model(Value, kw_only=True):
     """A provider bound to the name of a model."""
 
     provider: Provider

@@ -25,6 +25,7 @@ from ripieno.exceptions import InputError, ProviderRefusal, WireInvalidity
 from ripieno.models.model import Model
 from ripieno.models.protocol import Capabilities
 from ripieno.schemas import Schema
+from ripieno.values import Value
 
 #: Statuses that refuse one question, not all of them.
 _REFUSING = frozenset({400, 404, 405, 413, 415, 422, 500, 501})
@@ -55,8 +56,7 @@ _ASSUMED = dict.fromkeys(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Value, kw_only=True):
     """The result of one question: the capabilities that it settles, and in ``note`` why one does not hold."""
 
     question: str
@@ -65,8 +65,7 @@ class Finding:
     note: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Value):
     events: Sequence[Event]
 
     @property

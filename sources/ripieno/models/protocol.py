@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 from typing import Protocol as Contract
 
+import msgspec
 from frozendict import frozendict
 
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
@@ -25,6 +26,7 @@ from ripieno.execution.scheduling.turn import schedule
 from ripieno.jsonvalues import EMPTY
 from ripieno.models.repair import Requirements
 from ripieno.schemas.lowering import PLAIN, Dialect, Lowered, lower
+from ripieno.values import Value, uncompared, unprinted
 
 Native = Mapping[str, Any]
 Natives = Sequence[Native]
@@ -187,8 +189,7 @@ class Encoder(Contract):
         ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class HostedTool:
+class HostedTool(Value, kw_only=True):
     """A tool that the server is to run. ``kind`` is the wire's name: ``web_search``, ``mcp``, ``acme:x``.
 
     ``label`` is the client's name for it, if there may be several of a kind. ``names`` are the tools of it that the
@@ -200,8 +201,9 @@ class HostedTool:
     names: tuple[str, ...] | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+@uncompared("native")
+@unprinted("native")
+class Asked(Value, kw_only=True):
     """A client's request to a gateway.
 
     The client runs ``tools``; the server runs ``hosted`` tools, if it can. ``undeclared`` has the names of other tools
@@ -214,9 +216,9 @@ class Asked:
     canisters: tuple[Canister, ...] = ()
     tools: tuple[Definition, ...] = ()
     hosted: tuple[HostedTool, ...] = ()
-    controls: Controls = Controls()  # noqa: RUF009
+    controls: Controls = Controls()
     undeclared: Mapping[str, RequestInvalidity] = EMPTY
-    native: Native = dataclasses.field(default_factory=frozendict[str, Any], compare=False, repr=False)
+    native: Native = msgspec.field(default_factory=frozendict[str, Any])
     stored: str = ""
 
 
@@ -228,8 +230,7 @@ COMPACTION = "compaction"
 SCORED = "score"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Value, kw_only=True):
     """The reason that a request is refused or an answer ends. ``status`` is the HTTP status.
 
     ``code`` is for programs, ``parameter`` the part of the request at fault, ``seconds`` the time until a retry.
@@ -242,8 +243,7 @@ class Refusal:
     seconds: float | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Value, kw_only=True):
     """A request to a model, independent of the wire."""
 
     model: str
@@ -252,7 +252,7 @@ class Request:
     controls: Controls
     capabilities: Capabilities
     #: Passes encoded data from one request of a run to the next. Optional, for speed only.
-    memory: dict[object, Any] = dataclasses.field(default_factory=dict[object, Any])
+    memory: dict[object, Any] = msgspec.field(default_factory=dict[object, Any])
 
 
 class Interpreter(Contract):
@@ -263,8 +263,7 @@ class Interpreter(Contract):
         ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Protocol:
+class Protocol(Value, kw_only=True):
     """One wire format, both directions: a value made of functions, never subclassed.
 
     ``path`` is where a client posts, below the provider's base URL; ``{model}`` is replaced by the model's name.
@@ -299,7 +298,7 @@ class Protocol:
     encode: Callable[[Iterable[Event], Asked], bytes]
     #: Other values of ``encoder`` and ``encode``, by what selects them, such as the names of their events.
     variants: Mapping[str, tuple[Callable[[Asked], Encoder], Callable[[Iterable[Event], Asked], bytes]]] = (
-        dataclasses.field(default_factory=frozendict[str, Any])
+        msgspec.field(default_factory=frozendict[str, Any])
     )
     #: Turns an error into the wire's form.
     refuse: Callable[[Refusal], bytes]
@@ -312,7 +311,7 @@ class Protocol:
     #: The body of the answer to a request for a compaction, with its sealed text. Its routes end with ``/compact``.
     compacted: Callable[[Asked, str, Usage], bytes] | None = None
     #: Requirements on the conversation itself.
-    requirements: Requirements = Requirements()  # noqa: RUF009
+    requirements: Requirements = Requirements()
     #: Makes the filter of an answer's events; None, or a result of None, leaves them unchanged.
     interpret: "Callable[[Request, Identifiers], Interpreter | None] | None" = None
 

@@ -26,6 +26,7 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
+from ripieno.values import Value
 
 C = TypeVar("C", bound=Canister)
 
@@ -44,8 +45,7 @@ _BEGINNING = "(The conversation goes on.)"
 _VALID, _MADE = "conversation valid", "conversation repaired"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Requirements:
+class Requirements(Value, kw_only=True):
     """A wire's requirements on a conversation. The patterns match whole names and identifiers."""
 
     names: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -54,8 +54,7 @@ class Requirements:
     user_first: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Repaired:
+class Repaired(Value, kw_only=True):
     """The canisters in a form that a wire accepts, and descriptions of the repairs."""
 
     canisters: Sequence[Canister]

@@ -1,6 +1,5 @@
 """Token counts of conversations: reported by the provider, or estimated."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -9,6 +8,7 @@ from ripieno.canisters import Canister, Content, InvocationCanister, OpaqueConte
 from ripieno.canisters.conversation import Usage
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import encode, is_list, is_table
+from ripieno.values import Value
 
 #: ASCII characters per token: in prose and code, and in JSON.
 _TEXT, _JSON = 4.0, 3.5
@@ -23,8 +23,7 @@ _MEDIUM = 1500
 _SEALED, _SEALED_TEXT = 200, 5.5
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TokenCount:
+class TokenCount(Value, kw_only=True):
     """A number of tokens. ``estimated``: not all of them were counted."""
 
     tokens: int

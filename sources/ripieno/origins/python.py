@@ -33,6 +33,7 @@ from ripieno.ensembles import Connected, Context, Foresight, Invocable, Origin, 
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem, nearest
 from ripieno.origins.settings import check_connection, check_invocables, read_invocable
+from ripieno.values import Value
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*"
 _OBJECT = Text(
@@ -79,8 +80,7 @@ FACTORY = Table(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(Value, kw_only=True):
     """A name in a module, or in a file beneath a folder. ``source`` has the bytes of the file, once they are read."""
 
     place: str

@@ -16,6 +16,7 @@ from ripieno.descriptors.reader.problems import Problems, Source, undotted
 from ripieno.descriptors.templates import ArgvTemplate, Complaint, Template
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem
+from ripieno.values import Value
 
 Settings = TypeVar("Settings")
 #: Reads the settings of one invoker at a path, and adds their problems; None where they cannot be read.
@@ -28,8 +29,7 @@ FOLDER = Text(
 VARIABLE_NAME = Text(pattern=r"[A-Za-z_][A-Za-z0-9_]*", shape="the name of a variable")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Argv:
+class Argv(Value, kw_only=True):
     """A program and its arguments, with placeholders; stored parsed."""
 
     expected: str = (
@@ -68,8 +68,7 @@ class Argv:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedText:
+class ParsedText(Value, kw_only=True):
     """A string in a format of its own, stored as ``parse`` returns it. ``parse`` raises ``InputError``."""
 
     expected: str

@@ -1,14 +1,14 @@
 """The head and the tail of a stream of bytes of any length. Pure: no I/O, no await."""
 
 import codecs
-import dataclasses
+
+from ripieno.values import Value
 
 #: The bytes that continue a character in UTF-8.
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
+class Captured(Value, kw_only=True):
     """The head and the tail of a stream, all of it unless ``truncated``. Sizes are in bytes."""
 
     head: bytes = b""

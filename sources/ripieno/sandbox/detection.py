@@ -19,6 +19,7 @@ from ripieno.sandbox.paths import readable_places
 from ripieno.sandbox.private_folder import PrivateFolder
 from ripieno.sandbox.processes import LocalSpawner, ProcessLimits, collect
 from ripieno.sandbox.tiers import Confinement
+from ripieno.values import Value
 
 #: From most to least: kernels forbid mounts first.
 _CHOICES: tuple[tuple[str, ...], ...] = (
@@ -52,8 +53,7 @@ print(json.dumps([facts, ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0)
 """
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DetectedTiers:
+class DetectedTiers(Value, kw_only=True):
     """The result for one tier. ``failure`` is the reason why it is unavailable; None when it is enforced.
 
     ``template`` is the base of this tier's confinements, ``parts`` are its mechanisms, ``lacks`` what the kernel
@@ -62,7 +62,7 @@ class DetectedTiers:
 
     tier: int
     failure: str | None = None
-    template: Confinement = Confinement(tier=0)  # noqa: RUF009
+    template: Confinement = Confinement(tier=0)
     parts: tuple[str, ...] = ()
     lacks: str | None = None
 

@@ -10,7 +10,6 @@ killed. On macOS it finds the process group only.
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import signal
 import sys
@@ -26,6 +25,7 @@ from ripieno.sandbox.refusals import explain_excess
 from ripieno.sandbox.supervision.wire import Failure, Signal, Terminate
 from ripieno.sandbox.supervisor import Channel, supervise
 from ripieno.sandbox.tiers import Confinement
+from ripieno.values import Value
 
 #: Seconds for which output may still come after a process has ended, if its pipes are open.
 LINGER = 0.25
@@ -36,8 +36,7 @@ _KILL_DEADLINE = 2.0
 _BASICS = ("PATH", "LANG", "TZ", "TMPDIR", "HOME")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessLimits:
+class ProcessLimits(Value, kw_only=True):
     """Limits of one process. Sizes are in bytes, ``grace`` in seconds."""
 
     #: Bytes kept of each stream, half from its head and half from its tail.
@@ -48,8 +47,7 @@ class ProcessLimits:
     grace: float = 2.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Completed:
+class Completed(Value, kw_only=True):
     """The end of a process. ``exit_code`` is negative for a signal; ``duration`` is in seconds."""
 
     exit_code: int

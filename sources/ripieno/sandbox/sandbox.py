@@ -24,6 +24,7 @@ from ripieno.sandbox.refusals import explain, explain_lost, explain_unread, part
 from ripieno.sandbox.removal import remove_empty
 from ripieno.sandbox.tiers import MOST_PROCESSES, Confinement, Tier, most_memory
 from ripieno.sandbox.toolchains import crates, toolchains
+from ripieno.values import Value
 
 _DEFAULTS = SandboxDescriptor()
 _SETTINGS = "/etc"
@@ -33,8 +34,7 @@ _NOBODY: Resident = ("", "")
 _SETTINGS_OF_GIT = "gitconfig"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Value, kw_only=True):
     """The chosen tier. ``reason`` is why it is no higher one, or why there is none."""
 
     tier: Tier

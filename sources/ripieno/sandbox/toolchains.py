@@ -4,11 +4,11 @@ Programs have a private home, in which rustup and pyenv would not find themselve
 are readable: cargo's may hold credentials, so cargo gets its own in the private home.
 """
 
-import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 
 from ripieno.sandbox.paths import is_beneath
+from ripieno.values import Value
 
 #: A folder: the variable that names it, and its default name in the home.
 _Folder = tuple[str, str]
@@ -18,8 +18,7 @@ _PYENV, _RBENV, _NVM = ("PYENV_ROOT", ".pyenv"), ("RBENV_ROOT", ".rbenv"), ("NVM
 _CRATES = ("registry", "git")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Toolchain:
+class _Toolchain(Value, kw_only=True):
     """Used when a folder of PATH is beneath ``on_path``. Programs read ``part`` of ``folder``.
 
     ``exported``: whether programs get its variable.

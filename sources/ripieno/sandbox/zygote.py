@@ -6,7 +6,6 @@ become another user. It is not a child of this program. Limits, niceness and uma
 
 import atexit
 import contextlib
-import dataclasses
 import os
 import pathlib
 import select
@@ -18,6 +17,7 @@ import threading
 import weakref
 
 from ripieno.sandbox.supervision.wire import BARE, CONFINED, Prepare, send_with
+from ripieno.values import Value
 
 _LAUNCHER = pathlib.Path(__file__).parent / "supervision" / "launcher.py"
 #: Attempts to start a zygote that ends at once.
@@ -31,8 +31,7 @@ NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
 _held: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Zygote:
+class _Zygote(Value, kw_only=True):
     """A zygote. ``identity`` is this program's user and groups when it was started."""
 
     pid: int

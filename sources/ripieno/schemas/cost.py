@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ripieno.exceptions import SchemaInvalidity
 from ripieno.jsonvalues import SCALARS, is_list, is_table
 from ripieno.schemas.graph import IN_PLACE, Edge, Graph, Node
+from ripieno.values import Value
 
 
 def groups_of(graph: Graph) -> Iterator[Sequence[Node]]:
@@ -111,8 +112,7 @@ _LARGEST = Weight(128 * 1024, 256 * 1024)
 _NOTHING, _LIGHT = Weight(), Weight(1)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
+class Costs(Value, kw_only=True):
     """Weights of the whole schema, of its root alone, of each property, and of all other properties.
 
     ``heavy`` is whether any arguments could exceed the budget.

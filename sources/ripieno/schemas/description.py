@@ -1,6 +1,5 @@
 """Short descriptions of schemas and values for a model."""
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -8,6 +7,7 @@ from typing import Any, Literal
 
 from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.schemas.graph import REFERENCES, Node
+from ripieno.values import Value
 
 Code = Literal["missing_required", "invalid_type", "out_of_range", "unknown_parameter", "invalid_value"]
 
@@ -18,8 +18,7 @@ _NAMED = 12
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,79}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaProblem:
+class SchemaProblem(Value, kw_only=True):
     """One problem of arguments with their schema. ``message`` is for the model that sent them.
 
     ``parameter`` is a path such as ``paths[2].name``, empty for the arguments as a whole; ``expected`` describes

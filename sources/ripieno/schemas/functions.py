@@ -16,10 +16,10 @@ from pydantic_core import ArgsKwargs
 from ripieno.exceptions import SchemaInvalidity, ValidationFault
 from ripieno.schemas.docstrings import documentation_of
 from ripieno.schemas.schema import Schema
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
+class Signature(Value, kw_only=True):
     """The parts of a tool that is made of a function.
 
     ``description`` is its docstring up to the descriptions of parameters. ``invocable(context, arguments)`` calls it

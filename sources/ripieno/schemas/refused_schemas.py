@@ -4,7 +4,6 @@ The fast validator's meta-schema stops at the first error; this reports all, eac
 meta-schemas are applied by jsonschema: a pattern or a recursion of a user's schema could keep it busy without end.
 """
 
-import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Mapping
@@ -14,14 +13,14 @@ from ripieno.exceptions import nearest
 from ripieno.jsonvalues import encode, is_list, is_table, thaw
 from ripieno.schemas.description import RANGES, cut, quoted, with_articles
 from ripieno.schemas.validator import TYPES
+from ripieno.values import Value
 
 #: Errors of one schema that are looked at, duplicates included, and that are reported.
 _READ, MAX_REFUSALS = 1_000, 50
 _NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Value, kw_only=True):
     """One error in a schema. ``path`` ends with the keyword at fault; ``predicate`` follows its name in a sentence.
 
     ``hint`` is the nearest correct form, or empty.

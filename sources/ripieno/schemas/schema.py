@@ -3,7 +3,6 @@
 The validator is imported with the first schema, since that takes 25 ms.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
@@ -15,6 +14,7 @@ from ripieno.jsonvalues import FrozenValue, encode, freeze, is_list, is_table, p
 from ripieno.schemas.cost import BUDGET, Costs, size_of, weigh
 from ripieno.schemas.description import SchemaProblem, problem_of
 from ripieno.schemas.graph import IN_PLACE, LEGACY, Graph, Node
+from ripieno.values import Value
 
 #: For each property, a tuple of its default (empty without one) and the plan of its own properties.
 Plan: TypeAlias = "dict[str, tuple[tuple[Any, ...], Plan]]"
@@ -121,8 +121,7 @@ Purpose = Literal["arguments", "results"]
 _READABLE: frozenset[object] = frozenset({dict, frozendict})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Schema:
+class Schema(Value, kw_only=True, eq=False):
     """A JSON Schema of arguments or results. Immutable; equal if the text is equal. Create it with ``of``.
 
     ``mapping`` is the frozen schema, ``encoded`` is its compact JSON; ``properties`` and ``required`` are the names

@@ -6,12 +6,13 @@ backslashes, entities) can be mixed freely, so these are decoded in the text ins
 
 import base64
 import contextlib
-import dataclasses
 import html
 import json
 import re
 import urllib.parse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from ripieno.values import Value
 
 #: Levels of encodings of characters inside each other, and of JSON.
 _LEVELS = 3
@@ -40,8 +41,7 @@ Escapes = tuple[re.Pattern[str], ...]
 _Decode = Callable[[re.Match[str]], Iterable[tuple[str, int]]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class View:
+class View(Value):
     """A text in lower case, as it is or decoded. ``locate`` gives the place of each character in the given text."""
 
     text: str

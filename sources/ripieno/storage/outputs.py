@@ -5,7 +5,6 @@ neither a folder's listing nor another conversation gives access to it. Old text
 deleted.
 """
 
-import dataclasses
 import hashlib
 import logging
 import os
@@ -17,6 +16,7 @@ import time
 
 from ripieno.exceptions import ResourceFault
 from ripieno.storage.files import open_private
+from ripieno.values import Value
 
 #: Bytes of all texts of a workspace; beyond it the oldest are deleted, down to half of it.
 TOTAL_BYTES = 256 * 1024 * 1024
@@ -27,8 +27,7 @@ READER = "outputs.read_output"
 _logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Value, kw_only=True):
     """A part of a text. ``offset`` and ``next`` are its start and end, in bytes of UTF-8 of ``total``."""
 
     text: str

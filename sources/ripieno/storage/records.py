@@ -1,13 +1,14 @@
 """Records of a conversation and its calls, and the protocol of their recorders."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from frozendict import frozendict
+from msgspec.structs import force_setattr
 
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.jsonvalues import freeze
+from ripieno.values import Value
 
 #: A run ``began`` or ``ended``; a canister was ``said``; a model's answer was complete, with its usage (``turned``); a
 #: person was ``asked`` whether a call may run, and ``answered``; a person took back what *always* had allowed
@@ -30,8 +31,7 @@ Stage = Literal[
 ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Value, kw_only=True):
     """One recorded event. Fields that its ``stage`` does not use are empty.
 
     ``turn`` counts the model's answers; a call has the turn of the answer that requested it. ``tool`` is an invoker's
@@ -53,7 +53,7 @@ class Record:
 
     def __post_init__(self) -> None:
         if self.details:
-            object.__setattr__(self, "details", freeze(self.details))
+            force_setattr(self, "details", freeze(self.details))
 
 
 def cut_record(owner: str, conversation: str, texts: Sequence[Mapping[str, Any]]) -> Record:

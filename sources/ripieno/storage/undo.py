@@ -21,12 +21,12 @@ from typing import Literal
 from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.exceptions import InputError, SerializationInvalidity
 from ripieno.storage.files import locked, replace_private
+from ripieno.values import Value
 
 Kind = Literal["file", "link", "directory"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(Value, kw_only=True):
     """The state of a path. ``size`` is in bytes, ``mode`` the nine permission bits.
 
     ``digest`` is ``sha256:…`` of a file's content, empty if that is too large to be read; ``target`` is a link's.
@@ -47,8 +47,7 @@ class State:
         return self.target == other.target
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Value, kw_only=True):
     """A change of one path, relative to the workspace and without links. None means absent.
 
     ``source`` is the old path of a move. ``kept`` says whether ``before`` can be restored.
@@ -61,8 +60,7 @@ class Step:
     kept: bool = True
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class Cause(Value, kw_only=True):
     """The call that makes a change: a tool's identity, a conversation, and the call's identifier."""
 
     tool: str = ""
@@ -74,8 +72,7 @@ class Cause:
 NOWHERE = Cause()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class UndoEntry:
+class UndoEntry(Value, kw_only=True):
     """The changes of one call, or, with a ``label`` and no steps, a checkpoint. ``time`` is ISO 8601, in UTC."""
 
     number: int

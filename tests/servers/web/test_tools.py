@@ -4,6 +4,7 @@ import pathlib
 
 import httpx2
 from frozendict import frozendict
+from msgspec.structs import force_setattr
 
 from ripieno.assembly import assemble
 from ripieno.servers.chat.chat import Chat
@@ -47,7 +48,7 @@ async def test_an_ensemble_that_cannot_start_has_its_reason(user: User) -> None:
 
 async def test_descriptions_hide_nothing(connect: Connect) -> None:
     hostile = tool("look")
-    object.__setattr__(hostile, "description", "Safe\u202eelif\x1b[2J")
+    force_setattr(hostile, "description", "Safe\u202eelif\x1b[2J")
     async with connect(scripted(says("Yes.")), hostile) as (_, client):
         (shown,) = (await client.get("api/tools")).json()["ensembles"][0]["tools"]
         assert shown["description"] == "Safe\\u202eelif\\x1b[2J"

@@ -27,18 +27,17 @@ from ripieno.exceptions import AssemblyFailure, NameAbsence
 from ripieno.jsonvalues import listed
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.toolset import DATA
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class Need(Value, kw_only=True):
     """The needs of a task: ensembles, and tools by their exposed names."""
 
     ensembles: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Value, kw_only=True):
     """Names of tools by category, and the needs of languages and kinds of tasks (seed 000, sections 11.2 to 11.6).
 
     ``minimum`` tools make a category. ``matrix`` has the categories of each column. ``fallbacks`` are substitutes for

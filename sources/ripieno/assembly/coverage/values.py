@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 from frozendict import frozendict
 
+from ripieno.values import Value
+
 #: Whether a selected thing is available; ``no`` if it is not selected, ``not granted`` if it lacks only a grant.
 State = Literal["yes", "no", "not granted", "missing"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ToolStatus:
+class ToolStatus(Value, kw_only=True):
     """One tool. ``ensemble`` is the enabled ensemble that declares it, or None.
 
     ``reason`` is why it cannot be called, or None. ``granted`` is False if it lacks only the operator's grant.
@@ -41,8 +42,7 @@ class ToolStatus:
         return {**dataclasses.asdict(self), **derived}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CategoryStatus:
+class CategoryStatus(Value, kw_only=True):
     """The tools of one category, which needs ``minimum`` tools. ``selected``: the configuration selects it."""
 
     name: str
@@ -92,8 +92,7 @@ class CategoryStatus:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EnsembleStatus:
+class EnsembleStatus(Value, kw_only=True):
     """An ensemble that is needed as a whole. ``reason`` is why it is unavailable, or None."""
 
     name: str
@@ -104,8 +103,7 @@ class EnsembleStatus:
         return {"name": self.name, "state": "yes" if self.reason is None else "missing", "reason": self.reason}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStatus:
+class TaskStatus(Value, kw_only=True):
     """The needs of one task. ``included`` are ensembles that the configuration would have to include for it."""
 
     names: tuple[str, ...]
@@ -136,8 +134,7 @@ class TaskStatus:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
+class Coverage(Value, kw_only=True):
     """The coverage of the manifest, and of the ensembles that the profile selects besides.
 
     ``complete``, ``missing_categories``, ``missing_tools`` and ``coverage_percent`` are as in seed 000, section 11.4.
@@ -146,7 +143,7 @@ class Coverage:
 
     categories: tuple[CategoryStatus, ...]
     ensembles: tuple[EnsembleStatus, ...] = ()
-    matrix: frozendict[str, State] = frozendict()  # noqa: RUF009
+    matrix: frozendict[str, State] = frozendict()
     profile: str | None = None
     configurable: tuple[str, ...] = ()
     task: TaskStatus | None = None

@@ -35,6 +35,7 @@ from ripieno.descriptors.reader.problems import Problems
 from ripieno.ensembles.origin import check_invocable
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.testing.scores import Score
+from ripieno.values import Value
 
 #: Whether the functions of an ensemble are imported.
 _Imports: TypeAlias = Callable[[EnsembleDescriptor], bool]
@@ -42,8 +43,7 @@ _Imports: TypeAlias = Callable[[EnsembleDescriptor], bool]
 _KINDS = {**{kind: (kind,) for kind in ("ensemble", "invoker", "provider", "profile")}, "score": ("score", "turns")}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(Value):
     """The problems, and the number of ensembles: also of those with errors, and of those that are left out."""
 
     problems: tuple[Problem, ...]

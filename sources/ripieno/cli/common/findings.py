@@ -1,6 +1,5 @@
 """The input and output of the checks that ``check`` and ``doctor`` run, and the checks that compare several files."""
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -17,13 +16,13 @@ from ripieno.descriptors.rules import Pattern
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, Problem, nearest
 from ripieno.jsonvalues import EMPTY, is_table
+from ripieno.values import Value
 
 #: Keywords under which a schema may name further arguments.
 PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Subject:
+class Subject(Value, kw_only=True, dict=True):
     """The ensembles to check, and the configuration that loads them."""
 
     loaded: LoadedConfiguration

@@ -11,10 +11,10 @@ from ripieno.cli.common.assembly import make_assembly
 from ripieno.descriptors import EnsembleDescriptor, Policy
 from ripieno.exceptions import AssemblyFailure, RipienoError, explain_absence
 from ripieno.jsonvalues import EMPTY
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Trial(Value, kw_only=True):
     """The outcome for one ensemble. ``reason``: why it could not start. ``fatal``: it prevents every start.
 
     ``names`` maps the exposed names of its tools to identities, ``policies`` identities to policies, ``left_out`` tools

@@ -40,12 +40,12 @@ from ripieno.ensembles.offers import Offer
 from ripieno.models import Model
 from ripieno.testing.cassettes import Replay
 from ripieno.testing.scores.expectations import Expectations
+from ripieno.values import Value
 
 Consent: TypeAlias = Literal["terminal", "deferred", "autonomous"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Value, kw_only=True):
     """The options of a run. ``tools`` are patterns; None means all offered tools.
 
     ``consent``: whether approval is requested at the terminal, later, or not at all.

@@ -1,6 +1,5 @@
 """The conversation that a command means: a named one, the only one of this folder that waits, or the latest of it."""
 
-import dataclasses
 import itertools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from ripieno.cli.journal.selection import open_journal
 from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.journal import Journal, Summary
+from ripieno.values import Value
 
 #: Recent conversations that are looked at, and continuations elsewhere that a message lists.
 _RECENT = 50
@@ -24,8 +24,7 @@ _LISTED = 3
 _NAMED = 10
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FoundConversation:
+class FoundConversation(Value, kw_only=True):
     """A conversation of an owner, with its saved state, if it waits, and its earlier model, tools and workspace."""
 
     identifier: str

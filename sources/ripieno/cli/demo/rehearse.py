@@ -1,7 +1,6 @@
 """``ripieno rehearse``: serves a score as a model over every wire format, for clients of models."""
 
 import asyncio
-import dataclasses
 import json
 import os
 import shlex
@@ -26,13 +25,13 @@ from ripieno.servers.http.server import serve
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
 from ripieno.toolset import DATA
+from ripieno.values import Value
 
 #: The ensembles that bundled scores need in addition to the bundled ones.
 ENSEMBLES = DATA / "demo" / "ensembles"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WantedEnsemble:
+class WantedEnsemble(Value, kw_only=True):
     """An ensemble, and the tools that a score calls in it. ``added``: its file must be configured to have them."""
 
     name: str

@@ -24,10 +24,10 @@ from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.exceptions import InputError, NameAbsence
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Value, kw_only=True):
     """The imported ensembles with their files, the refused servers with the reasons, and the existing ensembles."""
 
     made: tuple[tuple[pathlib.Path, Made], ...]

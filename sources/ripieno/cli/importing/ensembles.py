@@ -1,12 +1,12 @@
 """The TOML of an ensemble for a server of an MCP client. Literal values become variables. Pure."""
 
-import dataclasses
 import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import tomli_w
 from frozendict import frozendict
 
@@ -29,6 +29,7 @@ from ripieno.ensembles.owner import OPEN_DEADLINE
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.mcp.settings import read_connection
+from ripieno.values import Value
 
 #: The maximum length of an ensemble's name, in characters.
 _LENGTH = 64
@@ -38,8 +39,7 @@ _LONGEST_START, _LONGEST_CALL = OPEN_DEADLINE - 2, 86_400
 _PRESENT = frozenset({HOME, "PATH"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class Made(Value, kw_only=True):
     """An ensemble's tables. ``variables`` maps variables to set to their purposes; ``notes`` lists omissions.
 
     ``comments`` explain the timeout of a table, by the table's name.
@@ -52,7 +52,7 @@ class Made:
     variables: Mapping[str, str]
     notes: tuple[str, ...]
     approve: tuple[str, ...]
-    comments: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
+    comments: Mapping[str, str] = msgspec.field(default_factory=frozendict[str, str])
 
     @property
     def text(self) -> str:

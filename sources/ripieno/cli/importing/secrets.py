@@ -1,11 +1,11 @@
 """Detection of secrets and of references to variables in a client's configuration. Pure."""
 
-import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ripieno.assembly.protection import SECRET_NAME
+from ripieno.values import Value, unprinted
 
 #: Variables that every process has.
 HOME, WORKSPACE = "HOME", "PWD"
@@ -31,8 +31,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z][\w.-]*)[\"']?(?:=|:(?!//))\s*(?=[^\s,;&])")
 _OPTION = re.compile(r"-{0,2}([A-Za-z][\w.-]*)(?:=|:(?!//)[ \t]*)")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Value):
     """A place for the value of a variable. ``written`` is its form in the file, without the default."""
 
     name: str
@@ -40,11 +39,11 @@ class Reference:
     defaulted: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Secret:
+@unprinted("value")
+class Secret(Value):
     """A text that must not be shown or written."""
 
-    value: str = dataclasses.field(repr=False)
+    value: str
 
 
 Part: TypeAlias = str | Reference | Secret

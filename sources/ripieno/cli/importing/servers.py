@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 from frozendict import frozendict
 
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list, is_table
+from ripieno.values import Value
 
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
 
@@ -23,28 +25,26 @@ _EXPECTED = 'mcpServers, servers, mcp.servers and projects.*.mcpServers, such as
 _MILLISECONDS = 1000
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ServerEntry:
+class ServerEntry(Value, kw_only=True):
     """A server as written in the file. ``inputs`` are the descriptions of the client's input prompts."""
 
     name: str
     place: str
     table: Any
-    inputs: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
+    inputs: Mapping[str, str] = msgspec.field(default_factory=frozendict[str, str])
     disabled: bool = False
     #: Whether a plain ``url`` means server-sent events, as in clients that also have ``httpUrl``.
     events: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class Server(Value, kw_only=True):
     """A server that could be read. ``left_out`` lists what was not imported, without any values."""
 
     name: str
     transport: Transport
     command: tuple[str, ...] = ()
     url: str = ""
-    values: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
+    values: Mapping[str, str] = msgspec.field(default_factory=frozendict[str, str])
     directory: str | None = None
     timeout: float | None = None
     description: str = ""

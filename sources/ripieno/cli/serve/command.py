@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import sys
 from collections.abc import Sequence
 
@@ -26,6 +25,7 @@ from ripieno.cli.serve.common import (
 )
 from ripieno.cli.serve.responses import key, responses
 from ripieno.cli.serve.web import web
+from ripieno.values import Value, unprinted
 
 PORT = 8765
 _COMMAND = "ripieno serve mcp"
@@ -130,11 +130,11 @@ def mcp(
             say("The server has ended.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Address:
+@unprinted("key")
+class _Address(Value, kw_only=True):
     host: str
     port: int
-    key: str | None = dataclasses.field(repr=False)
+    key: str | None
     names: Sequence[str]
 
 

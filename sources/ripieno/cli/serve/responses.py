@@ -43,6 +43,7 @@ from ripieno.descriptors.reader.keys import toml_line
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError
 from ripieno.servers.http.workers import NOTICED, Place, Workers
+from ripieno.values import Value
 
 PORT = 8080
 #: Seconds after the grace of open answers, in which a worker closes its tools before it is killed.
@@ -56,8 +57,7 @@ _CUT = "Open answers were cut off."
 _MODELS = re.compile(r"^models(\[[0-9]+\])?")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Served:
+class _Served(Value, kw_only=True):
     loaded: LoadedConfiguration
     chosen: GatewayDescriptor
     approve: Sequence[str]

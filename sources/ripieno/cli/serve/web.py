@@ -24,16 +24,17 @@ from ripieno.cli.common.terminal import has_browser, is_attended, open_page
 from ripieno.cli.serve.common import check_scores, leave_input, listening, read_key, report_logs, report_starting
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
+from ripieno.values import Value, unprinted
 
 PORT = 8766
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Served:
+@unprinted("key")
+class _Served(Value, kw_only=True):
     loaded: LoadedConfiguration
     host: str
     port: int
-    key: str | None = dataclasses.field(repr=False)
+    key: str | None
     names: Sequence[str]
     opens: bool
     log: LogFormat | None

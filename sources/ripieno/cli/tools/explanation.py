@@ -19,10 +19,10 @@ from ripieno.ensembles import Invoker
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ConfigurationInvalidity, InputError, nearest
 from ripieno.jsonvalues import EMPTY, is_table
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
+class Called(Value, kw_only=True):
     """The outcome of a call. ``arguments`` are those that were judged; ``remarks`` are for people.
 
     ``bug`` is an exception of the tool that is no fault.

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import pathlib
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
@@ -36,10 +35,10 @@ from ripieno.storage.pins import (
     show_difference,
     write_pins,
 )
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Value, kw_only=True):
     """One ensemble: the record, the current state, and the differences.
 
     ``started`` is false if its command differs from the record, so that its tools are unknown; ``failure`` is the error
@@ -48,8 +47,8 @@ class Look:
 
     name: str
     before: PinRecord | None
-    after: PinRecord = PinRecord()  # noqa: RUF009
-    comparison: Comparison = Comparison()  # noqa: RUF009
+    after: PinRecord = PinRecord()
+    comparison: Comparison = Comparison()
     started: bool = True
     failure: RipienoError | None = None
 

@@ -7,7 +7,6 @@ the model, its answer, and the results of that answer's calls. An answer directl
 
 import bisect
 import collections
-import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
@@ -23,6 +22,7 @@ from ripieno.conducting.history.increments import Follower
 from ripieno.conducting.history.shortening import Shortener
 from ripieno.conducting.history.shown import LEFT_OUT, Shown, is_marker, is_of_assistant, marker
 from ripieno.exceptions import InputError
+from ripieno.values import Value
 
 
 class Exchanges:
@@ -88,8 +88,7 @@ class _Pairs:
 Weigh: TypeAlias = Callable[[Canister, bool], tuple[int, int]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(Value, kw_only=True):
     """The amount to show, and the part of it that a cut leaves. ``marker`` is the cost of a marker's text."""
 
     amount: int
@@ -103,8 +102,7 @@ class Budget:
             raise InputError(f"keep must be at least 0 and less than 1, not {self.keep}.")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class Cut(Value, kw_only=True):
     """A cut: the start of the remaining part, the canisters that stay before it, and the part that it left out."""
 
     start: int

@@ -16,14 +16,14 @@ from ripieno.canisters import Canister, InvocationCanister, OpaqueContent, Resul
 from ripieno.conducting.history.increments import Follower
 from ripieno.conducting.history.shown import Shown, remember
 from ripieno.conducting.history.supersession import Supersession
+from ripieno.values import Value
 
 #: The notes in place of a stale result, and of a result over the budget of its ensemble.
 STALE = "(Left out: stale since a later call of {name}.)"
 CROWDED = "(Left out: too many tokens were taken by results of {name}. Call again if it is needed.)"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(Value, kw_only=True):
     """The note in place of the result at a position, from the request with ``end`` canisters on."""
 
     end: int
@@ -31,8 +31,7 @@ class Note:
     canister: ResultCanister
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Short:
+class _Short(Value, kw_only=True):
     position: int
     note: ResultCanister
     saved: int

@@ -1,12 +1,12 @@
 """``Shown``, the result of a strategy, with markers for omitted parts and cached token counts."""
 
-import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, TextualContent, UserCanister
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.models.tokens import ConversationTokenizer
+from ripieno.values import Value
 
 #: The key of the token counts in a run's memory, by the address of each canister, which is stored with its count.
 _COUNTED = "tokens of canisters"
@@ -35,8 +35,7 @@ LEFT_OUT = "(Earlier parts of this conversation were left out here.)"
 KEEP = 0.5
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class Shown(Value, kw_only=True):
     """The canisters that a model is shown. ``left_out`` canisters of the conversation are omitted.
 
     ``cuts`` is how often the beginning has changed, which invalidates the provider's cache; in a chain it is a sum.

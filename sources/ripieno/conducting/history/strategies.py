@@ -1,9 +1,9 @@
 """Strategies without a model: dropping the oldest exchanges, a sliding window, short notes for results, and chains."""
 
-import abc
-import dataclasses
 from collections.abc import Collection, Sequence
 from typing import Any
+
+import msgspec
 
 from ripieno.canisters import Canister, UserCanister
 from ripieno.conducting.history.cutting import Budget, Cutter, Weigh, always_stays
@@ -13,10 +13,10 @@ from ripieno.conducting.history.shown import KEEP, LEFT_OUT, HistoryStrategy, Sh
 from ripieno.conducting.history.supersession import Supersession
 from ripieno.exceptions import InputError
 from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Superseding:
+class Superseding(Value, kw_only=True):
     """Replaces stale results, and the oldest results of an ensemble over its budget, by short notes.
 
     Costs are computed at each request of the model, so that earlier requests stay unchanged. A result is stale when a
@@ -27,7 +27,7 @@ class Superseding:
     supersession: Supersession
     weight: float = 1.0
     keep: float = KEEP
-    tokenizer: ConversationTokenizer = dataclasses.field(default_factory=EstimatingTokenizer)
+    tokenizer: ConversationTokenizer = msgspec.field(default_factory=EstimatingTokenizer)
 
     def __post_init__(self) -> None:
         if self.weight < 0:
@@ -66,8 +66,7 @@ def supersede(
     return strategy.shorten(tuple(canisters), {} if memory is None else memory).shown()
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CuttingStrategy(abc.ABC):
+class CuttingStrategy(Value, kw_only=True):
     """A strategy that cuts. Notes for results count from the request on for which they were made."""
 
     budget: Budget
@@ -103,13 +102,12 @@ class CuttingStrategy(abc.ABC):
         """The remaining part, with a text for the omitted one."""
         return cutter.shown(memory)
 
-    @abc.abstractmethod
     def _weigh(self, memory: dict[object, Any]) -> Weigh:
         """The function that gives the part of the budget that a canister takes."""
+        raise NotImplementedError
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Tokens(CuttingStrategy):
+class Tokens(CuttingStrategy, kw_only=True):
     """A budget in tokens. ``everything``: it includes the canisters that always stay."""
 
     tokenizer: ConversationTokenizer
@@ -125,14 +123,12 @@ class Tokens(CuttingStrategy):
         return weigh
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Window(CuttingStrategy):
     def _weigh(self, memory: dict[object, Any]) -> Weigh:  # noqa: ARG002  nothing is counted twice
         return lambda _, begins: (int(begins), 0)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
+class Chain(Value, kw_only=True):
     """Strategies that are applied one after the other."""
 
     strategies: tuple[HistoryStrategy, ...]

@@ -7,6 +7,8 @@ import hashlib
 from collections.abc import MutableMapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
@@ -42,13 +44,12 @@ _INSTRUCTION = (
 _KEYS = "keys of summaries"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Summarizing(Tokens):
+class Summarizing(Tokens, kw_only=True, eq=False):
     """Cuts with summaries. ``budget.marker`` is the size of a summary, ``cache`` has summaries by digest of content."""
 
     model: Model
     cache: MutableMapping[str, str]
-    asking: dict[str, asyncio.Lock] = dataclasses.field(default_factory=dict[str, asyncio.Lock])
+    asking: dict[str, asyncio.Lock] = msgspec.field(default_factory=dict[str, asyncio.Lock])
 
     async def _show(self, cutter: Cutter, memory: dict[object, Any]) -> Shown:
         if not cutter.cuts:

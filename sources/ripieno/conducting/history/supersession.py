@@ -9,18 +9,17 @@ from ripieno.canisters import InvocationCanister
 from ripieno.descriptors.templates import Template
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ToolFault
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Key:
+class _Key(Value, kw_only=True):
     """A template of a tool's ``supersedes``: the tool whose results become stale, and which of them."""
 
     tool: str
     template: Template
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Supersession:
+class Supersession(Value, kw_only=True):
     """The calls that make results stale, by the exposed names of tools; and the budgets of ensembles.
 
     A key such as ``read_file:{path}`` names a tool and is filled from the arguments of the call; a call that cannot
@@ -30,9 +29,9 @@ class Supersession:
     ``budgets`` their tokens.
     """
 
-    keys: frozendict[str, tuple[_Key, ...]] = frozendict()  # noqa: RUF009
-    ensembles: frozendict[str, str] = frozendict()  # noqa: RUF009
-    budgets: frozendict[str, int] = frozendict()  # noqa: RUF009
+    keys: frozendict[str, tuple[_Key, ...]] = frozendict()
+    ensembles: frozendict[str, str] = frozendict()
+    budgets: frozendict[str, int] = frozendict()
 
     @classmethod
     def of(cls, declared: Mapping[str, Iterable[str]]) -> "Supersession":

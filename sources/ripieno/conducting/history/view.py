@@ -1,10 +1,10 @@
 """``History``, the settings of a run's history; and their application, turn after turn, with alerts."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from typing import Any
 
+import msgspec
 from frozendict import frozendict
 
 from ripieno.canisters import Canister, Controls, InvocationCanister
@@ -22,6 +22,7 @@ from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import RESERVED
 from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer
+from ripieno.values import Value, uncompared, unprinted
 
 #: Tokens reserved for an answer if no limit is set; at most a quarter of the context.
 _ANSWER = 8192
@@ -30,8 +31,9 @@ _STEPS = 32
 _NOTHING = Supersession()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+@uncompared("cache")
+@unprinted("cache")
+class History(Value, kw_only=True):
     """The settings of the part of a conversation that the model of a run is shown.
 
     ``strategy`` is a strategy, or names as in ``[history]``; no name shows everything; None drops the oldest if the
@@ -47,7 +49,7 @@ class History:
     keep: float = KEEP
     model: Model | None = None
     supersession: bool = True
-    cache: MutableMapping[str, str] = dataclasses.field(default_factory=dict[str, str], compare=False, repr=False)
+    cache: MutableMapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         named: object = self.strategy
@@ -84,8 +86,7 @@ class History:
         ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyRequest:
+class StrategyRequest(Value, kw_only=True):
     """The parameters of a strategy: the settings, and the model and the budget of a run."""
 
     name: StrategyName

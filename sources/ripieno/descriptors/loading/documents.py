@@ -16,6 +16,7 @@ from ripieno.descriptors.reader.problems import Source, excerpt, printable, undo
 from ripieno.descriptors.reader.regular_files import require_regular
 from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest_files
 from ripieno.jsonvalues import is_list, is_table, parse
+from ripieno.values import Value
 
 #: Bounds of one file. Measured: the standard library's parser takes 42 s for a dotted key of 100 KB, and endless
 #: brackets exhaust the stack.
@@ -54,8 +55,7 @@ _SYNTAX: Sequence[tuple[str, str, str]] = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(Value, kw_only=True):
     """A file that was read: its mapping, path, text, and the SHA-256 of its bytes in hexadecimal."""
 
     mapping: Mapping[str, Any]

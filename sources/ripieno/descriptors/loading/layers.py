@@ -17,6 +17,7 @@ from ripieno.descriptors.reader.problems import Source
 from ripieno.descriptors.reader.references import Reader
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
 from ripieno.jsonvalues import EMPTY, is_table
+from ripieno.values import Value
 
 
 class Catalogue(Mapping[str, EnsembleDescriptor]):
@@ -61,8 +62,7 @@ class Catalogue(Mapping[str, EnsembleDescriptor]):
 LAYER_FILES = 2_000
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(Value, kw_only=True):
     """The files of one source.
 
     ``folders`` are data folders, with optional ``ensembles/``, ``providers/`` and ``profiles/``. ``paths`` are
@@ -85,8 +85,7 @@ UNTRUSTED = "its folder is not trusted. Review its files, then run: ripieno trus
 CHANGED = "its folder has changed since you trusted it. Review its files, then run: ripieno trust"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shadowed:
+class Shadowed(Value):
     """A descriptor that a later layer replaced, or disabled if that layer is not trusted."""
 
     name: str
@@ -96,8 +95,7 @@ class Shadowed:
     by_file: str | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class LeftOut(Value, kw_only=True):
     """A descriptor that was read but is not used, with the reason."""
 
     name: str
@@ -106,8 +104,7 @@ class LeftOut:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FoundFile:
+class FoundFile(Value, kw_only=True):
     """The report of a loading. ``files`` has the SHA-256 of each file that was read, by path.
 
     ``refused`` are the names of trusted files with errors: those that they give, or else their own without ``.toml``.
@@ -120,8 +117,7 @@ class FoundFile:
     files: frozendict[str, str] = EMPTY
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded(FoundFile):
+class Loaded(FoundFile, kw_only=True):
     """The ensembles by name, enabled or not. ``descriptors`` are all that were read, also those that are left out.
 
     ``unreadable`` are those with problems, as far as they could be read, for further checks.
@@ -132,15 +128,13 @@ class Loaded(FoundFile):
     unreadable: tuple[EnsembleDescriptor, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedProviders(FoundFile):
+class LoadedProviders(FoundFile, kw_only=True):
     """The providers by name."""
 
     providers: frozendict[str, ProviderDescriptor] = EMPTY
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedProfiles(FoundFile):
+class LoadedProfiles(FoundFile, kw_only=True):
     """The profiles by name."""
 
     profiles: frozendict[str, ProfileDescriptor] = EMPTY
@@ -360,8 +354,7 @@ def _read_inside(root: Path, path: Path) -> Document:
     return dataclasses.replace(read_beneath(true, relative), path=path)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigurationPart:
+class ConfigurationPart(Value, kw_only=True):
     """The read keys of one file, table by table. ``files`` has the SHA-256 of each file that was read, by path."""
 
     parts: frozendict[str, Any] = EMPTY

@@ -12,12 +12,12 @@ from ripieno.descriptors.providers import ProviderDescriptor
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted, spelling, undotted
 from ripieno.exceptions import Problem
+from ripieno.values import Value
 
 _PROMPTED = "prompted"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Known(Value, kw_only=True):
     """The known names. ``homes`` are the clouds that need no base_url; with None, no provider needs one."""
 
     protocols: Collection[str]

@@ -1,6 +1,5 @@
 """Texts with placeholders for arguments and variables, and lists of alternatives."""
 
-import dataclasses
 from typing import Any, TypeAlias
 
 from ripieno.descriptors.reader.kinds import INVALID, Several, Text, refuse
@@ -9,14 +8,14 @@ from ripieno.descriptors.reader.problems import Problems, subject
 from ripieno.descriptors.templates import Template
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list
+from ripieno.values import Value
 
 #: One text, or several alternatives; None if the key is absent.
 Choice: TypeAlias = str | tuple[str, ...] | None
 _ADVICE = 'Write a variable as "{env:NAME}", and a literal brace as "{{".'
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateText:
+class TemplateText(Value, kw_only=True):
     """A string that is a template; stored parsed. ``variables``: whether it may have ``{env:NAME}``."""
 
     variables: bool = False
@@ -38,12 +37,11 @@ class TemplateText:
         return {"type": "string"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Variables:
+class Variables(Value, kw_only=True):
     """A text that may have variables but no arguments. It is stored as written."""
 
     expected: str = "a string, with {env:NAME} where a variable goes"
-    text: Text = Text()  # noqa: RUF009  frozen
+    text: Text = Text()
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         text = self.text.read(value, path, problems)
@@ -65,12 +63,11 @@ class Variables:
         return self.text.schema()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Alternatives:
+class Alternatives(Value, kw_only=True):
     """One text with variables, or a list of them, stored as a tuple. Only the last may have no variables."""
 
     expected: str = "a string, or a list of strings (the first whose variables are set is used)"
-    several: Several = Several(Variables(), "strings", once=True)  # noqa: RUF009  frozen
+    several: Several = Several(Variables(), "strings", once=True)
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         if isinstance(value, str):

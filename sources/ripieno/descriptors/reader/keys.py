@@ -1,6 +1,6 @@
 """Declared keys of tables: the source of the reader, the JSON Schema and the reference."""
 
-import dataclasses
+import functools
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, describe, dotted, is_slip, spelling
 from ripieno.exceptions import nearest
 from ripieno.jsonvalues import EMPTY, is_table, thaw
+from ripieno.values import Value
 
 
 class Unset:
@@ -23,8 +24,7 @@ class Unset:
 UNSET: Final = Unset()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Key:
+class Key(Value):
     """One key of a table. ``documentation`` is one line; ``example`` is a value as TOML gives it."""
 
     name: str
@@ -49,8 +49,7 @@ class Key:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Table:
+class Table(Value, dict=True):
     """A table with declared keys. ``title`` names it in messages: ``[defaults]``.
 
     ``others`` describes undeclared keys. Without it they are errors; with it, only those similar to a declared key
@@ -62,12 +61,16 @@ class Table:
     keys: tuple[Key, ...]
     others: str = ""
     elsewhere: frozendict[str, str] = EMPTY
-    known: dict[str, Key] = dataclasses.field(init=False, repr=False, compare=False)
-    required: tuple[str, ...] = dataclasses.field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "known", {key.name: key for key in self.keys})
-        object.__setattr__(self, "required", tuple(key.name for key in self.keys if key.required))
+    @functools.cached_property
+    def known(self) -> dict[str, Key]:
+        """The keys by their names."""
+        return {key.name: key for key in self.keys}
+
+    @functools.cached_property
+    def required(self) -> tuple[str, ...]:
+        """The names of the required keys."""
+        return tuple(key.name for key in self.keys if key.required)
 
     @property
     def expected(self) -> str:

@@ -3,7 +3,6 @@
 A kind that refuses a value adds a problem to ``Problems`` and returns ``INVALID``; no kind raises.
 """
 
-import dataclasses
 import enum
 import re
 from typing import Any, Final, Protocol
@@ -13,6 +12,7 @@ from frozendict import frozendict
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, describe, printable, spelling, subject
 from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
+from ripieno.values import Value
 
 
 class Refusal(enum.Enum):
@@ -51,8 +51,7 @@ def refuse(kind: Kind, value: Any, path: Path, problems: Problems, hint: str | N
     return INVALID
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
+class Text(Value, kw_only=True):
     """A string. ``shape`` describes ``pattern``, which must match the whole string."""
 
     pattern: str = ""
@@ -90,8 +89,7 @@ class Text:
         return {"type": "string"} if self.blank else {"type": "string", "pattern": r"\S"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+class Pattern(Value, kw_only=True):
     """A regular expression that must match a whole text."""
 
     expected: str = "a regular expression"
@@ -110,8 +108,7 @@ class Pattern:
         return {"type": "string", "format": "regex", "minLength": 1}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
+class Flag(Value, kw_only=True):
     """True or false."""
 
     expected: str = "true or false"
@@ -127,8 +124,7 @@ class Flag:
         return {"type": "boolean"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
+class Number(Value, kw_only=True):
     """A finite number from ``minimum`` to ``maximum``, both included, and greater than ``above``."""
 
     whole: bool = False
@@ -186,8 +182,7 @@ _SIZE = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*(B|KiB|MiB|GiB)\s*")
 _LOOSE_SIZE = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([kmgKMG]?)i?[bB]?(?:ytes?)?\s*")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class Size(Value, kw_only=True):
     """A number of bytes: an integer, or a string such as ``"64 KiB"``; stored as an integer."""
 
     maximum: int = 2**30
@@ -222,8 +217,7 @@ class Size:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Several:
+class Several(Value):
     """A list of one kind, stored as a tuple. ``once`` refuses duplicates; ``bare`` accepts a text as one item."""
 
     item: Kind
@@ -257,7 +251,6 @@ class Several:
         return {"anyOf": [several, self.item.schema()]} if self.bare else several
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Elements(Several):
     """A list whose elements are read later, with the rest of the table; stored unchanged."""
 
@@ -268,8 +261,7 @@ class Elements(Several):
         return value
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Either:
+class Either(Value):
     """The first of several kinds that accepts the value."""
 
     kinds: tuple[Kind, ...]
@@ -289,8 +281,7 @@ class Either:
         return {"anyOf": [kind.schema() for kind in self.kinds]}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Free:
+class Free(Value, kw_only=True):
     """A table of any JSON values, frozen."""
 
     expected: str = "a table"
@@ -304,8 +295,7 @@ class Free:
         return {"type": "object"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Named:
+class Named(Value):
     """A table whose keys are names that the author chooses."""
 
     name: Text

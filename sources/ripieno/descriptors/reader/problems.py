@@ -1,11 +1,11 @@
 """Problems of one file or table, each with its line."""
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
 from ripieno.descriptors.reader.positions import Path, Positions
 from ripieno.exceptions import Problem, nearest
+from ripieno.values import Value
 
 #: The most characters of a line that are shown.
 LINE_LENGTH = 160
@@ -20,8 +20,7 @@ _ASSIGNED = re.compile(
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Value, kw_only=True):
     """The origin of a mapping: the file as messages name it, and its text. A mapping from a program has neither."""
 
     file: str | None = None

@@ -1,6 +1,5 @@
 """References: tables that may be in a file of their own, with ``source = "…"`` in their place."""
 
-import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
@@ -10,14 +9,14 @@ from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, Source, dotted
 from ripieno.exceptions import ConfigurationInvalidity, InputError
 from ripieno.jsonvalues import is_table
+from ripieno.values import Value
 
 #: Reads the file of a reference. Errors: ``ConfigurationInvalidity`` for its contents, another ``InputError`` if it
 #: cannot be read.
 Reader: TypeAlias = Callable[[str], tuple[Mapping[str, Any], Source]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Value):
     """A path relative to the folder of the referring file."""
 
     relative: str
@@ -37,8 +36,7 @@ def reference_table(title: str, ending: str, example: str) -> Table:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class OrReference:
+class OrReference(Value, kw_only=True):
     """A kind, or a reference to a file with it. ``known`` are the keys of the kind itself."""
 
     kind: Kind

@@ -25,6 +25,7 @@ from ripieno.canisters.faults import Effect
 from ripieno.descriptors.names import is_wildcard, matches
 from ripieno.descriptors.rules.globs import Glob, ascends
 from ripieno.exceptions import PatternInvalidity
+from ripieno.values import Value
 
 Action = Literal["approve", "ask", "deny"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
@@ -39,8 +40,7 @@ FORM = (
 _FORM = "Write it like io.write_file(path=docs/**, overwrite=false)."
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Literally:
+class Literally(Value):
     """A JSON value other than a text."""
 
     value: bool | int | float | None
@@ -57,8 +57,7 @@ class Literally:
 Wanted: TypeAlias = Glob | Literally
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+class Pattern(Value, kw_only=True):
     """One parsed pattern. ``text`` is the whole pattern, ``tool`` the part without conditions."""
 
     text: str
@@ -93,8 +92,7 @@ class Pattern:
         return next((name for name, _ in self.conditions if ascends(arguments.get(name))), "")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Value, kw_only=True):
     """The decision of rules about a call, and the pattern that made it.
 
     ``ascending`` is the argument with ``..`` because of which a pattern may match.
@@ -105,8 +103,7 @@ class Decision:
     ascending: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CallRules:
+class CallRules(Value, kw_only=True):
     """The parsed patterns of rules."""
 
     approve: tuple[Pattern, ...] = ()

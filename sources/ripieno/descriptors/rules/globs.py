@@ -1,10 +1,11 @@
 """Globs of rules and of file searches, translated for an engine with linear time."""
 
-import dataclasses
 import re
 import unicodedata
 import urllib.parse
 from collections.abc import Iterable
+
+from ripieno.values import Value, uncompared, unprinted
 
 #: Bytes of all compiled expressions of a matcher.
 _SIZE = 4 * 1024 * 1024
@@ -124,8 +125,9 @@ def _class(text: str) -> str:
     return f"[{'^' if negated else ''}{''.join(members)}]"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Glob:
+@uncompared("fitting", "covering")
+@unprinted("fitting", "covering")
+class Glob(Value):
     """The glob of a rule, which matches whole texts in two ways.
 
     ``beginning`` is the text before the first wildcard. ``covering`` are three matchers: of the glob as written; of
@@ -134,8 +136,8 @@ class Glob:
 
     text: str
     beginning: str
-    fitting: Matcher = dataclasses.field(compare=False, repr=False)
-    covering: tuple[Matcher, Matcher, Matcher] = dataclasses.field(compare=False, repr=False)
+    fitting: Matcher
+    covering: tuple[Matcher, Matcher, Matcher]
 
     @classmethod
     def of(cls, text: str) -> "Glob":

@@ -11,10 +11,10 @@ from ripieno.descriptors.templates.placeholders import Placeholder, refusal, sca
 from ripieno.descriptors.templates.text import Template
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list, is_table
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class When:
+class When(Value, kw_only=True):
     """``{ when = "name", argv = [...] }``: left out if the argument is absent, null or false."""
 
     name: str
@@ -26,8 +26,7 @@ class When:
         return () if value is None or value is False else self.argv
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Each:
+class Each(Value, kw_only=True):
     """``{ each = "name" }``: one element for each item of an argument; none if it is absent."""
 
     name: str
@@ -36,8 +35,7 @@ class Each:
 Element: TypeAlias = Template | When | Each
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ArgvTemplate:
+class ArgvTemplate(Value, kw_only=True):
     """The argv template of a program."""
 
     elements: tuple[Element, ...]

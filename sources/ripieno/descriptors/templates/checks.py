@@ -1,19 +1,18 @@
 """Checks of a template's placeholders against a JSON Schema of arguments."""
 
-import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ripieno.exceptions import nearest
 from ripieno.jsonvalues import is_list, is_table
+from ripieno.values import Value
 
 #: Keywords by which a schema may declare arguments outside its ``properties``.
 INDIRECT = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"})
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Complaint:
+class Complaint(Value):
     """A problem of a template; ``path`` leads from the template to the place."""
 
     message: str
@@ -25,8 +24,7 @@ class Complaint:
         return " ".join(part for part in (f"{where}:" if where else "", f"{self.message}.", self.hint or "") if part)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class Declared(Value, kw_only=True):
     """The arguments that a schema declares in ``properties``. Those in ``given`` always have a value."""
 
     properties: Mapping[str, Any]

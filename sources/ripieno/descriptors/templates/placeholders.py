@@ -1,19 +1,18 @@
 """Placeholders of a template, and the values that fill them."""
 
-import dataclasses
 import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from ripieno.exceptions import InputError, ValidationFault
+from ripieno.values import Value
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Placeholder:
+class Placeholder(Value, kw_only=True):
     """A placeholder for the value of an argument or a variable."""
 
     name: str

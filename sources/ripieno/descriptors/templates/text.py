@@ -1,6 +1,5 @@
 """A template of one text."""
 
-import dataclasses
 import re
 import urllib.parse
 from collections.abc import Callable, Collection, Mapping
@@ -9,14 +8,14 @@ from typing import Any
 from ripieno.descriptors.templates.checks import Complaint, Declared
 from ripieno.descriptors.templates.placeholders import Placeholder, read_place, refusal, unfit, value_of
 from ripieno.jsonvalues import EMPTY
+from ripieno.values import Value
 
 _TOKEN = re.compile(r"[^{}]+|\{\{|\}\}|\{[^{}]*\}|.", re.DOTALL)
 #: The value of a header: visible ASCII, spaces and tabs (RFC 9110, section 5.5, without the obsolete bytes).
 _HEADER = re.compile(r"[\t\x20-\x7e]*\Z")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class Template(Value, kw_only=True):
     """A parsed template. The methods that expand it are named after the place that they fill.
 
     Errors of these methods: ``ValidationFault``, with the argument's name, for a value that does not fit the place;

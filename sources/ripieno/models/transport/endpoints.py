@@ -1,7 +1,6 @@
 """Endpoints: their address, credentials and headers, and the redaction of their secrets."""
 
 import base64
-import dataclasses
 import functools
 import urllib.parse
 from collections.abc import Mapping
@@ -10,13 +9,14 @@ from ripieno.descriptors.timeouts import Timeouts
 from ripieno.exceptions import ProviderFailure
 from ripieno.jsonvalues import EMPTY
 from ripieno.storage.redaction import Redactor
+from ripieno.values import Value, unprinted
 
 #: The version of the Messages API that its protocol reads and writes: that of the installed SDK (a test compares them).
 MESSAGES_VERSION = "2026-10-21"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Endpoint:
+@unprinted("key", "headers")
+class Endpoint(Value, kw_only=True, dict=True):
     """The address and credentials of a provider. ``key`` is None for a server that needs none.
 
     ``cloud`` names a cloud platform (``clouds.py``), which determines addresses and signatures from ``region``,
@@ -26,9 +26,9 @@ class Endpoint:
     provider: str
     sdk: str
     base_url: str
-    key: str | None = dataclasses.field(default=None, repr=False)
-    headers: Mapping[str, str] = dataclasses.field(default=EMPTY, repr=False)
-    timeouts: Timeouts = Timeouts()  # noqa: RUF009  frozen
+    key: str | None = None
+    headers: Mapping[str, str] = EMPTY
+    timeouts: Timeouts = Timeouts()
     cloud: str | None = None
     region: str | None = None
     project: str | None = None

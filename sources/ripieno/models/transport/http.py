@@ -5,7 +5,6 @@ the SDKs' client (measured: 0.24 against 0.95 ms), and all data that has arrived
 """
 
 import base64
-import dataclasses
 import io
 import ipaddress
 import ssl
@@ -16,6 +15,7 @@ from typing import Protocol as Contract
 
 from ripieno.exceptions import ProviderFailure, ProviderUnreachable
 from ripieno.models.transport.endpoints import Endpoint, headers_of
+from ripieno.values import Value
 
 #: Maximum bytes of one header of an answer.
 _HEADER_BYTES = 64 * 1024
@@ -25,8 +25,7 @@ _LARGE = 512 * 1024
 _KEPT = 4.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value):
     """An endpoint's answer, from its headers on. The names of ``headers`` are case-insensitive."""
 
     #: The HTTP status.

@@ -42,6 +42,7 @@ from ripieno.origins.settings import (
     require_variables,
 )
 from ripieno.sandbox import ProcessLimits
+from ripieno.values import Value
 
 #: Bytes of a result reserved for the line about omitted output.
 _MARK = 64
@@ -96,13 +97,12 @@ PROGRAM = Table(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(Value, kw_only=True):
     """The settings of one invoker. ``folder`` is the descriptor's."""
 
     argv: ArgvTemplate
     directory: str = "."
-    environment: frozendict[str, Template] = frozendict()  # noqa: RUF009
+    environment: frozendict[str, Template] = frozendict()
     stdin: Template | None = None
     success: tuple[int, ...] = (0,)
     network: bool = False

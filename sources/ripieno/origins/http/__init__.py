@@ -7,7 +7,6 @@ no later message has its value.
 """
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -30,6 +29,7 @@ from ripieno.origins.http.client.addresses import is_local
 from ripieno.origins.http.templates import URL_TEXT, AnyJson, JsonTemplate, UrlTemplate
 from ripieno.origins.settings import add_complaints, check_invocables, read_invocable, require_variables
 from ripieno.storage.redaction import Redactor
+from ripieno.values import Value
 
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,128}", shape="the name of a header")
 _QUERY_NAME = Text(pattern=r"[^\x00-\x1f\x7f]{1,128}", shape="a name")
@@ -69,14 +69,13 @@ REQUEST = Table(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class HttpCall:
+class HttpCall(Value, kw_only=True):
     """The settings of one invoker."""
 
     method: str = "GET"
     url: UrlTemplate
-    query: frozendict[str, Template] = frozendict()  # noqa: RUF009
-    headers: frozendict[str, Template] = frozendict()  # noqa: RUF009
+    query: frozendict[str, Template] = frozendict()
+    headers: frozendict[str, Template] = frozendict()
     body: Template | None = None
     json: JsonTemplate | None = None
     local: bool = False

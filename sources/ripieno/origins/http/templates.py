@@ -1,6 +1,5 @@
 """Templates of a request: a URL with a fixed host and fixed literal parts, and JSON with placeholders."""
 
-import dataclasses
 import re
 import urllib.parse
 from collections.abc import Collection, Iterator, Mapping
@@ -16,6 +15,7 @@ from ripieno.jsonvalues import is_list, is_table, thaw
 from ripieno.origins.http.client import Url, parse_url
 from ripieno.origins.http.client.addresses import refuse_address
 from ripieno.origins.settings import ParsedText
+from ripieno.values import Value
 
 _PARTS = re.compile(r"([^/?#]*//[^/?#]*)([^?#]*)(.*)", re.DOTALL)
 #: A literal part of a segment: complete percent-encodings only, so that no value can complete one.
@@ -24,8 +24,7 @@ _LITERAL = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*")
 _DECODINGS = 3
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class UrlTemplate:
+class UrlTemplate(Value, kw_only=True):
     """A URL with placeholders in its path. ``base`` has an empty path; each segment follows a slash."""
 
     base: Url
@@ -103,8 +102,7 @@ URL_TEXT = ParsedText(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class JsonTemplate:
+class JsonTemplate(Value, kw_only=True):
     """A JSON value whose strings are templates. A string that is a single placeholder becomes the argument itself."""
 
     value: Any
@@ -182,8 +180,7 @@ def _present(value: Any, arguments: Mapping[str, Any]) -> bool:
     return alone in arguments if alone else all(arguments.get(name) is not None for name in value.placeholders)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class AnyJson:
+class AnyJson(Value, kw_only=True):
     """A JSON value with placeholders in its strings, stored parsed."""
 
     expected: str = "a JSON value, with {argument} in its strings where values go"

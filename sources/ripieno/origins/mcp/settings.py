@@ -19,6 +19,7 @@ from ripieno.exceptions import PluginFailure
 from ripieno.jsonvalues import EMPTY, is_list, is_table
 from ripieno.origins.mcp.addresses import Url
 from ripieno.origins.settings import VARIABLE_NAME, VARIABLE_TEXT, check_program
+from ripieno.values import Value
 
 _SEED_FORM = re.compile(r"\Aenv:([A-Za-z_][A-Za-z0-9_]*)\Z")
 
@@ -78,8 +79,7 @@ _OF_PERSONS = ("client_metadata_url", "redirect_port")
 _OF_PROGRAMS = ("client_id", "client_secret", "issuer")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class Credentials(Value, kw_only=True):
     """The way to a token, and its issuer. ``redirect_port`` 0 is any free port."""
 
     grant: Grant = "client_credentials"
@@ -231,16 +231,15 @@ _OF_STDIO = ("command", "environment", "directory")
 _OF_HTTP = ("url", "headers", "oauth")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
+class ServerSettings(Value, kw_only=True):
     """The settings of one server: a command, a URL, or the keys of a plugin's transport (``own``)."""
 
     transport: str = "stdio"
     command: tuple[str, ...] | None = None
-    environment: frozendict[str, Template] = frozendict()  # noqa: RUF009
+    environment: frozendict[str, Template] = frozendict()
     directory: str = "."
     url: str | None = None
-    headers: frozendict[str, Template] = frozendict()  # noqa: RUF009
+    headers: frozendict[str, Template] = frozendict()
     oauth: Credentials | None = None
     own: Mapping[str, Any] | None = None
     timeout: float = 25.0

@@ -1,16 +1,18 @@
 """Dialects: the parts of JSON Schema that a provider understands, as data. Each wire defines its own."""
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Literal
+
+import msgspec
+
+from ripieno.values import Value
 
 #: Whether a schema may refer to itself: anywhere, only below properties that may be absent, or nowhere.
 Cycles = Literal["anywhere", "optional", "nowhere"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Value, kw_only=True):
     """Limits of one schema. ``characters`` are those of names and literals together.
 
     An enumeration of more than ``long`` texts may have at most ``long_characters`` characters.
@@ -24,8 +26,7 @@ class Limits:
     long_characters: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class Dialect(Value, kw_only=True):
     """The supported keywords beside types, objects, arrays, ``anyOf`` and ``$ref``.
 
     ``strict``: objects are closed and every value has a type. ``nullable``: every property must be sent, so optional
@@ -39,7 +40,7 @@ class Dialect:
     keywords: frozenset[str] = frozenset()
     formats: frozenset[str] = frozenset()
     literals: frozenset[str] = frozenset({"string", "integer", "number", "boolean", "null"})
-    values: Mapping[str, frozenset[object]] = dataclasses.field(default_factory=dict[str, frozenset[object]])
+    values: Mapping[str, frozenset[object]] = msgspec.field(default_factory=dict[str, frozenset[object]])
     cycles: Cycles = "anywhere"
     limits: Limits | None = None
     names: re.Pattern[str] | None = None

@@ -1,6 +1,5 @@
 """The result of a lowering: the schema, the losses, and the check of a provider's limits."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
@@ -8,6 +7,7 @@ from typing import Any, Literal
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.schemas.lowering.dialects import Limits
+from ripieno.values import Value
 
 #: Expressed in another form, moved into the description, left out, or sent although the provider documents a refusal.
 Outcome = Literal["kept", "moved", "dropped", "doubtful"]
@@ -29,8 +29,7 @@ _DESCRIBABLE = frozenset(
 _SILENT = frozenset({"", "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$comment", "$vocabulary", "title"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
+class Loss(Value, kw_only=True):
     """The outcome of a keyword that was not lowered unchanged. ``pointer`` leads to its subschema; ``""`` is the root.
 
     An empty keyword means the whole subschema. A lost keyword includes everything beneath it.
@@ -52,8 +51,7 @@ class Loss:
         return f"#{self.pointer} {self.keyword or 'schema'}: {self.outcome}{note}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Lowered:
+class Lowered(Value, kw_only=True):
     """A schema for one dialect. If that cannot express it, it is the plain schema, and ``reason`` says why.
 
     ``strict`` is whether a provider can enforce it.

@@ -1,6 +1,5 @@
 """Events of a conversation beside those of its runs, and the form in which clients get all of them."""
 
-import dataclasses
 from typing import Any, TypeAlias
 
 from frozendict import frozendict
@@ -20,8 +19,7 @@ from ripieno.servers.chat.contents import content_of, message_of, without
 from ripieno.storage.dispatch.events import QuestionAnswered, RunFailed
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Said(EventBase):
+class Said(EventBase, kw_only=True):
     """The user has said something; ``place`` counts the messages before it."""
 
     canister: Canister
@@ -32,15 +30,13 @@ class Said(EventBase):
         return {"type": "Said", "place": self.place, "message": message_of(self.canister)}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionsAsked(EventBase):
+class QuestionsAsked(EventBase, kw_only=True):
     """The calls that wait, for an approval, an answer, or a result of the client: those of the snapshot."""
 
     questions: tuple[frozendict[str, object], ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Titled(EventBase):
+class Titled(EventBase, kw_only=True):
     """The conversation has another title."""
 
     title: str

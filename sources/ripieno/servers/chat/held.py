@@ -4,7 +4,6 @@ A run goes on when its readers leave. It ends by itself, by ``stop``, or with th
 """
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -30,12 +29,12 @@ from ripieno.servers.chat.ring import EventRing
 from ripieno.servers.chat.store import Stored
 from ripieno.servers.http.errors import refusal_of
 from ripieno.storage.dispatch.events import Logged, QuestionAnswered, RunFailed, StretchBegan
+from ripieno.values import Value
 
 _ASKING = (UserCanister, ResultCanister)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class EditedCall:
+class EditedCall(Value):
     """A call with other arguments, and the question in which it was shown."""
 
     arguments: Mapping[str, Any]

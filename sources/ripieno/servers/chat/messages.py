@@ -11,14 +11,14 @@ from ripieno.canisters import AudioContent, DocumentContent, ImageContent, Opaqu
 from ripieno.canisters.contents import Content
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import is_list, is_table
+from ripieno.values import Value
 
 #: Characters of the name of a file.
 _NAME = 255
 _TYPE = re.compile(r"[a-z]+/[a-z0-9][a-z0-9.+-]{0,126}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ChatLimits:
+class ChatLimits(Value, kw_only=True):
     """The most that one owner may take: runs and readers, bytes of a request and of its text, attachments of a message.
 
     ``client_tools`` are those that a client declares for a run, ``client_tool_bytes`` their schemas and descriptions.

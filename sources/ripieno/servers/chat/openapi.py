@@ -1,6 +1,5 @@
 """The OpenAPI 3.1 document of the native interface, with JSON Schemas of all requests, answers and events."""
 
-import dataclasses
 import functools
 import inspect
 import json
@@ -8,12 +7,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from pydantic import TypeAdapter
 
 from ripieno.schemas.functions import PlainSchemas
 from ripieno.servers.chat import forms
 from ripieno.servers.chat.event_forms import EVENT
 from ripieno.servers.chat.uploads import TYPES
+from ripieno.values import Value
 
 _REFERENCE = "#/components/schemas/{model}"
 _NAMES = re.compile(r"\{(\w+)\}")
@@ -24,8 +25,7 @@ _EVENTS = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Value):
     """One route: what it does, the form of its answer, and that of its request, if it has a body.
 
     ``query`` describes the parameters after the path. ``answers`` and ``sends`` are the types of the bodies.
@@ -34,7 +34,7 @@ class Operation:
     summary: str
     answer: Any
     request: Any = None
-    query: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    query: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     answers: Sequence[str] = ("application/json",)
     sends: Sequence[str] = ("application/json",)
 

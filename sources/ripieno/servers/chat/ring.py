@@ -1,13 +1,13 @@
 """A ring of numbered events: the newest are kept, and any number of readers follow it, each at its own speed."""
 
 import asyncio
-import dataclasses
 import json
 import secrets
 from collections.abc import AsyncGenerator, Sequence
 
 from ripieno.canisters.events import ArgumentsDelta, ExecutionProgress, ReasoningDelta, TextDelta, merged
 from ripieno.servers.chat.events import ChatEvent, sent_form
+from ripieno.values import Value
 
 #: Events, and bytes of their JSON, that are kept.
 MOST_EVENTS, MOST_BYTES = 5_000, 4 * 1024 * 1024
@@ -16,8 +16,7 @@ JOINED, JOINED_LATE = 0.008, 0.03
 _JOINABLE = (TextDelta, ReasoningDelta, ArgumentsDelta, ExecutionProgress)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Value):
     """An event. A reader that has it is at its ``position``. ``data`` is its JSON, which all readers share."""
 
     position: str

@@ -28,10 +28,10 @@ from ripieno.servers.http.bodies import Gone, in_turn, read_native, receive_body
 from ripieno.servers.http.errors import refusal_of
 from ripieno.servers.http.limits import MemoryBudget, Refused, RequestLimits, Reservation
 from ripieno.storage.responses.rows import StoredResponse
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class Serving(Value, kw_only=True):
     """The shared parts of all endpoints of a gateway. ``runs`` is None if nothing is stored."""
 
     gateway: Gateway
@@ -42,8 +42,7 @@ class Serving:
     runs: BackgroundRuns | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Exchange:
+class _Exchange(Value, kw_only=True):
     """One request over HTTP: its scope, the channels of its client, its log, and its part in the store."""
 
     scope: Scope

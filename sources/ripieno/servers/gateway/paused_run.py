@@ -39,6 +39,7 @@ from ripieno.servers.gateway.paused_store import Deferral, Resumption, of_caller
 from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.servers.gateway.stored.requests import Waiting as WaitingPlace
 from ripieno.servers.gateway.tools import Offering
+from ripieno.values import Value
 
 WAITING = "waiting_for_approval"
 _WAITS = Fault(category="denied", code=WAITING, message="The call waits for a person.")
@@ -51,8 +52,7 @@ _UNANSWERED = Fault(
 _DONE: Sequence[Finish] = ("stop", "terminal", "length", "filter", "limit")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class RunRequest(Value, kw_only=True):
     """The part of a request that concerns a run. ``begin`` conducts a conversation with answers to waiting calls.
 
     ``wire`` is that of the answer if it shows our calls. ``stored`` is the part of the request in the store, if any.

@@ -31,13 +31,13 @@ from ripieno.servers.gateway import history_checks
 from ripieno.servers.gateway.history_checks import described
 from ripieno.servers.gateway.stored.library import database_of
 from ripieno.servers.gateway.stored.requests import Waiting
+from ripieno.values import Value
 
 _logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Resumption:
+class Resumption(Value, kw_only=True):
     """The saved conversation that a request continues, and how many of its canisters the caller has (``shown``).
 
     ``owner`` is the caller. ``results`` are those in its conversation, by identifiers of calls.

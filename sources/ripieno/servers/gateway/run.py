@@ -25,6 +25,7 @@ from ripieno.servers.gateway.paused_store import Deferral, Resumption, resumptio
 from ripieno.servers.gateway.signatures import Signer, signatures_in
 from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.servers.gateway.tools import Hosting, Offering
+from ripieno.values import Value
 
 #: The maximum number of seconds between the limits of a run and its request, so that the answer ends regularly.
 _MARGIN = 5.0
@@ -86,8 +87,7 @@ class HostedRuns:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Value, kw_only=True):
     """The run that answers one request, for one caller, which tools receive as ``auxdata``.
 
     ``deferral`` is set if calls may wait for a person, and ``claim`` if one has waited.

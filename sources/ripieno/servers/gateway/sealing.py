@@ -24,6 +24,7 @@ from ripieno.canisters.serialization import deserialize, serialize
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import canonical, encode, parse
 from ripieno.models.protocol import COMPACTION, Asked
+from ripieno.values import Value
 
 #: The most characters of a sealed text, as the open specification says; and the beginning of each, with its format.
 _LONGEST = 10_485_760
@@ -39,8 +40,7 @@ class Unsealed(InputError):
     code = "invalid_compaction"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Compaction:
+class Compaction(Value, kw_only=True):
     """A summary, and the calls that had no result yet."""
 
     summary: str

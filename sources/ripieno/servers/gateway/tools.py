@@ -16,6 +16,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import NameAbsence, RequestInvalidity
 from ripieno.models.protocol import Asked, HostedTool
 from ripieno.models.protocols.common.tools import hosted_named
+from ripieno.values import Value
 
 #: The kind of hosted tools whose label names an ensemble.
 _SERVER = "mcp"
@@ -26,8 +27,7 @@ _REPORTED = 256
 _SHOWN = 100
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Offering:
+class Offering(Value, kw_only=True):
     """The tools of a request's model. ``tools`` are the patterns that select from ``ensembles``.
 
     ``patterns`` are those for our tools. ``ours`` are the exposed names of tools that run here, ``theirs`` those of the

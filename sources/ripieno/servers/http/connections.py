@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import fcntl
 import struct
 import termios
@@ -12,6 +11,8 @@ from h11 import RemoteProtocolError
 from h11._receivebuffer import ReceiveBuffer
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ripieno.values import Value
 
 #: Connections beyond the limit that get an answer at the same time; further ones are only closed.
 _ANSWERED = 32
@@ -27,8 +28,7 @@ _PIECE = 64 * 1024
 _READ = 8 * 1024
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class Bounds(Value, kw_only=True):
     """The limits of one server, in bytes and seconds.
 
     ``header_seconds`` is for all headers of a request, from the connection or their first byte on. ``idle_seconds``

@@ -1,12 +1,12 @@
 """Limits of requests, beside their size: messages, parts and tools, and the memory of all requests together."""
 
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.models.protocol import Refusal
+from ripieno.values import Value
 
 #: Where the wires have their messages, and where a message has its parts.
 _MESSAGES = ("messages", "input", "contents")
@@ -27,8 +27,7 @@ class Refused(Exception):
         self.refusal = refusal
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RequestLimits:
+class RequestLimits(Value, kw_only=True):
     """The most messages, parts of all messages, tools, and objects and lists of a request.
 
     ``table`` has the settings, for errors.

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Generator
 
 from ripieno.sandbox.supervision import linux
+from ripieno.values import Value
 
 #: Seconds until a lost worker is replaced: the first time, and at most when it recurs.
 _PAUSES = (0.1, 10.0)
@@ -28,8 +29,7 @@ _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _READY = b"1"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class Place(Value):
     """A worker's end of the socket to its parent. It becomes readable when the parent ends."""
 
     parent: socket.socket

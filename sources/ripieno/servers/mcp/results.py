@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import dataclasses
 import itertools
 import json
 import pathlib
@@ -27,13 +26,13 @@ from ripieno.canisters import ResultCanister, contents
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import is_table, parse
+from ripieno.values import Value
 
 #: An absolute path, also after ``file://``, but not the path of another URL.
 _PATH = re.compile(r"(?:(?<=file://)|(?<![\w/.~%-])(?!//))/[^\s'\"`<>|:,;()\[\]{}]+")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Concealer:
+class Concealer(Value, kw_only=True):
     """Replaces absolute paths of this machine in a text.
 
     Paths in the workspace and in the caller's own arguments stay. A text whose first folder does not exist, such as a

@@ -1,7 +1,6 @@
 """The files of the page, compressed, and the headers with which a browser gets them."""
 
 import base64
-import dataclasses
 import gzip
 import hashlib
 import pathlib
@@ -12,6 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from ripieno.exceptions import InputError
+from ripieno.values import Value
 
 #: The folder with the files of the page.
 PAGE = pathlib.Path(__file__).parents[2] / "data" / "web"
@@ -66,8 +66,7 @@ class Page:
         return None if found is None else found.respond(headers)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
+class _File(Value, kw_only=True):
     """A file of the page. ``packed`` is its gzip, if that is shorter."""
 
     content: bytes

@@ -7,12 +7,12 @@ never an effect.
 """
 
 import contextlib
-import dataclasses
 import threading
 from collections.abc import Callable, Generator, Sequence
 
 from ripieno.exceptions import InputError, Superseded
 from ripieno.storage.databases.contract import Connection, Disconnected, row_key
+from ripieno.values import Value
 
 #: Seconds after which a claim that is not renewed may be taken.
 LEASE = 15.0
@@ -31,8 +31,7 @@ _RENEW = f"UPDATE claims SET until = now_seconds() + ? WHERE {_MINE} AND until >
 _RELEASE = f"UPDATE claims SET until = 0 WHERE {_MINE}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Value, kw_only=True):
     """The claim under which a conversation is written: a ``Fence``, whose query holds back those who would take it."""
 
     owner: str

@@ -1,12 +1,12 @@
 """The contract of databases: connections that run the same SQL, transactions, and errors."""
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from ripieno.exceptions import InputError, Superseded
+from ripieno.values import Value
 
 
 class RowConflict(Exception):
@@ -65,8 +65,7 @@ class Fence(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Inspection:
+class Inspection(Value, kw_only=True):
     """The findings of a look at a database, which changes nothing.
 
     ``server``: the program that keeps it, with its version. ``version``: that of the tables; None if there are none.

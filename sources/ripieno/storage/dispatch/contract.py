@@ -1,7 +1,6 @@
 """The contract of dispatchers: they queue submissions, and start each on one worker at a time."""
 
 import contextlib
-import dataclasses
 import datetime
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Literal, Protocol, TypeAlias
@@ -10,6 +9,7 @@ from frozendict import frozendict
 
 from ripieno.canisters import Canister
 from ripieno.canisters.serialization import register
+from ripieno.values import Value, uncompared
 
 #: Runs of low priority have one place in each worker, beside those of the others, and never delay them.
 Priority = Literal["normal", "low"]
@@ -27,8 +27,7 @@ CLIENT = "client"
 GATEWAY = "(gateway)"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ClientTool:
+class ClientTool(Value, kw_only=True):
     """A tool that the client of a run declares and runs itself. ``arguments`` is their JSON Schema."""
 
     name: str
@@ -36,8 +35,7 @@ class ClientTool:
     description: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(Value, kw_only=True):
     """The message that a worker continues a conversation with, until its end, a question or a limit. It has no secrets.
 
     ``canisters`` are said first; without any, the calls that wait are continued with the answers that are kept beside
@@ -65,8 +63,7 @@ class Submission:
 register({Submission: "submission"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Dispatched:
+class Dispatched(Value, kw_only=True):
     """The state of a submission. ``worker`` is the last one that took it; ``reason`` is that of a failure."""
 
     submission: Submission
@@ -84,26 +81,24 @@ class Dispatched:
         return self.state not in ("scheduled", "queued", "running")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Value, kw_only=True):
     """The end of one stretch of a conduct: the finish of its run, and the reason of a failure."""
 
     finish: str
     reason: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+@uncompared("next")
+class Schedule(Value, kw_only=True):
     """A submission that is repeated. ``cron`` has five fields, in UTC. A listed one has its ``next`` time."""
 
     name: str
     cron: str
     submission: Submission
-    next: datetime.datetime | None = dataclasses.field(default=None, compare=False)
+    next: datetime.datetime | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QueueInspection:
+class QueueInspection(Value, kw_only=True):
     """The workers that are alive, and the submissions that wait for one, for their time, or run."""
 
     workers: int = 0

@@ -4,7 +4,6 @@ They are numbered for each conversation. Beside those of the runs are some about
 conversation. Secrets are hidden as in the journal. A worker that has lost the claim of its conversation adds none.
 """
 
-import dataclasses
 import functools
 import hashlib
 import json
@@ -16,6 +15,7 @@ from ripieno.canisters.events import Event, EventBase, ExecutionBegan, Invocatio
 from ripieno.canisters.serialization import Change, read, register, write
 from ripieno.storage.databases.contract import Database, RowConflict, row_key
 from ripieno.storage.dispatch.contract import Submission
+from ripieno.values import Value
 
 #: Seconds for which events are kept.
 KEPT = 600.0
@@ -23,8 +23,7 @@ KEPT = 600.0
 _MOST = 1_000
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StretchBegan:
+class StretchBegan(Value, kw_only=True):
     """A worker continues a conversation: the first ``kept`` canisters of its journal, then these ``canisters``.
 
     It is the first event of a submission. Another one follows where another worker has taken over.
@@ -34,16 +33,14 @@ class StretchBegan:
     canisters: tuple[Canister, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionAnswered(EventBase):
+class QuestionAnswered(EventBase, kw_only=True):
     """A question has its answer: ``approve``, ``deny``, ``edit``, or ``result``."""
 
     invocation: str
     answer: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RunFailed(EventBase):
+class RunFailed(EventBase, kw_only=True):
     """A run ended with an error. ``message`` is for the user."""
 
     code: str

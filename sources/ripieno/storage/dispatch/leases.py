@@ -4,10 +4,10 @@ A worker that does not renew its lease is taken for dead, and what it ran is que
 claim of each conversation, with its epoch, keeps it from recording or running anything more (``databases/claims.py``).
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 from ripieno.storage.databases.contract import Connection, Database
+from ripieno.values import Value
 
 #: Seconds after which a worker that does not renew its lease is taken for dead.
 LEASE = 15.0
@@ -15,8 +15,7 @@ LEASE = 15.0
 RENEWAL = 5.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerState:
+class WorkerState(Value, kw_only=True):
     """A worker, its machine, and the seconds until its lease ends."""
 
     name: str

@@ -7,7 +7,6 @@ therefore be deleted without breaking the chain, and without the salt a guess of
 The number of a line, which orders all of a journal, is not in its digest: a copy in another database may have others.
 """
 
-import dataclasses
 import datetime
 import hashlib
 import json
@@ -21,6 +20,7 @@ from ripieno.exceptions import JsonInvalidity, SerializationInvalidity
 from ripieno.jsonvalues import canonical, is_list, is_table
 from ripieno.storage.records import Record, Stage
 from ripieno.storage.redaction import NO_SECRETS, Redactor
+from ripieno.values import Value
 
 #: The digest before the first line of a conversation.
 GENESIS = "0" * 64
@@ -31,8 +31,7 @@ _VERSION = 1
 _CHAINED = ("conversation", "turn", "stage", "tool", "invocation", "at")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Anchor:
+class Anchor(Value, kw_only=True):
     """The last line's number and the digest of the ends of all conversations.
 
     Kept elsewhere, it detects truncation.
@@ -42,8 +41,7 @@ class Anchor:
     digest: str = GENESIS
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Break:
+class Break(Value, kw_only=True):
     """The first altered line, and the reason. ``number`` is None for damage outside the lines."""
 
     number: int | None

@@ -1,12 +1,12 @@
 """The list of conversations in parts, with their tokens, also of those only in which a text was said."""
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from ripieno.storage.databases.contract import Connection
 from ripieno.storage.journal.lines import COLUMNS, Line, says, written
 from ripieno.storage.journal.statistics import tokens_of
 from ripieno.storage.journal.summaries import OF_PAGE, PAGE, End, Key, Summary, newest, on_page, summarize
+from ripieno.values import Value
 
 #: Conversations that are looked up at once.
 _BATCH = 100
@@ -14,8 +14,7 @@ _BATCH = 100
 _SEARCHED = 200_000
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Value, kw_only=True):
     """A part of the list. ``tokens`` has those of the input and the output of each conversation, by name and owner.
 
     ``next`` is where the following part begins; None at the end of the list. A part of a search may be empty, and not

@@ -18,6 +18,7 @@ from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY
 from ripieno.storage.journal.lines import DELETED, Line
 from ripieno.storage.records import Record
+from ripieno.values import Value
 
 #: What a fork has from the latest run, so that it continues in the same workspace.
 _PARTICIPANTS = ("workspace", "model", "tools")
@@ -126,8 +127,7 @@ def replay(records: Iterable[Record]) -> ReplayedConversation:
 Status = Literal["finished", "never_started", "outcome_unknown"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class InvocationState:
+class InvocationState(Value, kw_only=True):
     """The state of one call. ``stage`` is its last recorded stage.
 
     ``invocation`` and ``result`` are None where no line has them or they are deleted. A call of stage ``discarded`` has
@@ -197,8 +197,7 @@ def _after(before: InvocationState | None, line: Line, record: Record | None, id
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(Value, kw_only=True):
     """A conversation from its journal, with fingerprints in place of secrets.
 
     ``conversation.open`` are the calls of the last assistant message without a result. ``states`` are those of that

@@ -6,9 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ripieno.jsonvalues import EMPTY
 from ripieno.storage.databases.contract import Connection, Rows
 from ripieno.storage.journal.summaries import OF_PAGE, PAGE, Key, of_owner, on_page
+from ripieno.values import Value
 
 _TURNED = """
 SELECT substr(at, 1, 10), conversation, turn,
@@ -105,8 +108,7 @@ class Tally:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
+class Statistics(Value, kw_only=True):
     """Totals of a journal. ``unknown`` are names of nonexistent tools that models called.
 
     ``unfinished`` counts started calls without a recorded end. ``categories`` counts errors by category, of calls that
@@ -116,7 +118,7 @@ class Statistics:
     conversations: int = 0
     unfinished: int = 0
     asked: int = 0
-    total: Tally = dataclasses.field(default_factory=Tally)
+    total: Tally = msgspec.field(default_factory=Tally)
     tools: Mapping[str, Tally] = EMPTY
     days: Mapping[str, Tally] = EMPTY
     models: Mapping[str, Tally] = EMPTY

@@ -9,6 +9,7 @@ from typing import Any
 from ripieno.exceptions import InputError, NameAbsence, nearest
 from ripieno.storage.databases.contract import Connection, Rows
 from ripieno.storage.journal.lines import DELETED
+from ripieno.values import Value
 
 #: The identifier and the owner of a conversation.
 Key = tuple[str, str]
@@ -50,8 +51,7 @@ SELECT name, whose, (
 """
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Value):
     """A conversation in short. ``first`` and ``last`` are ISO 8601 in UTC; ``calls`` counts started calls.
 
     ``conducted``: a model was asked; otherwise these are calls of ``ripieno invoke``, an MCP server or a program.

@@ -4,7 +4,6 @@ The hash is the SHA-256 of the definition's canonical JSON (sorted keys, no whit
 name, so that a pin is valid for one server only.
 """
 
-import dataclasses
 import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,16 +13,17 @@ from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.jsonvalues import canonical, digest, is_list, is_table, thaw
+from ripieno.values import Value, uncompared
 
 CommandState = Literal["same", "new", "changed", "gone"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
+@uncompared("text")
+class Pin(Value, kw_only=True):
     """One definition. ``sha256`` is hexadecimal; ``text`` is indented JSON for people, empty where withheld."""
 
     sha256: str
-    text: str = dataclasses.field(default="", compare=False)
+    text: str = ""
 
     @classmethod
     def of(cls, definition: Mapping[str, Any]) -> "Pin":
@@ -31,16 +31,14 @@ class Pin:
         return cls(sha256=digest(definition), text=_indented(thaw(definition)))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PinRecord:
+class PinRecord(Value, kw_only=True):
     """The approved definitions of one ensemble: its tools by name, and the command that starts it, if any."""
 
-    tools: frozendict[str, Pin] = frozendict()  # noqa: RUF009
+    tools: frozendict[str, Pin] = frozendict()
     command: Pin | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Value, kw_only=True):
     """Differences from the approved record: names of tools, and the command."""
 
     new: tuple[str, ...] = ()

@@ -1,10 +1,10 @@
 """The stored rows: a response with its own input, and the limits of a store."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from ripieno.exceptions import InputError
+from ripieno.values import Value
 
 #: The statuses of a response whose run has not ended.
 OPEN_STATUSES = ("queued", "in_progress")
@@ -34,8 +34,7 @@ class ChainTooLong(InputError):
     code = "chain_too_long"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StoreLimits:
+class StoreLimits(Value, kw_only=True):
     """Seconds until a response expires, and its events after their end; the most rows and bytes of a caller.
 
     ``links`` and ``chain`` are the most responses, and bytes of their contents, that one continues.
@@ -49,8 +48,7 @@ class StoreLimits:
     chain: int = 32 * 2**20
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StoredResponse:
+class StoredResponse(Value, kw_only=True):
     """One response. ``body`` is JSON: its ``input`` and ``output`` as history, and the ``response`` as clients get it.
 
     ``links`` and ``chain`` count the responses up to this one, and their bytes. ``lost``: its process has ended without
@@ -75,8 +73,7 @@ class StoredResponse:
         return self.status in OPEN_STATUSES
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StoredConversation:
+class StoredConversation(Value, kw_only=True):
     """One conversation, without its items. ``body`` is JSON."""
 
     caller: str

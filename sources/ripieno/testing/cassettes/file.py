@@ -15,7 +15,6 @@
 and from MCP servers belong to no run: their ``ms`` count from the start of the recording. They are not replayed.
 """
 
-import dataclasses
 import datetime
 import json
 import os
@@ -27,6 +26,7 @@ from ripieno.canisters import serialization
 from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.exceptions import InputError, SerializationInvalidity
 from ripieno.jsonvalues import is_list, is_table
+from ripieno.values import Value
 
 VERSION = 1
 #: The fields of each kind of line, with their types.
@@ -46,8 +46,7 @@ _FIELDS: Mapping[str, Mapping[str, type]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CassetteLine:
+class CassetteLine(Value, kw_only=True):
     """One line after the header. ``number`` counts the file's lines from 1; ``ms`` count from the start of the run."""
 
     number: int
@@ -61,8 +60,7 @@ class CassetteLine:
         return serialization.read(kind, self.fields.get(name), f"line {self.number} of the cassette: {name}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Tape:
+class Tape(Value, kw_only=True):
     """A cassette. ``whole``: the recording ended properly."""
 
     path: str

@@ -72,8 +72,7 @@ class RecordingTransport(Transport):
                 self._tape.ended(number, "left")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RecordingModel(Model):
+class RecordingModel(Model, kw_only=True):
     """A model whose requests and answers are recorded. Made by ``recording_model``."""
 
     inner: Model

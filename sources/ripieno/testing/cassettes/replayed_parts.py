@@ -33,8 +33,7 @@ from ripieno.testing.cassettes.requests import differ, digest, lengthen, read_bo
 from ripieno.testing.cassettes.values import RecordedEvent, RecordedFailure, RecordedModel
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _ImmediateRetries(RetryPolicy):
+class _ImmediateRetries(RetryPolicy, kw_only=True):
     """The recorded number of retries, without pauses."""
 
     def pause(self, failed: int, asked: float | None, chance: float) -> float | None:
@@ -92,8 +91,7 @@ class ReplayedTransport(Transport):
             )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedModel(Model):
+class ReplayedModel(Model, kw_only=True):
     """A recorded model with the real decoder. ``live``, if set, continues after the end of the cassette."""
 
     inner: Model

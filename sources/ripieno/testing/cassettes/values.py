@@ -16,25 +16,24 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.jsonvalues import freeze
 from ripieno.schemas import Schema
+from ripieno.values import Value
 
 #: Events of a running call, and alerts about retries.
 RecordedEvent: TypeAlias = Alert | ConfirmationRequested | ExecutionProgress
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedSettings:
+class RecordedSettings(Value, kw_only=True):
     """The settings of a run. ``execution_limits`` and ``rules`` are those of its execution."""
 
-    controls: Controls = Controls()  # noqa: RUF009  frozen
-    limits: Limits = Limits()  # noqa: RUF009
-    rules: Rules = Rules()  # noqa: RUF009
-    execution_limits: Limits = Limits()  # noqa: RUF009
+    controls: Controls = Controls()
+    limits: Limits = Limits()
+    rules: Rules = Rules()
+    execution_limits: Limits = Limits()
     tools: tuple[str, ...] | None = None
     workspace: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedModel:
+class RecordedModel(Value, kw_only=True):
     """A model, as far as its answers need it to be decoded again."""
 
     provider: str
@@ -46,15 +45,14 @@ class RecordedModel:
     retries: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedTool:
+class RecordedTool(Value, kw_only=True):
     """An offered tool, without its implementation."""
 
     name: str
     exposed: str
     description: str
     schema: Mapping[str, Any]
-    policy: Policy = Policy()  # noqa: RUF009
+    policy: Policy = Policy()
     origin: str = ""
     results: Mapping[str, Any] | None = None
     hosted: Hosted = "here"
@@ -89,8 +87,7 @@ class RecordedTool:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedEnsemble:
+class RecordedEnsemble(Value, kw_only=True):
     name: str
     prefix: str
     description: str
@@ -111,8 +108,7 @@ def record_offer(offer: Offer) -> tuple[RecordedEnsemble, ...]:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedFailure:
+class RecordedFailure(Value, kw_only=True):
     kind: Literal["unreachable", "refusal", "wire", "other"]
     provider: str
     reason: str

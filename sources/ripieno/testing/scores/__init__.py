@@ -3,7 +3,6 @@
 The format is in documentation/reference/scores.rst.
 """
 
-import dataclasses
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -18,12 +17,12 @@ from ripieno.testing.scores.expectations import Expectations, Setup
 from ripieno.testing.scores.player import Answer, check_form, follow, play_turn, say, since_prompt
 from ripieno.testing.scores.reader import read_score
 from ripieno.testing.scores.turns import Turn, check
+from ripieno.values import Value
 
 __all__ = ["Score"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class Score(Value, kw_only=True):
     """A script for a model. ``read``, ``of`` and ``of_turns`` make and check it."""
 
     name: str
@@ -31,8 +30,8 @@ class Score:
     description: str = ""
     prompt: str = ""
     continues: bool = False
-    setup: Setup = Setup()  # noqa: RUF009
-    expect: Expectations = Expectations()  # noqa: RUF009
+    setup: Setup = Setup()
+    expect: Expectations = Expectations()
 
     @classmethod
     def read(cls, path: str | pathlib.Path) -> "Score":

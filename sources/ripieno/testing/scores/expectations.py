@@ -1,6 +1,5 @@
 """The tables ``[setup]`` and ``[expect]`` of a score file: preconditions, and expectations at the end."""
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ from frozendict import frozendict
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Free, Named, Number, Several, Text
 from ripieno.testing.scores.templates import LABEL, strings_of
+from ripieno.values import Value
 
 _TEXT = Text(blank=True)
 _TEXTS = Several(item=_TEXT, items="texts", bare=True)
@@ -53,8 +53,7 @@ EXPECT = Table(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(Value, kw_only=True):
     """A program that runs in the workspace. ``output`` is its complete expected output; None allows any."""
 
     argv: tuple[str, ...]
@@ -63,23 +62,21 @@ class Program:
     output: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class Setup(Value, kw_only=True):
     """The preconditions of a score: ``configuration`` as in a ``ripieno.toml``, ``files`` of the workspace."""
 
-    configuration: frozendict[str, Any] = frozendict()  # noqa: RUF009
-    files: frozendict[str, str] = frozendict()  # noqa: RUF009
+    configuration: frozendict[str, Any] = frozendict()
+    files: frozendict[str, str] = frozendict()
     programs: tuple[Program, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Expectations:
+class Expectations(Value, kw_only=True):
     """The expectations at the end: texts in the answer, in results by label, and in files; outputs of programs."""
 
     finish: str = "stop"
     answer: tuple[str, ...] = ()
-    results: frozendict[str, tuple[str, ...]] = frozendict()  # noqa: RUF009
-    files: frozendict[str, tuple[str, ...]] = frozendict()  # noqa: RUF009
+    results: frozendict[str, tuple[str, ...]] = frozendict()
+    files: frozendict[str, tuple[str, ...]] = frozendict()
     programs: tuple[Program, ...] = ()
 
     def texts(self) -> Iterator[str]:

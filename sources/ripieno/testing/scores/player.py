@@ -1,7 +1,6 @@
 """The next turn of a score, its answer with the actual results, and the answer's events."""
 
 import asyncio
-import dataclasses
 import sys
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 
@@ -34,6 +33,7 @@ from ripieno.models.protocol import SCORED
 from ripieno.schemas.schema import Schema
 from ripieno.testing.scores.templates import error_of, failed, fill, fill_all
 from ripieno.testing.scores.turns import ScoredCall, Turn
+from ripieno.values import Value
 
 #: Characters per streamed piece.
 CHUNK = 24
@@ -41,8 +41,7 @@ CHUNK = 24
 WHOLE = sys.maxsize
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Value, kw_only=True):
     """One answer of a score. ``pace`` is in seconds between streamed pieces. ``halted``: a turn could not be played."""
 
     canisters: tuple[AssistantCanister | InvocationCanister, ...]

@@ -1,6 +1,5 @@
 """Turns and calls of a score, and the check of their references."""
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
@@ -8,6 +7,7 @@ from frozendict import frozendict
 
 from ripieno.descriptors.reader.problems import Problems, spelling
 from ripieno.testing.scores.templates import EXPECTED, labels_of, strings_of
+from ripieno.values import Value
 
 #: The finishes that a model itself can have.
 ModelFinish = Literal["stop", "invocations", "length", "filter"]
@@ -15,17 +15,15 @@ ModelFinish = Literal["stop", "invocations", "length", "filter"]
 _Path = tuple[str | int, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredCall:
+class ScoredCall(Value, kw_only=True):
     """A call of a turn. ``tool`` is an exposed name, ``label`` the name of the result in later turns."""
 
     tool: str
-    arguments: frozendict[str, object] = frozendict()  # noqa: RUF009
+    arguments: frozendict[str, object] = frozendict()
     label: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Value, kw_only=True):
     """One answer of the model. ``pace`` is in seconds between streamed pieces."""
 
     text: str = ""

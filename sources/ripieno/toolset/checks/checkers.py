@@ -1,6 +1,5 @@
 """The table of linters, type checkers and formatters: their projects, their commands, and their readers."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -14,13 +13,13 @@ from ripieno.toolset.checks.diagnostics import (
     read_typescript,
 )
 from ripieno.toolset.programs.projects import Project, has_file, is_python
+from ripieno.values import Value
 
 Kind = Literal["lint", "typecheck", "format"]
 Fits = Callable[[Project], bool]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Checker:
+class Checker(Value):
     """A tool of one kind, whose name begins with its program.
 
     Its ``arguments`` are followed by those of ``check`` or ``write``, then by the targets: ``default`` if a call names

@@ -1,12 +1,12 @@
 """Reports of linters, type checkers and compilers as one kind of value: file, line, message. Pure."""
 
-import dataclasses
 import re
 from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.toolset.programs.foreign_json import number, parse, table, tables
 from ripieno.toolset.programs.foreign_json import text as text_of
+from ripieno.values import Value
 
 #: Problems shown, and characters of each message.
 MAX_PROBLEMS, MAX_MESSAGE = 100, 1000
@@ -23,8 +23,7 @@ _TYPESCRIPT = re.compile(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnostic:
+class Diagnostic(Value, kw_only=True):
     """One problem. ``line`` and ``column`` count from 1."""
 
     file: str

@@ -4,20 +4,19 @@ The tested project writes its report, so it is not trusted: sizes are bounded, a
 as entities that expand to gigabytes, is refused.
 """
 
-import dataclasses
 import re
 from typing import Any
 from xml.etree import ElementTree
 
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.toolset.programs.foreign_json import parse, tables
+from ripieno.values import Value
 
 #: Failures shown, and characters of each message.
 MAX_FAILURES, MAX_MESSAGE = 50, 2000
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Value, kw_only=True):
     """A test that failed or could not run. ``line`` counts from 1."""
 
     name: str
@@ -35,8 +34,7 @@ class Failure:
         return {key: value for key, value in fields.items() if value not in (None, "")}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Tally(Value, kw_only=True):
     """The counts of a test run. ``errors`` are tests that could not run."""
 
     passed: int = 0

@@ -30,14 +30,14 @@ from ripieno.toolset.programs.projects import (
     run_for_project,
 )
 from ripieno.toolset.workspace.workspace import Workspace
+from ripieno.values import Value
 
 #: Bytes of a report, and of the output shown beside the counts.
 _REPORT = 32 * 2**20
 _OUTPUT = 6 * 1024
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TestRequest:
+class TestRequest(Value, kw_only=True):
     """The request of a call to a runner. ``report`` is the path of its report, relative to ``directory``."""
 
     directory: str
@@ -47,8 +47,7 @@ class TestRequest:
     report: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Runner:
+class Runner(Value):
     """A way to run tests. ``read`` makes a tally of its report or its output."""
 
     name: str

@@ -4,7 +4,6 @@ A hunk may have moved: if its lines are not at the stated place, the only other 
 Different context is never accepted.
 """
 
-import dataclasses
 import re
 from collections.abc import Sequence
 
@@ -14,6 +13,7 @@ from unidiff.patch import PatchedFile, PatchSet
 
 from ripieno.exceptions import ValidationFault
 from ripieno.toolset.arguments import several
+from ripieno.values import Value
 
 #: Files of one patch.
 MAX_FILES = 200
@@ -25,8 +25,7 @@ _PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
 _ADVICE = "Read the file again, and make the patch from its present content."
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Hunk:
+class Hunk(Value, kw_only=True):
     """Lines to replace and their replacements, with line ends; ``start`` counts from 1."""
 
     header: str
@@ -35,8 +34,7 @@ class Hunk:
     new: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class FilePatch:
+class FilePatch(Value, kw_only=True):
     """The patch of one file. ``source`` is None for a new one, ``target`` None for a deleted one.
 
     ``mode`` has permission bits if the patch sets them.

@@ -4,11 +4,11 @@ Source of the argument ``occurrence``: seed 000, section 3.2.4. Left out, the te
 """
 
 import bisect
-import dataclasses
 import difflib
 from collections.abc import Sequence
 
 from ripieno.exceptions import ValidationFault
+from ripieno.values import Value
 
 #: Lines searched for those most similar to a missing one, and characters compared of each.
 _COMPARED = 5_000
@@ -18,8 +18,7 @@ _NAMED = 12
 _SHOWN_LINES = 12
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Edited:
+class Edited(Value, kw_only=True):
     """The text after an edit, and the lines at which its replacements begin."""
 
     text: str

@@ -24,6 +24,7 @@ from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Captured
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.programs.settings import KEYS, Grants, without_progress
+from ripieno.values import Value
 
 _CORE = (
     *("repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode", "symlinks"),
@@ -88,8 +89,7 @@ _FACTS = ProcessLimits(output_bytes=8 * 2**20, grace=GRACE)
 _MAX_MODULES = 200
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Committer(Grants):
+class Committer(Grants, kw_only=True):
     """The connection of the ensemble: the committer, and accepted settings beside the harmless ones."""
 
     name: str | None = None
@@ -126,8 +126,7 @@ async def open_git(configuration: Mapping[str, Any], _: Surroundings) -> AsyncGe
     yield Committer(**read_configuration(GRANTS, configuration))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class Repository(Value, kw_only=True):
     """A checked repository beneath the workspace. ``directory`` is where git runs.
 
     ``settings`` are the names of its own settings, in lower case.

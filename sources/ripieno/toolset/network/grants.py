@@ -4,7 +4,6 @@ They are in the ensemble's ``[configuration]`` and are read when it connects. Mo
 """
 
 import contextlib
-import dataclasses
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from ripieno.exceptions import InputError
 from ripieno.origins.http.client import Fetcher, HostPattern, Limits, Reach, check_header, parse_url
 from ripieno.origins.settings import VARIABLE_TEXT, ParsedText, read_configuration
 from ripieno.storage.redaction import NO_SECRETS, Redactor
+from ripieno.values import Value, unprinted
 
 _WHERE = "[configuration.network]"
 _ADVICE = f'The operator can allow hosts: hosts = ["api.example.org", "*.example.com"] under {_WHERE}.'
@@ -59,13 +59,13 @@ GRANTS = Table(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+@unprinted("credentials", "redactor")
+class Network(Value, kw_only=True):
     """The connection of the network tools: their fetcher, and the credentials of each origin."""
 
     fetcher: Fetcher
-    credentials: frozendict[str, tuple[tuple[str, str], ...]] = dataclasses.field(default=frozendict(), repr=False)
-    redactor: Redactor = dataclasses.field(default=NO_SECRETS, repr=False)
+    credentials: frozendict[str, tuple[tuple[str, str], ...]] = frozendict()
+    redactor: Redactor = NO_SECRETS
 
 
 def read_grants(configuration: Mapping[str, Any], secrets: Mapping[str, str]) -> Network:

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import QuotaFault, ResourceFault
@@ -21,6 +23,7 @@ from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.changed_files import Look
 from ripieno.sandbox.processes import Completed, collect
 from ripieno.toolset.programs.settings import GRANTS, Grants
+from ripieno.values import uncompared
 
 #: Processes that one conversation may have running, and ended ones that are remembered.
 MAX_RUNNING, MAX_ENDED = 32, 64
@@ -121,11 +124,11 @@ class ConversationJobs:
             del self.jobs[job.handle]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class JobManager(Grants):
+@uncompared("jobs")
+class JobManager(Grants, kw_only=True):
     """The connection of the ensemble: its grants, and the jobs of all conversations."""
 
-    jobs: set[Job] = dataclasses.field(default_factory=set["Job"], compare=False)
+    jobs: set[Job] = msgspec.field(default_factory=set["Job"])
 
     def jobs_of(self, context: Context) -> ConversationJobs:
         """The jobs of the conversation of a call. They are ended with the conversation."""

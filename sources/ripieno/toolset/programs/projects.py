@@ -1,12 +1,13 @@
 """A project's languages and tools, and its own programs, which come before the system's."""
 
-import dataclasses
 import json
 import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from ripieno.ensembles import Context
 from ripieno.ensembles.requirements import PROJECT_FOLDERS, find_own_program, has_command, own_path
@@ -17,6 +18,7 @@ from ripieno.sandbox.processes import Completed
 from ripieno.toolset.programs.foreign_json import table
 from ripieno.toolset.programs.settings import grants_of
 from ripieno.toolset.workspace.workspace import Workspace
+from ripieno.values import Value
 
 #: Bytes read of a file.
 _LOOK = 1 << 20
@@ -68,8 +70,7 @@ def _roots(context: Context, directory: str) -> tuple[str, str]:
     return true_path(context, directory), true_path(context, ".")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
+class Project(Value, kw_only=True):
     """The files in a project's directory that show its languages and tools.
 
     ``files`` are all names in it; ``python`` is the ``[tool]`` table of its pyproject.toml, ``node`` its package.json.
@@ -77,8 +78,8 @@ class Project:
 
     directory: str
     files: frozenset[str] = frozenset()
-    python: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
-    node: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    python: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    node: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     targets: frozenset[str] = frozenset()
 
     def depends_on(self, name: str) -> bool:

@@ -17,6 +17,7 @@ from ripieno.exceptions import PermissionFault, TimeoutFault
 from ripieno.origins.command.outcomes import failure, outcome
 from ripieno.origins.command.programs import limits_of, run
 from ripieno.origins.settings import read_configuration
+from ripieno.values import Value
 
 #: Variables that make programs run other programs or change their search. Patterns never match them.
 _POWERFUL = (
@@ -27,8 +28,7 @@ _POWERFUL = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Grants:
+class Grants(Value, kw_only=True):
     """The grants. ``environment`` are patterns of the variables that a model may set."""
 
     environment: tuple[str, ...] = ()

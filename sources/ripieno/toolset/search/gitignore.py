@@ -13,6 +13,7 @@ from typing import Literal
 
 from ripieno.descriptors.rules.globs import Matcher, translate
 from ripieno.toolset.workspace.entries import SAFELY, read_within
+from ripieno.values import Value
 
 #: Rules read of a file, and bytes of the largest file that is read.
 _BYTES, _RULES = 256 * 1024, 2000
@@ -20,8 +21,7 @@ _BYTES, _RULES = 256 * 1024, 2000
 Verdict = Literal["in", "out"] | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Value):
     """One line: matching names are left out, or with ``keeps`` are not."""
 
     matches: Matcher

@@ -1,7 +1,6 @@
 """A search: the query, the results of engines, and the place in the workspace."""
 
 import asyncio
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 
@@ -10,6 +9,7 @@ from ripieno.exceptions import ResourceFault, TimeoutFault
 from ripieno.origins.command.programs import true_path
 from ripieno.toolset.search.gitignore import Rules, rules_in
 from ripieno.toolset.workspace.workspace import Workspace
+from ripieno.values import Value
 
 #: Bytes of the largest file that is searched, and of the largest that is counted if binary.
 FILE_BYTES, COUNTED_BYTES = 1 << 30, 1 << 26
@@ -17,8 +17,7 @@ FILE_BYTES, COUNTED_BYTES = 1 << 30, 1 << 26
 _RESERVE, _SHARE = 2.0, 0.25
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Value, kw_only=True):
     """A search. ``directory`` is relative to the workspace; ``file`` is the only searched file, if given."""
 
     pattern: str
@@ -32,8 +31,7 @@ class Query:
     ignored: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Tally(Value, kw_only=True):
     """The files with matching lines, and their numbers. Paths are relative to the query's directory.
 
     ``searched`` counts files, including ``binary`` ones, which are left out, as far as those were counted. ``partial``:
@@ -49,8 +47,7 @@ class Tally:
     barred: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Value):
     """A matching line: its number from 1, its byte offset, and the offset of the match in it."""
 
     number: int
@@ -58,16 +55,14 @@ class Spot:
     column: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Located:
+class Located(Value, kw_only=True):
     """The matching lines by path; with ``late``, those found before time was up."""
 
     spots: Mapping[str, Sequence[Spot]]
     late: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SearchDeadlines:
+class SearchDeadlines(Value, kw_only=True):
     """The time to stop at, in the event loop's time, or never (None), so that partial results can be returned.
 
     Matching files are counted until ``counting``, and their lines located until ``locating``. ``timeout`` is the limit

@@ -7,7 +7,6 @@ reverted. No other ``Workspace`` changes the same directory meanwhile.
 
 import abc
 import contextlib
-import dataclasses
 import os
 import threading
 from collections.abc import Generator, Sequence
@@ -16,13 +15,13 @@ from ripieno.exceptions import PermissionFault, ResourceFault
 from ripieno.storage.undo import NOWHERE, Cause, State, Step, UndoLog
 from ripieno.toolset.workspace.entries import explaining
 from ripieno.toolset.workspace.walk import Barred, Walk
+from ripieno.values import Value
 
 #: Locks of workspaces that have no journal to lock, by device and inode.
 _LOCKS: dict[tuple[int, int], threading.Lock] = {}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Site:
+class Site(Value):
     """The workspace of operations: its root, and the names with which absolute paths may begin.
 
     ``protected`` are folded names, from the root, of paths that are never changed. ``barred`` is ``Context.barred``.

@@ -9,6 +9,7 @@ from ripieno.toolset.arguments import several
 from ripieno.toolset.workspace.entries import DIRECTORY
 from ripieno.toolset.workspace.guard import controls, guarded
 from ripieno.toolset.workspace.walk import Barred
+from ripieno.values import Value
 
 #: The depth to which a tree is followed, in folders, and the entries of it that are examined.
 MAX_DEPTH = 64
@@ -19,8 +20,7 @@ MAX_ENTRIES = 1_000_000
 Lister = Callable[[int, str], list[tuple[str, bool]]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Visit:
+class Visit(Value):
     """One entry: its path from the tree's root, and its name in the open ``directory``.
 
     A directory is visited a second time after its entries, with ``leaving``.

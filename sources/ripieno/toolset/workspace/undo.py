@@ -1,6 +1,5 @@
 """Undo of the journal's entries, latest first, where nothing has changed since; and marks to return to."""
 
-import dataclasses
 import os
 import pathlib
 from collections.abc import Generator, Iterator, Sequence
@@ -14,10 +13,10 @@ from ripieno.toolset.workspace.remove import Remove
 from ripieno.toolset.workspace.replace import Replace
 from ripieno.toolset.workspace.transaction import Operation
 from ripieno.toolset.workspace.workspace import Workspace
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Undone:
+class Undone(Value, kw_only=True):
     """The outcome of one entry: its restored paths, or the reasons why nothing of it was changed."""
 
     entry: UndoEntry

@@ -5,7 +5,6 @@ the old or the new one.
 """
 
 import contextlib
-import dataclasses
 import io
 import os
 import stat
@@ -25,10 +24,10 @@ from ripieno.toolset.workspace.syscalls import find_beneath
 from ripieno.toolset.workspace.transaction import Operation, ReversibleOperation, Site, perform
 from ripieno.toolset.workspace.tree import Shown
 from ripieno.toolset.workspace.walk import Barred, Walk, check_path, split
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class Written(Value, kw_only=True):
     """The result of a write: whether the file is new, the written bytes, and the steps, last that of the file."""
 
     created: bool

@@ -4,9 +4,10 @@ Only this file does so. A key names the protocol and the capabilities used; anot
 since canisters are immutable.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
+
+from msgspec.structs import force_setattr
 
 from ripieno.canisters import (
     AssistantCanister,
@@ -20,6 +21,7 @@ from ripieno.canisters import (
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import encode
+from ripieno.values import Value
 
 #: Key in a run's memory of the messages of its last request.
 _ENCODED = "messages that are encoded"
@@ -39,7 +41,7 @@ def piece(canister: Canister, key: object, make: Callable[[Any], bytes]) -> byte
         # The encoder's buffer is larger than its content (measured: 4 KB for 140 bytes), so keep a copy.
     data = bytes(memoryview(make(canister)))
     if len(data) <= KEPT:
-        object.__setattr__(canister, "encoding", (key, data))
+        force_setattr(canister, "encoding", (key, data))
     return data
 
 
@@ -101,8 +103,7 @@ def by_turns(input_group: Callable[[], Group], output_group: Callable[[], Group]
     }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Breakpoints:
+class Breakpoints(Value, kw_only=True):
     """Cache marks of a wire: the last ``most`` messages that begin with ``begins`` get a ``mark``.
 
     The ``mark`` goes before the last ``closing`` bytes of a message. The array kept for the next request has no marks,

@@ -7,10 +7,11 @@ On a wire with its own tool search, searchable tools are declared with ``defer_l
 The provider searches and loads them, and its model calls a tool that it has found by its name.
 """
 
-import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
+
+import msgspec
 
 from ripieno.ensembles import Definition, Invoker
 from ripieno.exceptions import InputError, RequestInvalidity
@@ -19,6 +20,7 @@ from ripieno.models.protocol import HostedTool, Native, Request
 from ripieno.models.protocols.common.encoding import Define, definitions
 from ripieno.models.protocols.common.requests import strict_of, tables_in
 from ripieno.schemas import Schema
+from ripieno.values import Value
 
 #: Maximum bytes of all cached lists, and of one list.
 _BYTES = 32 * 1024 * 1024
@@ -31,13 +33,12 @@ _Source = TypeVar("_Source")
 _Result = TypeVar("_Result")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class Declared(Value, kw_only=True):
     """A client's tools. ``names`` maps each tool's namespace (or "") and name to its exposed name."""
 
     tools: tuple[Definition, ...] = ()
     hosted: tuple[HostedTool, ...] = ()
-    names: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict[tuple[str, str], str])
+    names: Mapping[tuple[str, str], str] = msgspec.field(default_factory=dict[tuple[str, str], str])
     #: Whether an exposed name differs from the client's name, as in every namespace.
     renamed: bool = False
 

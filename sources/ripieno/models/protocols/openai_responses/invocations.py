@@ -26,6 +26,7 @@ from ripieno.models.protocols.common.tools import Declared, described, doubled, 
 from ripieno.models.protocols.openai_responses.contents import NAME
 from ripieno.models.protocols.openai_responses.items import CALLS, UNFINISHED, invocation_of, output_item
 from ripieno.schemas import Schema
+from ripieno.values import Value
 
 _OWN = ("function", "custom")
 #: The type of items that only declare tools: coding agents do so for some models.
@@ -34,8 +35,7 @@ ADDED = "additional_tools"
 _TAIL = 8
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ClientForm:
+class ClientForm(Value, kw_only=True):
     """A client's name for one of its tools; ``type`` is that of the definition."""
 
     type: Literal["function", "custom"] = "function"
@@ -57,8 +57,7 @@ def client_form(asked: Asked) -> Callable[[str], ClientForm]:
     return lambda name: forms.get(name) or ClientForm(name=name)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Tool:
+class _Tool(Value, kw_only=True):
     """A tool that the client runs: its flat definition and its position."""
 
     place: int

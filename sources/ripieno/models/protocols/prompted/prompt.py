@@ -1,6 +1,5 @@
 """The prompt that describes tools and the forms of calls and results; the styles of calls, one for each family."""
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,10 +9,10 @@ from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import EMPTY, encode, is_list, is_table
 from ripieno.models.protocols.common.tools import described
 from ripieno.schemas.lowering import PLAIN, lower
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
+class Style(Value, kw_only=True):
     """A form of calls that the parser knows. ``write`` takes a name, the arguments, and their JSON."""
 
     name: str

@@ -4,39 +4,36 @@ A body is fed text from its beginning and returns how far it has read. Nothing b
 character is read once, however the text is cut.
 """
 
-import dataclasses
 import enum
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from ripieno.values import Value
+
 #: The JSON Schemas of callable tools' arguments, by name.
 Tools: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Text:
+class Text(Value):
     """Ordinary text."""
 
     text: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(Value):
     """The text of a form's channel for a model's analysis."""
 
     text: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wrapping:
+class Wrapping(Value):
     """Markup around calls, without meaning of its own."""
 
     raw: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TextCall:
+class TextCall(Value, kw_only=True):
     """A call. ``arguments`` is JSON, or unreadable text in its place.
 
     ``raw`` is the source text. If one text makes several calls, the first has all of it.

@@ -1,7 +1,6 @@
 """All forms and the frames of quoted output: what begins at a position, what quoting escapes, and what is an echo."""
 
 # ruff: noqa: RUF001  models write these characters
-import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -10,6 +9,7 @@ from ripieno.canisters.contents import text_of
 from ripieno.models.protocols.text_calls.forms import bare, brackets, harmony, tags, tokens
 from ripieno.models.protocols.text_calls.forms.form import NAMESPACE, Form, Variant
 from ripieno.models.protocols.text_calls.grammar import LONGEST, MORE, NO, WIDEST, Tools, literal
+from ripieno.values import Value
 
 FORMS: tuple[Form, ...] = (*tags.FORMS, *brackets.FORMS, *tokens.FORMS, *harmony.FORMS, *bare.FORMS)
 #: The beginnings and ends of quoted tool output, in which nothing is a call.
@@ -27,16 +27,14 @@ _SPACED = re.compile(f"<{NAMESPACE}")
 _SPACING = re.compile(r"<[A-Za-z][\w.-]{0,31}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(Value):
     """The beginning of a frame, whose body begins ``body`` characters after its opener."""
 
     variant: Variant
     body: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Value):
     """The beginning of a quotation, or a wrapper; ``length`` is its number of characters."""
 
     length: int

@@ -1,14 +1,12 @@
 """The hosts that requests may reach, and the limits of requests."""
 
-import dataclasses
-
 from ripieno.exceptions import InputError, PermissionFault
 from ripieno.origins.http.client.addresses import Address, is_local, refuse_address
 from ripieno.origins.http.client.urls import PORTS, Host, Url, parse_host, parse_port
+from ripieno.values import Value
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class HostPattern:
+class HostPattern(Value, kw_only=True):
     """A host, ``*.`` and a host for its subdomains, or ``*``; with a port, ``:*`` for all, or the default ports.
 
     ``host`` None is every host. ``port`` None means the ports of http and https, 0 means all.
@@ -46,8 +44,7 @@ class HostPattern:
         return url.host == self.host
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Reach(Value, kw_only=True):
     """The allowed hosts. ``local`` also allows this machine and private networks.
 
     ``advice`` says where hosts are listed, ``local_advice`` where ``local`` is set.
@@ -80,8 +77,7 @@ class Reach:
             )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Value, kw_only=True):
     """Bounds of one request. Times are in seconds, ``size`` in bytes of the decoded body.
 
     ``connect`` includes TLS and name resolution; ``first_byte`` is from then to the end of the response head;

@@ -1,11 +1,11 @@
 """A response as text: its content, or a description of other content, without secrets."""
 
-import dataclasses
 import hashlib
 import re
 
 from ripieno.origins.http.client.request import Fetched
 from ripieno.storage.redaction import NO_SECRETS, Redactor
+from ripieno.values import Value
 
 _KIND = re.compile(r"\s*([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)")
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
@@ -32,8 +32,7 @@ _SHOWN = (
 _LINE = 500
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
+class Wording(Value, kw_only=True):
     """A response in words. ``redactor`` knows the secrets of its request, which a server may repeat."""
 
     fetched: Fetched

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 
@@ -23,38 +22,37 @@ from ripieno.origins.http.client.decompression import ACCEPTED, Body
 from ripieno.origins.http.client.headers import METHODS, SAFE, Headers, check_headers, for_another_origin, without_body
 from ripieno.origins.http.client.urls import Url
 from ripieno.storage.redaction import NO_SECRETS, Redactor, redact_logs
+from ripieno.values import Value, unprinted
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NO_HEADERS: frozendict[str, Headers] = frozendict()
 _LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+@unprinted("url", "body", "credentials", "redactor")
+class Request(Value, kw_only=True):
     """A request. ``credentials`` are headers by the only origin that receives them; ``redactor`` knows their values.
 
     The values may be in the target, too. No message and no log about the request contains them.
     """
 
     method: str = "GET"
-    url: Url = dataclasses.field(repr=False)
+    url: Url
     headers: Headers = ()
-    body: bytes | None = dataclasses.field(default=None, repr=False)
-    credentials: Mapping[str, Headers] = dataclasses.field(default=_NO_HEADERS, repr=False)
-    redactor: Redactor = dataclasses.field(default=NO_SECRETS, repr=False)
+    body: bytes | None = None
+    credentials: Mapping[str, Headers] = _NO_HEADERS
+    redactor: Redactor = NO_SECRETS
     follow: bool = True
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Hop:
+class Hop(Value, kw_only=True):
     """A followed redirect: its status and its destination."""
 
     status: int
     url: Url
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class Fetched(Value, kw_only=True):
     """A response. ``headers`` have lower-case names; ``url`` is its source after all redirects."""
 
     method: str

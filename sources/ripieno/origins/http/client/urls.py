@@ -11,6 +11,7 @@ import urllib.parse
 
 from ripieno.exceptions import InputError
 from ripieno.origins.http.client.addresses import Address
+from ripieno.values import Value
 
 #: Characters of the longest URL.
 LONGEST = 8192
@@ -28,8 +29,7 @@ _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(Value, kw_only=True):
     """A host: a lower-case name, or an address, which is then its ``name`` too, without brackets."""
 
     name: str
@@ -39,8 +39,7 @@ class Host:
         return f"[{self.name}]" if ":" in self.name else self.name
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Url:
+class Url(Value, kw_only=True):
     """A URL without a fragment. ``target`` is its path with its query, as sent."""
 
     scheme: str

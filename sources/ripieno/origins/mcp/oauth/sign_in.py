@@ -6,7 +6,6 @@ tokens are stored for later starts. Signing out revokes them at their authorizat
 
 import asyncio
 import contextlib
-import dataclasses
 import urllib.parse
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
@@ -29,6 +28,7 @@ from ripieno.origins.mcp.oauth.provider import Memory
 from ripieno.origins.mcp.oauth.tokens import SignIn, TokenStore, resource_of
 from ripieno.origins.mcp.sdk import import_sdk
 from ripieno.origins.mcp.settings import ServerSettings, read_connection
+from ripieno.values import Value
 
 
 async def revoke(record: SignIn, url: str, secret: str, patience: float) -> str | None:
@@ -80,16 +80,14 @@ class SignInFailure(ConnectionFailure):
     """No sign-in: refused by the person or the authorization server, or timed out."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SignedIn:
+class SignedIn(Value, kw_only=True):
     """A successful sign-in. ``tools`` are the names that the server offers after it."""
 
     sign_in: SignIn
     tools: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SignedOut:
+class SignedOut(Value, kw_only=True):
     """The deleted sign-ins: their ``issuers`` and number of ``files``. ``problems`` are failures to revoke."""
 
     issuers: tuple[str, ...]

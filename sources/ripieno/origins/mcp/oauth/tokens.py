@@ -6,7 +6,6 @@ resource is not known beforehand. An altered or damaged file is ignored with an 
 
 import asyncio
 import contextlib
-import dataclasses
 import fcntl
 import hashlib
 import json
@@ -17,12 +16,15 @@ import urllib.parse
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
+from msgspec.structs import force_setattr
+
 from ripieno.canisters.events import Alert
 from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import SerializationInvalidity
 from ripieno.jsonvalues import freeze
 from ripieno.storage.files import replace_private
+from ripieno.values import Value
 
 #: Bytes of the largest file that is read.
 _LARGEST = 1024 * 1024
@@ -31,8 +33,7 @@ _PAUSE = 0.05
 _PATIENCE = 20.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SignIn:
+class SignIn(Value, kw_only=True):
     """A sign-in. ``tokens`` and ``client`` are as in OAuth; ``expires_at`` is Unix time.
 
     ``wanted`` is a scope that a call lacked; the next sign-in requests it. ``metadata`` describes the issuer, and
@@ -50,7 +51,7 @@ class SignIn:
 
     def __post_init__(self) -> None:
         for name in ("tokens", "client", "metadata", "protected"):
-            object.__setattr__(self, name, freeze(getattr(self, name)))
+            force_setattr(self, name, freeze(getattr(self, name)))
         if not isinstance(self.tokens.get("access_token"), str) or not isinstance(self.client.get("client_id"), str):
             raise ValueError("it lacks a token or a client")
 

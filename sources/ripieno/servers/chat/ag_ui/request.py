@@ -4,7 +4,6 @@ Only the newest message, results, answers and tools that the client runs itself 
 messages that a client sends are never used.
 """
 
-import dataclasses
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from ripieno.schemas import Schema
 from ripieno.servers.chat.messages import ChatLimits, read_message
 from ripieno.servers.chat.questions import Question, question_id, read_answer
 from ripieno.servers.chat.requests import required, text
+from ripieno.values import Value
 
 #: Characters of an identifier that a client chooses.
 _IDENTIFIER = 200
@@ -26,8 +26,7 @@ _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CANCELLED = "The user cancelled the question."
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class RunRequest(Value, kw_only=True):
     """A request to run. ``message`` is the newest message, if it is the user's; ``message_id`` is the client's.
 
     ``first_version``: the client speaks AG-UI 1, not 0.0.59. ``sent`` are its messages, only to compare them.
@@ -43,8 +42,7 @@ class RunRequest:
     resume: Sequence[Mapping[str, Any]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ReadAnswer:
+class ReadAnswer(Value):
     """An answer that was checked: ``sent`` has the form of ``Chat.answer``."""
 
     invocation: str

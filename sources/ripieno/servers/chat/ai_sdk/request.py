@@ -3,10 +3,11 @@
 The client sends its whole history. Nothing of it is used but these, and answers only for questions that are open here.
 """
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from ripieno.canisters import ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.faults import Fault
@@ -15,13 +16,13 @@ from ripieno.jsonvalues import freeze, is_list, is_table
 from ripieno.servers.chat.messages import ChatLimits, read_message
 from ripieno.servers.chat.questions import question_id, read_answer
 from ripieno.servers.chat.requests import required, text
+from ripieno.values import Value
 
 #: Characters of the identifier that a client gives to a conversation.
 _NAME = 200
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class Incoming(Value, kw_only=True):
     """A request: a ``message`` of the user, or else the ``parts`` of the assistant's message with answers in them.
 
     ``name`` is the client's identifier of the conversation. ``again``: it has neither, and asks for the answer that a
@@ -34,14 +35,13 @@ class Incoming:
     message: UserCanister | None = None
     parts: Sequence[Mapping[str, Any]] = ()
     approvals: Sequence[Any] = ()
-    edits: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    edits: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     always: Sequence[Any] = ()
     model: str | None = None
     agent: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class Settlement(Value, kw_only=True):
     """Answers to open questions, by their calls, and results of the client's calls."""
 
     answers: Mapping[str, Mapping[str, Any]]

@@ -10,6 +10,7 @@ from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.models.protocol import MADE, Asked, Native, Refusal
 from ripieno.servers.http.limits import Refused
+from ripieno.values import Value
 
 #: Random bytes of an identifier: no client can guess another's.
 _BYTES = 16
@@ -41,8 +42,7 @@ def is_identifier(value: object, prefix: str) -> bool:
     return isinstance(value, str) and value.startswith(prefix) and _NAME.fullmatch(value) is not None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(Value, kw_only=True):
     """A conversation in which calls wait for a person: how many of its canisters a response has, and the calls."""
 
     conversation: str
@@ -62,8 +62,7 @@ class Waiting:
         return cls(conversation=given["conversation"], shown=given["shown"], calls=tuple(given["calls"]))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class References:
+class References(Value, kw_only=True):
     """The references of a request to the store. ``stores``: whether its answer is to be stored."""
 
     stores: bool

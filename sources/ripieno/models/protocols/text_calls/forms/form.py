@@ -2,18 +2,17 @@
 
 # ruff: noqa: RUF001  models write these characters
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 from ripieno.models.protocols.text_calls.grammar import Body, Head, Tools
 from ripieno.models.protocols.text_calls.values import Found
+from ripieno.values import Value
 
 #: A namespace in front of a tag's name.
 NAMESPACE = r"(?:[A-Za-z][\w.-]{0,31}:|｜DSML｜)"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class Variant(Value, kw_only=True):
     """One continuation of a form after its opener.
 
     ``read`` gives the calls in the text of a frame; None if there are none, and the frame is text. A frame without
@@ -30,8 +29,7 @@ class Variant:
     following: "Variant | None" = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class Form(Value, kw_only=True):
     """One form of calls. Its ``opener`` may be anywhere, or only where a line or the whole text ``begins``.
 
     ``namespaced``: a namespace may follow the opener's first character, and the variants depend on it. Each of the
