@@ -15,8 +15,10 @@ from ripieno.canisters.events import TextDelta, TurnBegan
 from ripieno.conducting.paused import PausedStore
 from ripieno.ensembles import Context, Definition
 from ripieno.exceptions import Conflict, NameAbsence, ProviderUnreachable, RequestInvalidity
+from ripieno.servers.chat import open_conversations
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.messages import ChatLimits
+from ripieno.servers.chat.ring import EventsLost
 from ripieno.servers.chat.store import ConversationStore
 from ripieno.servers.http.limits import Refused
 from ripieno.storage.dispatch.contract import Submission
@@ -530,3 +532,43 @@ async def test_the_run_of_a_worker_is_not_continued_by_a_chat_without_workers(tm
         assert kept is not None
         assert not kept.answers
     assert written.texts == []
+
+
+async def test_what_a_terminal_has_done_meanwhile_is_what_the_chat_goes_on_from(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes with one journal: one has the conversation in memory while the other one continues it."""
+    written = Written()
+    async with chatting(tmp_path, writing("one"), written.definition) as page:
+        identifier, reader = await started(page, "")
+        (question,) = await questions(reader)
+        model = scripted(invokes(invoke("write", "two", text="two")), says("Done."))
+        async with chatting(tmp_path, model, written.definition) as terminal:
+            approval = {"answer": "approve", "digest": question["digest"]}
+            assert await terminal.answer("", identifier, question["invocation"], approval) == 0
+            other = Reader(terminal, "", identifier, await terminal.position("", identifier))
+            (later,) = await questions(other)
+            assert later["invocation"] == "two"
+            assert written.texts == ["one"]
+            # A message here, or an answer to what was asked before, would end what the terminal has begun.
+            position = await page.position("", identifier)
+            for change in (
+                page.say("", identifier, UserCanister.of("Go on.")),
+                page.answer("", identifier, question["invocation"], approval),
+            ):
+                with pytest.raises(Conflict):
+                    await change
+            assert [one["invocation"] for one in (await page.questions(""))[identifier]] == ["two"]
+            snapshot = await page.snapshot("", identifier)
+            assert [one["invocation"] for one in snapshot["questions"]] == ["two"]
+            # Who reads the events loads the conversation again.
+            assert snapshot["position"] != position
+            with pytest.raises(EventsLost):
+                await anext(await page.read("", identifier, position))
+            given = {"answer": "deny", "digest": later["digest"], "reason": "Enough."}
+            assert await terminal.answer("", identifier, "two", given) == 0
+            await other.until("ConductEnded")
+        monkeypatch.setattr(open_conversations, "_CHECKED", -1.0)
+        assert await page.questions("") == {}
+        assert (await page.snapshot("", identifier))["state"] == "idle"
+    assert written.texts == ["one"]

@@ -1,5 +1,6 @@
 """``Chat``: the conversations of all owners over one assembly. The HTTP application and other interfaces use it."""
 
+import contextlib
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
@@ -376,6 +377,10 @@ class Chat:
             )
             asked = questions_of(paused.conversation, elsewhere)
             found[paused.identifier] = [thaw(one) for one in asked if one["invocation"] not in paused.answers]
+        for name in [one for one, held in self._open.of(owner) if held.questions and not held.running]:
+            # Another process may have answered or deleted them.
+            with contextlib.suppress(NameAbsence):
+                await self._open.find(owner, name, newest=0)
         for identifier, held in self._open.of(owner):
             found[identifier] = [thaw(one) for one in held.questions]
         return {identifier: asked for identifier, asked in found.items() if asked}

@@ -29,6 +29,7 @@ from ripieno.servers.chat.ring import EventRing
 from ripieno.servers.chat.store import Stored
 from ripieno.servers.http.errors import refusal_of
 from ripieno.storage.dispatch.events import Logged, QuestionAnswered, RunFailed, StretchBegan
+from ripieno.storage.journal.summaries import Summary
 from ripieno.values import Value
 
 _ASKING = (UserCanister, ResultCanister)
@@ -42,6 +43,8 @@ class EditedCall(Value):
     binding: Binding
 
 
+#: The error for what was said about an earlier state.
+GONE_ON = "The conversation has gone on meanwhile. Load it again."
 #: The error for what must wait for the end of a run.
 UNDER_WAY = "A run of this conversation is under way. Stop it, or wait for its end."
 
@@ -145,7 +148,7 @@ class HeldConversation:
     def require_at(self, at: str | None) -> None:
         """Errors: ``Conflict`` if the conversation has had events since the position ``at``."""
         if at not in (None, self.ring.position):
-            raise Conflict("The conversation has gone on meanwhile. Load it again.")
+            raise Conflict(GONE_ON)
 
     def require_free(self, at: str | None = None) -> None:
         """Errors: ``Conflict`` for a conversation with a run, or with events since the position ``at``."""
@@ -296,6 +299,11 @@ class HeldConversation:
                 self.ask()
             if self._end is not None:
                 self.publish(self._end)
+
+
+def progress_of(summary: Summary) -> tuple[object, ...]:
+    """What a run of any process changes in a summary."""
+    return summary.turns, summary.calls, summary.finish
 
 
 def _failure(error: Exception) -> RunFailed:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from ripieno.servers.chat.held import HeldConversation
+from ripieno.servers.chat.held import HeldConversation, progress_of
 from ripieno.servers.chat.runs import Runs
 from ripieno.servers.chat.store import ConversationStore
 
@@ -113,12 +113,14 @@ class OpenConversations:
             held.checked = now
             return self._used(held, identifier)
         if now - held.checked > _CHECKED:
-            # Another process may have deleted or renamed it. What changes it meanwhile sets the time back.
+            # Another process may have deleted, renamed or continued it. What changes it here sets the time back.
             held.checked = now
+            known = held.summary
             try:
                 held.summary = await self._store.summary(owner, identifier)
+                await self._runs.renew(held, changed=progress_of(held.summary) != progress_of(known))
             except BaseException:
-                held.checked = -math.inf
+                held.summary, held.checked = known, -math.inf
                 raise
         await self._runs.refresh(held)
         if whole:

@@ -15,7 +15,7 @@ from ripieno.conducting.paused import Paused
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import Conflict
 from ripieno.models.protocol import Refusal
-from ripieno.servers.chat.held import ConversationRun, HeldConversation
+from ripieno.servers.chat.held import GONE_ON, ConversationRun, HeldConversation, progress_of
 from ripieno.servers.chat.messages import ChatLimits
 from ripieno.servers.chat.store import Claim, ConversationStore
 from ripieno.servers.http.limits import Refused
@@ -60,7 +60,22 @@ class Runs:
             held.adopt(await self._store.load(held.owner, held.conversation.identifier))
 
     async def refresh(self, held: HeldConversation) -> None:
-        """Takes what others have done with a conversation since it was opened."""
+        """Takes what others have said of a conversation since it was opened."""
+
+    async def renew(self, held: HeldConversation, *, changed: bool) -> None:
+        """Takes what another process has done with a conversation, such as ``ripieno resume`` or ``approvals``.
+
+        ``changed``: its journal has more than what is known here. Otherwise, only its answers may be other ones.
+        """
+        if held.running or not (changed or held.conversation.open):
+            return
+        owner, identifier = held.owner, held.conversation.identifier
+        if not changed:
+            paused = await self._store.paused(owner, identifier)
+            if paused is None or paused.answers == held.answers:
+                return
+        held.adopt(await self._store.load(owner, identifier))
+        held.ring.restart()
 
     def leave(self, held: HeldConversation) -> None:
         """Called when a conversation leaves the memory."""
@@ -129,6 +144,15 @@ class Runs:
         del said
         run = self.make(held, conversation, client, model=model, agent=agent)
         claim = await self._store.claim(held.owner, conversation.identifier)
+        try:
+            # Now no other process continues it; one may have done so since it was looked at.
+            known, summary = held.summary, await self._store.summary(held.owner, conversation.identifier)
+            if progress_of(summary) != progress_of(known):
+                await self.renew(held, changed=True)
+                raise Conflict(GONE_ON)
+        except BaseException:
+            await claim.release()
+            raise
         self._begin(held, run, functools.partial(self._stopped, held, claim))
         held.model, held.agent = model or run.model.identity, agent
 
@@ -206,6 +230,8 @@ class Runs:
             if held.cut:
                 await self._store.record_cut(held.owner, held.conversation.identifier, held.cut)
             await self._keep(held, held.conversation)
+            # As it is now, before another process can continue it.
+            held.summary = await self._store.summary(held.owner, held.conversation.identifier)
         finally:
             await claim.release()
 
