@@ -74,6 +74,8 @@ def test_installed_is_not_consent(user: User) -> None:
     for words in (["invoke", "weather.get_weather"], ["tools", "-e", "weather"], ["forecast"]):
         done = user.call(*words)
         assert (done.returncode, advice in done.stderr) == (2, True), done.stderr
+    slip = user.call("invok", "io.read_file")
+    assert (slip.returncode, "Did you mean" in slip.stderr, "not allowed" in slip.stderr) == (2, True, False)
 
 
 def test_the_commands_of_the_tutorial(allowing: User) -> None:

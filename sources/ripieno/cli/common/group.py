@@ -77,10 +77,14 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             from ripieno.assembly.configuration import load_configuration
+            from ripieno.exceptions import nearest
 
-            advice: str = (_registry(ctx) or load_configuration().registry).advice
+            # A slip needs no advice about plugins.
+            known = self.list_commands(ctx)
+            slip = nearest(args[0], known)
+            advice: str = "" if slip else (_registry(ctx) or load_configuration().registry).advice
             message = f"No such command {args[0]!r}.{advice and f' {advice}'}"
-            raise click.exceptions.NoSuchCommand(args[0], message, possibilities=self.list_commands(ctx), ctx=ctx)
+            raise click.exceptions.NoSuchCommand(args[0], message, possibilities=known, ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def _line(self, ctx: click.Context, name: str) -> str:
