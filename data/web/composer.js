@@ -32,9 +32,12 @@ export function Composer({ name, state, models, say, queue, stop }) {
   const seen = useRef(new Set());
   useLayoutEffect(() => {
     const fresh = questions.find((one) => !seen.current.has(one.invocation));
+    const fewer = questions.length < seen.current.size;
     seen.current = new Set(questions.map((one) => one.invocation));
     const focused = document.activeElement;
     if (fresh && !text && !focused?.closest?.("dialog, .question")) goTo(fresh.invocation);
+    // The question that had the focus is answered.
+    else if (fewer && focused === document.body) questions.length ? goTo(questions[0].invocation) : place.current.focus({ preventScroll: true });
   }, [questions]);
   const back = (message) => {
     write((later) => joined(message.text, later));

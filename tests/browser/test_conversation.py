@@ -5,6 +5,8 @@ import base64
 import itertools
 import pathlib
 import re
+import struct
+import zlib
 from typing import Any
 
 import pytest
@@ -189,6 +191,33 @@ async def test_progress_is_shown(serve_page: ServePage, visitor: Visitor) -> Non
     go.set()
     await expect(call.locator(".state")).to_have_text("done")
     await expect(call.get_by_role("progressbar")).to_have_count(0)
+
+
+async def test_a_picture_has_its_own_size_up_to_that_of_its_place(serve_page: ServePage, visitor: Visitor) -> None:
+    async def look(context: Any, arguments: Any) -> Any:
+        return [ImageContent(data=_picture(width, 200), mime_type="image/png") for width in (300, 3_000)]
+
+    page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", look)))
+    pictures = page.locator("img.picture")
+    await expect(pictures).to_have_count(2)
+    sizes = (
+        "async (all) => (await Promise.all(all.map((one) => one.decode())), all.map((one) => [one.width, one.height]))"
+    )
+    small, large = await pictures.evaluate_all(sizes)
+    assert small == [300, 200]
+    assert 200 < large[0] < 1_500
+    assert abs(large[0] / large[1] - 15) < 1
+
+
+def _picture(width: int, height: int) -> bytes:
+    """A grey PNG."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress((b"\0" + b"\x80" * width) * height)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 async def test_images_are_blobs_and_other_data_is_saved(serve_page: ServePage, visitor: Visitor) -> None:

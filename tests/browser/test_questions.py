@@ -34,6 +34,8 @@ async def test_an_approved_call_runs_once(serve_page: ServePage, visitor: Visito
     await expect(page.locator(".text", has_text="Done.")).to_be_visible()
     await expect(question(page)).to_have_count(0)
     await expect(page.locator(".waiting")).to_have_count(0)
+    # The focus was in the question, which is gone.
+    await expect(message(page)).to_be_focused()
     assert written.texts == ["one"]
 
 
