@@ -24,8 +24,18 @@ def _output(user: User, program: pathlib.Path) -> str:
 
 def test_the_page(user: User) -> None:
     given = blocks(PAGE)
-    assert [one.kind for one in given] == ["console", "toml", "console", "console", "console", "toml", "toml", "python"]
-    install, score, begin, answer, later, settings, chats, program = (one.text for one in given)
+    assert [one.kind for one in given] == [
+        "console",
+        "toml",
+        "console",
+        "console",
+        "console",
+        "toml",
+        "toml",
+        "toml",
+        "python",
+    ]
+    install, score, begin, answer, later, settings, rates, chats, program = (one.text for one in given)
     assert commands(install) == [["pip", "install", "ripieno[durable]"]]
     (user.workspace / "notes.toml").write_text(score)
     work, submit = commands(begin)
@@ -47,6 +57,8 @@ def test_the_page(user: User) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
     assert tomllib.loads(chats) == {"durable": {"servers": True}}
+    user.configure(rates)
+    assert user.call("check").returncode == 0
     assert tomllib.loads(settings)["durable"] == {"host": "build-1", "slots": 8}
     user.configure(settings)
     assert user.call("check", JOURNAL_URL="postgresql://localhost/ripieno").returncode == 0

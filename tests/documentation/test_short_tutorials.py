@@ -61,7 +61,7 @@ def test_retry_and_reuse(user: User) -> None:
     tables = {"retry": {"max_backoff": 30}, "ensembles": [tomllib.loads(weather)]}
     loaded = load_configuration(tables, places=user.places)
     assert loaded.failures == ()
-    (ensemble,) = [one for one in loaded.ensembles if one.name == "weather"]
+    (ensemble,) = [one for one in loaded.ensembles if one.name == "forecasts"]
     (forecast,) = ensemble.invokers
     assert forecast.policy.retry == RetryPolicy(
         max_retries=5, initial_backoff=0.5, max_backoff=30, categories=("network",)

@@ -115,12 +115,16 @@ class OpenConversations:
         if now - held.checked > _CHECKED:
             # Another process may have deleted, renamed or continued it. What changes it here sets the time back.
             held.checked = now
-            known = held.summary
+            known, running = held.summary, held.running
             try:
-                held.summary = await self._store.summary(owner, identifier)
-                await self._runs.renew(held, changed=progress_of(held.summary) != progress_of(known))
+                found = await self._store.summary(owner, identifier)
+                if not running:
+                    await self._runs.renew(held, changed=progress_of(found) != progress_of(known))
+                # A conversation that is read again, and a run that has ended meanwhile, have a later one.
+                if held.summary is known:
+                    held.summary = found
             except BaseException:
-                held.summary, held.checked = known, -math.inf
+                held.checked = -math.inf
                 raise
         await self._runs.refresh(held)
         if whole:
