@@ -76,5 +76,7 @@ DURABLE = Table(
 def make_durable(keys: Mapping[str, Any]) -> DurableDescriptor:
     """The settings of the read keys of ``[durable]``."""
     rates = {name: Rate(**rate) for name, rate in keys.get("provider_rates", {}).items()}
-    rate = {"owner_rate": Rate(**keys["owner_rate"])} if "owner_rate" in keys else {}
-    return DurableDescriptor(**{**keys, **rate, "provider_rates": frozendict(rates)})
+    made: dict[str, Any] = {**keys, "provider_rates": frozendict(rates)}
+    if "owner_rate" in keys:
+        made["owner_rate"] = Rate(**keys["owner_rate"])
+    return DurableDescriptor(**made)
