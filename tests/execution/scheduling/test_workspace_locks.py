@@ -18,7 +18,7 @@ from ripieno.execution.scheduling import workspace_locks
 from ripieno.execution.scheduling.locks import Locks
 from ripieno.execution.scheduling.workspace_locks import WorkspaceLocks
 from tests.execution.scheduling.test_locks import Talk, act
-from tests.support.scripted_models import Listening, ensemble, settle_down, tool
+from tests.support.scripted_models import Blocking, Listening, ensemble, settle_down, tool
 
 #: Holds a folder until its input ends.
 _HOLDER = """
@@ -110,6 +110,19 @@ async def test_a_call_that_waits_too_long_says_for_whom(workspace: pathlib.Path)
     assert result is not None
     assert result.error is not None
     assert "a worker that uses the same workspace did not end in time" in result.error.message
+
+
+async def test_the_end_of_a_call_that_only_needs_a_place_releases_no_workspace(workspace: pathlib.Path) -> None:
+    blocking = Blocking()
+    tools = playing(workspace, act(blocking), tool("count", effect="none", reads=(), writes=(), max_parallel=1))
+    writing = Talk(tools, ("act", "a"))
+    task = asyncio.create_task(writing.turn.finish())
+    await settle_down()
+    counting = Talk(tools, ("count", "a"))
+    await counting.turn.finish()
+    assert (counting.results, is_free(workspace)) == (["count"], False)
+    blocking.go.set()
+    await task
 
 
 async def test_other_processes_have_their_turn(workspace: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

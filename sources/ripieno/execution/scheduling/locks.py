@@ -43,6 +43,11 @@ class Ticket:
     _waits_for: dict["Ticket", None] = dataclasses.field(default_factory=dict["Ticket", None], init=False)
     _followers: dict["Ticket", None] = dataclasses.field(default_factory=dict["Ticket", None], init=False)
 
+    @property
+    def workspace(self) -> str | None:
+        """The workspace whose resources it uses; None for a call that only needs a place."""
+        return self.space if self.claims.reads or self.claims.writes else None
+
     def conflicts(self, other: "Ticket") -> bool:
         """Whether the two may not be held at once."""
         return self.space == other.space and self.claims.conflicts(other.claims)
@@ -170,10 +175,10 @@ class Locks:
 
     def _enter(self, ticket: Ticket) -> bool:
         """Whether a ticket has the workspace that it needs. If another process has it, it is tried again."""
-        if self.workspaces is None or ticket.space is None or not (ticket.claims.reads or ticket.claims.writes):
+        if self.workspaces is None or (workspace := ticket.workspace) is None:
             return True
         alone = bool(ticket.claims.writes)
-        ticket.elsewhere = not self.workspaces.enter(ticket.space, alone=alone, within=ticket.within)
+        ticket.elsewhere = not self.workspaces.enter(workspace, alone=alone, within=ticket.within)
         if ticket.elsewhere and self._attempt is None:
             self._attempt = asyncio.get_running_loop().call_later(_ATTEMPTS, self._try_again)
         return not ticket.elsewhere
@@ -193,8 +198,8 @@ class Locks:
         """Releases the locks of a call that has ended or no longer waits. May be called twice."""
         if self._tickets.pop(ticket, self) is self:
             return
-        if ticket.held and self.workspaces is not None and ticket.space is not None:
-            self.workspaces.leave(ticket.space)
+        if ticket.held and self.workspaces is not None and (workspace := ticket.workspace) is not None:
+            self.workspaces.leave(workspace)
         candidates = dict.fromkeys(ticket.end())
         for pool in ticket.pools:
             pool.members.pop(ticket, None)

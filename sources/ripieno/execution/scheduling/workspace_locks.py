@@ -36,7 +36,7 @@ class WorkspaceLocks:
     def enter(self, workspace: str, *, alone: bool, within: bool) -> bool:
         """Begins a call in a workspace, ``alone`` if it writes. False if it must wait: try again later.
 
-        ``within`` another call of this process, which would wait for this one: it waits for nobody here.
+        ``within`` another call of this process, which would wait for this one: it waits for no call of this process.
         """
         held = self._held.get(workspace)
         if held is None:
