@@ -43,7 +43,7 @@ class EditedCall(Value):
     binding: Binding
 
 
-#: The error for what was said about an earlier state.
+#: The error for a request about an earlier state.
 GONE_ON = "The conversation has gone on meanwhile. Load it again."
 #: The error for what must wait for the end of a run.
 UNDER_WAY = "A run of this conversation is under way. Stop it, or wait for its end."
@@ -69,14 +69,14 @@ class HeldConversation:
     ``missing`` counts its first canisters that were not read; with a run, all are.
     """
 
-    def __init__(self, owner: str, stored: Stored) -> None:
+    def __init__(self, owner: str, stored: Stored, elsewhere: Callable[..., str]) -> None:
+        """``elsewhere`` is that of ``Runs``."""
         self.owner = owner
+        self._elsewhere = elsewhere
         #: ``summary`` is as the journal had it at the monotonic time ``checked``: minus infinity if it has changed.
         self.checked = 0.0
         self.model = ""
         self.agent = ""
-        #: Where its questions are to be answered, if not here.
-        self.elsewhere = ""
         self.adopt(stored)
         #: The number of the last event in the log of submitted runs that is known here.
         self.seen = 0
@@ -124,6 +124,12 @@ class HeldConversation:
     def cut(self) -> Sequence[Mapping[str, Any]]:
         """The texts of an answer that was cut off, at the end of a run."""
         return self._turn.texts()
+
+    @property
+    def elsewhere(self) -> str:
+        """Why and how it is to be continued elsewhere; empty if it can be continued here."""
+        identifier = self.conversation.identifier
+        return self._elsewhere(self.owner, identifier, self.workspace, is_submitted=self.is_submitted)
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -302,7 +308,7 @@ class HeldConversation:
 
 
 def progress_of(summary: Summary) -> tuple[object, ...]:
-    """What a run of any process changes in a summary."""
+    """The parts of a summary that a run of any process changes."""
     return summary.turns, summary.calls, summary.finish
 
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from ripieno.servers.chat.held import HeldConversation, progress_of
+from ripieno.servers.chat.held import HeldConversation
 from ripieno.servers.chat.runs import Runs
 from ripieno.servers.chat.store import ConversationStore
 
@@ -16,7 +16,7 @@ NEWEST = 200
 #: Seconds for which a summary is used again.
 _CHECKED = 1.0
 _Key = tuple[str, str]
-Value = TypeVar("Value")
+Result = TypeVar("Result")
 
 
 class OpenConversations:
@@ -64,14 +64,14 @@ class OpenConversations:
                 await self._runs.refresh(held)
 
     async def change(
-        self, owner: str, identifier: str, change: Callable[[HeldConversation], Awaitable[Value]]
-    ) -> Value:
+        self, owner: str, identifier: str, change: Callable[[HeldConversation], Awaitable[Result]]
+    ) -> Result:
         """Changes a conversation, after the changes before. The change is finished also if its request is cancelled.
 
         Otherwise, a cancelled request would leave a claim that nothing releases, or an answer that starts no run.
         """
 
-        async def alone() -> Value:
+        async def alone() -> Result:
             async with self._lock(owner, identifier):
                 return await change(await self._load(owner, identifier))
 
@@ -115,14 +115,8 @@ class OpenConversations:
         if now - held.checked > _CHECKED:
             # Another process may have deleted, renamed or continued it. What changes it here sets the time back.
             held.checked = now
-            known, running = held.summary, held.running
             try:
-                found = await self._store.summary(owner, identifier)
-                if not running:
-                    await self._runs.renew(held, changed=progress_of(found) != progress_of(known))
-                # A conversation that is read again, and a run that has ended meanwhile, have a later one.
-                if held.summary is known:
-                    held.summary = found
+                await self._runs.look(held)
             except BaseException:
                 held.checked = -math.inf
                 raise

@@ -50,9 +50,7 @@ class Runs:
 
     async def open(self, owner: str, identifier: str, *, newest: int | None) -> HeldConversation:
         """The conversation as it is stored; with ``newest``, its end is enough. Errors: ``NameAbsence``."""
-        held = HeldConversation(owner, await self._store.load(owner, identifier, newest=newest))
-        held.elsewhere = self.elsewhere(owner, identifier, held.workspace, is_submitted=held.is_submitted)
-        return held
+        return HeldConversation(owner, await self._store.load(owner, identifier, newest=newest), self.elsewhere)
 
     async def complete(self, held: HeldConversation) -> None:
         """Reads what is missing of a conversation."""
@@ -60,7 +58,21 @@ class Runs:
             held.adopt(await self._store.load(held.owner, held.conversation.identifier))
 
     async def refresh(self, held: HeldConversation) -> None:
-        """Takes what others have said of a conversation since it was opened."""
+        """Takes what the log of submitted runs has of a conversation since it was opened."""
+
+    async def look(self, held: HeldConversation) -> bool:
+        """Looks at a conversation again, and takes what another process has done; returns whether its journal has more.
+
+        Of the summaries of one with a run, or whose run ends meanwhile, the latest stays.
+        """
+        known, running = held.summary, held.running
+        found = await self._store.summary(held.owner, held.conversation.identifier)
+        changed = not running and progress_of(found) != progress_of(known)
+        if not running:
+            await self.renew(held, changed=changed)
+        if held.summary is known:
+            held.summary = found
+        return changed
 
     async def renew(self, held: HeldConversation, *, changed: bool) -> None:
         """Takes what another process has done with a conversation, such as ``ripieno resume`` or ``approvals``.
@@ -102,9 +114,8 @@ class Runs:
 
     def _require_here(self, held: HeldConversation) -> None:
         """Errors: ``Conflict`` for a conversation that is to be continued elsewhere."""
-        identifier = held.conversation.identifier
-        if elsewhere := self.elsewhere(held.owner, identifier, held.workspace, is_submitted=held.is_submitted):
-            raise Conflict(elsewhere)
+        if held.elsewhere:
+            raise Conflict(held.elsewhere)
 
     def elsewhere(self, owner: str, identifier: str, workspace: str, *, is_submitted: bool) -> str:
         """Why and how a conversation is to be continued elsewhere; empty if it can be continued here.
@@ -146,9 +157,7 @@ class Runs:
         claim = await self._store.claim(held.owner, conversation.identifier)
         try:
             # Now no other process continues it; one may have done so since it was looked at.
-            known, summary = held.summary, await self._store.summary(held.owner, conversation.identifier)
-            if progress_of(summary) != progress_of(known):
-                await self.renew(held, changed=True)
+            if await self.look(held):
                 raise Conflict(GONE_ON)
         except BaseException:
             await claim.release()
