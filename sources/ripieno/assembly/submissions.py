@@ -18,6 +18,7 @@ from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConductEnded, Event
 from ripieno.canisters.serialization import serialize
 from ripieno.conducting.resume import resumable
+from ripieno.descriptors import ConfigurationDescriptor
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
 from ripieno.storage.databases.contract import Database
@@ -48,13 +49,17 @@ def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str])
     if durable.owner_rate is not None or durable.provider_rates:
 
         def provider_of(submission: Submission) -> str:
-            agent = configuration.agents.get(submission.agent)
-            model = submission.model or (agent and agent.model) or configuration.model or ""
-            return model.partition("/")[0]
+            return model_of(submission, configuration).partition("/")[0]
 
         database = open_database(loaded, environment)
         rates = Rates(database, provider_of, owner=durable.owner_rate, providers=durable.provider_rates)
     return dispatcher_beside(journal_place(configuration.journal_url, state, environment), rates)
+
+
+def model_of(submission: Submission, configuration: ConfigurationDescriptor) -> str:
+    """The model of a submission with this configuration: its own, its agent's, or the default; empty without one."""
+    agent = configuration.agents.get(submission.agent)
+    return submission.model or (agent and agent.model) or configuration.model or ""
 
 
 def dispatcher_beside(journal: pathlib.Path | str, rates: Rates | None = None) -> Dispatcher:

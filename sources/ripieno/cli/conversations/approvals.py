@@ -16,11 +16,10 @@ from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.completion import completion
 from ripieno.cli.common.options import Format, Settings, common, formats
 from ripieno.cli.common.tables import print_json, print_table
-from ripieno.cli.conversations.persistence import first_words, result_command, resume_command
+from ripieno.cli.conversations.persistence import first_words, is_elsewhere, result_command, resume_command
 from ripieno.cli.conversations.selection import command_lines, only_waiting
 from ripieno.cli.conversations.waiting_calls import (
     call_line,
-    is_elsewhere,
     mapping_of,
     presentation_of,
     since,
@@ -76,7 +75,7 @@ def list_(output: Format) -> None:
     if not waiting:
         click.echo("No conversation waits for an answer.")
         return
-    owners, folders = any(one.owner for one in waiting), any(map(is_elsewhere, waiting))
+    owners, folders = any(one.owner for one in waiting), any(is_elsewhere(one.workspace) for one in waiting)
     rows = [
         [
             paused.short,
@@ -126,13 +125,15 @@ def show(conversation: str, call: str, output: Format) -> None:
     owner = f" of {paused.owner}" if paused.owner else ""
     began = first_words(paused.conversation)
     words = f". It began with: {began}" if began else "."
-    folder = f" in {paused.workspace}" if is_elsewhere(paused) else ""
+    folder = f" in {paused.workspace}" if is_elsewhere(paused.workspace) else ""
     click.echo(clean(f"{paused.short}{owner} has waited since {since(paused)}{folder}{words}"))
-    width = shutil.get_terminal_size().columns
+    width, changes = shutil.get_terminal_size().columns, False
     for one in chosen:
         click.echo(f"{clean(one.invocation)}: {state_of(paused, one)}")
-        click.echo(presentation_of(one).whole(width) if one.request else call_line(paused, one))
-    if any(one.request and presentation_of(one).change for one in chosen):
+        presentation = presentation_of(one) if one.request else None
+        changes = changes or bool(presentation and presentation.change)
+        click.echo(call_line(paused, one) if presentation is None else presentation.whole(width))
+    if changes:
         click.echo(f"Changes are shown as they were at {since(paused)} UTC.")
 
 

@@ -115,9 +115,14 @@ def result_command(paused: Paused, waiting: Waiting) -> str:
 def continuation(beginning: str, workspace: str | None, options: Sequence[str]) -> str:
     """``ripieno resume`` for a conversation, from the current folder."""
     words = ["ripieno", "resume", beginning, *options]
-    if workspace is not None and pathlib.Path(workspace).resolve() != pathlib.Path.cwd():
+    if workspace is not None and is_elsewhere(workspace):
         words += ["--workspace", workspace]
     return shlex.join(words)
+
+
+def is_elsewhere(workspace: str) -> bool:
+    """Whether a workspace is another folder than the one where the command was given."""
+    return pathlib.Path(workspace).resolve() != pathlib.Path.cwd()
 
 
 _WHY = {

@@ -1,7 +1,6 @@
 """Calls that wait, as ``ripieno approvals`` prints them."""
 
 import dataclasses
-import os
 from typing import Any
 
 from ripieno.approvals import Approve
@@ -12,11 +11,6 @@ from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused
 from ripieno.ensembles import ServerClaim
 from ripieno.jsonvalues import canonical, thaw
-
-
-def is_elsewhere(paused: Paused) -> bool:
-    """Whether the conversation is of another folder than the one where the command was given."""
-    return bool(paused.workspace) and os.path.realpath(paused.workspace) != os.path.realpath(os.curdir)
 
 
 def since(paused: Paused) -> str:

@@ -13,7 +13,7 @@ import click
 from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.assembly.journal import open_journal
 from ripieno.assembly.submission_states import SEARCHED, find_submission
-from ripieno.assembly.submissions import make_submission, open_dispatcher
+from ripieno.assembly.submissions import make_submission, model_of, open_dispatcher
 from ripieno.assembly.submissions import submit as queue_submission
 from ripieno.canisters import Conversation
 from ripieno.cli.common.assembly import load_without_ensembles
@@ -163,8 +163,7 @@ def _typed(model: str | Model | None) -> str:
 
 def _warn(loaded: LoadedConfiguration, submission: Submission) -> None:
     """Warns about a key that is missing here. It is no error: the worker has an environment of its own."""
-    agent = loaded.configuration.agents.get(submission.agent)
-    model = submission.model or (agent and agent.model) or loaded.configuration.model or ""
+    model = model_of(submission, loaded.configuration)
     provider = loaded.providers.get(model.partition("/")[0])
     if lacking := missing_variables(provider, variables_of(loaded, os.environ)):
         say(f"! The provider of {model} needs {' and '.join(lacking)}, not set here. Its worker must have it.")

@@ -50,11 +50,8 @@ class Rates:
             known = {key: _starts(connection, key, now) for key in limits}
             earlier = (_CONVERSATION, json.dumps([submission.owner, submission.conversation]))
             found = max([wanted, *_starts(connection, earlier, now)])
-            while True:
-                for key, rate in limits.items():
-                    found = first_free(known[key], found, rate)
-                if all(first_free(known[key], found, rate) == found for key, rate in limits.items()):
-                    break
+            while (later := max(first_free(known[key], found, rate) for key, rate in limits.items())) > found:
+                found = later
             for key, rate in limits.items():
                 period = _milliseconds(rate)
                 kept = [one for one in sorted((*known[key], found)) if one > now - period]
