@@ -30,7 +30,7 @@ from ripieno.exceptions import (
     ToolFault,
 )
 
-Value = TypeVar("Value")
+Result = TypeVar("Result")
 #: What a command does at a signal: it is cancelled, ends by itself, or goes on as if there was none.
 Reaction: TypeAlias = Literal["cancel", "end", "ignore"]
 
@@ -198,11 +198,11 @@ def messages_to(writer: Callable[[str], None]) -> Generator[None, None, None]:
 
 
 def run_async(
-    main: Coroutine[Any, Any, Value],
+    main: Coroutine[Any, Any, Result],
     *,
     wake: Callable[[int], Reaction] | None = None,
     again: Callable[[int], None] | None = None,
-) -> Value:
+) -> Result:
     """Runs a coroutine. A signal calls ``wake``, which says what happens; without it, the coroutine is cancelled.
     A second signal calls ``again``, or ends the process.
 
@@ -221,8 +221,8 @@ def run_async(
 
 
 async def _supervise(
-    main: Coroutine[Any, Any, Value], wake: Callable[[int], Reaction] | None, again: Callable[[int], None] | None
-) -> Value | Interrupted:
+    main: Coroutine[Any, Any, Result], wake: Callable[[int], Reaction] | None, again: Callable[[int], None] | None
+) -> Result | Interrupted:
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(main)
     received: list[tuple[int, Reaction]] = []

@@ -35,7 +35,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import RipienoError
 from ripieno.testing.cassettes import Replay
 
-Value = TypeVar("Value")
+Result = TypeVar("Result")
 
 #: Seconds until a signal is handled, at most.
 _POLL = 0.2
@@ -60,15 +60,15 @@ class Loop:
         self._thread = threading.Thread(target=self._loop.run_forever, name="ripieno chat", daemon=True)
         self._thread.start()
 
-    def start(self, main: Coroutine[Any, Any, Value]) -> concurrent.futures.Future[Value]:
+    def start(self, main: Coroutine[Any, Any, Result]) -> concurrent.futures.Future[Result]:
         """Starts a coroutine in the loop."""
         return asyncio.run_coroutine_threadsafe(main, self._loop)
 
-    def call(self, main: Coroutine[Any, Any, Value]) -> Value:
+    def call(self, main: Coroutine[Any, Any, Result]) -> Result:
         """The result of a coroutine. An interruption cancels it, and is raised when it has ended."""
         tasks: list[asyncio.Task[Any]] = []
 
-        async def record_task() -> Value:
+        async def record_task() -> Result:
             task = asyncio.current_task()
             assert task is not None
             tasks.append(task)

@@ -19,7 +19,7 @@ from ripieno.storage.journal import Journal
 from ripieno.storage.journal.summaries import Summary
 from ripieno.storage.records import Record, cut_record
 
-Value = TypeVar("Value")
+Result = TypeVar("Result")
 
 
 class Stored(NamedTuple):
@@ -163,6 +163,6 @@ class Claim:
         await _in_thread(self._lock.__exit__, None, None, None)
 
 
-async def _in_thread(function: Callable[..., Value], *arguments: object) -> Value:
+async def _in_thread(function: Callable[..., Result], *arguments: object) -> Result:
     # Callers do more than return the value.
     return await run_in_thread(function, *arguments, name="store", patient=False)

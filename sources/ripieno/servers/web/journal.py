@@ -24,7 +24,7 @@ _LISTED, _PAGE, _CALLS = 200, 100, 500
 #: Conversations, restored or with their calls, that stay in memory for requests of other parts.
 _RECENT = 4
 
-Value = TypeVar("Value")
+Result = TypeVar("Result")
 
 
 class JournalPages:
@@ -61,7 +61,7 @@ class JournalPages:
             raise RequestInvalidity("at is the number of a message.", parameter="at")
         return await self._read(self._fork, owner, identifier_of(request), at)
 
-    async def _read(self, function: Callable[..., Value], *arguments: object) -> Value:
+    async def _read(self, function: Callable[..., Result], *arguments: object) -> Result:
         async with self._one:
             return await run_in_thread(function, *arguments, name="journal", patient=False)
 
