@@ -76,7 +76,8 @@ class Kinds(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             kinds = nearest(args[0], self.commands) or tuple(self.commands)
-            rest = args[1:] if nearest(args[0], self.commands) else args
+            named = len(args) > 1 and not args[1].startswith("-")
+            rest = args[1:] if named or nearest(args[0], self.commands) else args
             commands = " or ".join(shlex.join(["ripieno", "new", kind, *rest]) for kind in kinds)
             raise click.UsageError(f"{args[0]!r} cannot be created. Did you mean: {commands}", ctx)
         return super().resolve_command(ctx, args)
