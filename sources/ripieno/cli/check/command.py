@@ -9,9 +9,10 @@ from typing import TypeAlias
 
 import click
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import TrustStore, find_project
+from ripieno.canisters.display import clean, count
 from ripieno.cli.check.checks import OF_CONFIGURATIONS, OF_ENSEMBLES
 from ripieno.cli.check.coverage import check_environment, split_words
 from ripieno.cli.check.functions import check_functions
@@ -21,8 +22,7 @@ from ripieno.cli.common.assembly import left_out_lines, left_out_mappings, load_
 from ripieno.cli.common.findings import Check, Subject, find_problems
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
-from ripieno.cli.common.tables import count, print_json
-from ripieno.conducting.observers.console import clean
+from ripieno.cli.common.tables import print_json
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.invokers import INVOCABLE
 from ripieno.descriptors.json_schema import FILES
@@ -33,6 +33,7 @@ from ripieno.descriptors.reader.kinds import INVALID
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.ensembles.origin import check_invocable
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
+from ripieno.storage.places import Places
 from ripieno.testing.scores import Score
 from ripieno.values import Value
 
