@@ -91,6 +91,39 @@ def test_the_tutorial_has_all_hooks() -> None:
     assert [name for name in vars(plugin) if name.startswith("ripieno_") and f"``{name}``" not in listed] == []
 
 
+def test_its_command_has_the_options_of_every_command(allowing: User, installed: pathlib.Path) -> None:
+    score = allowing.workspace / "wear.toml"
+    score.write_text('[score]\nname = "wear"\n[[turns]]\ntext = "A coat."\n')
+    with allowing.rehearse(str(score)) as urls:
+        other = allowing.workspace / "other.toml"
+        other.write_text(
+            f'[model]\ndefault = "house/small"\n[providers.house]\nprotocol = "openai-chat"\n'
+            f'base_url = "{urls["openai-chat"]}"\n'
+        )
+        done = allowing.run("--config", str(other), "forecast", "Paris", PYTHONPATH=str(installed))
+    assert (done.returncode, done.stdout) == (0, "A coat.\n"), done.stderr
+    done = allowing.run("--config", "absent.toml", "forecast", "Paris", PYTHONPATH=str(installed))
+    assert (done.returncode, "absent.toml" in done.stderr) == (2, True), done.stderr
+
+
+def test_what_is_wrong_with_a_plugin_is_said(user: User, tmp_path: pathlib.Path) -> None:
+    source = (
+        "import click, pathlib\nfrom ripieno.plugin import hookimpl\n"
+        '@hookimpl\ndef ripieno_commands():\n    return {"ask": "choir_plugin:sing", "sing": "choir_plugin:sing"}\n'
+        '@click.command()\ndef sing():\n    """Sing a song."""\n    raise RuntimeError("hoarse")\n'
+    )
+    install(tmp_path, "choir", "choir_plugin", source)
+    user.configure('[plugins]\nallow = ["choir"]\n')
+    done = user.run("check", PYTHONPATH=str(tmp_path))
+    assert "warning: the command 'ask' of a plugin is not used" in done.stdout
+    done = user.run("sing", PYTHONPATH=str(tmp_path))
+    assert f"Bug in a command, at {tmp_path / 'choir_plugin.py'}:9: RuntimeError: hoarse" in done.stderr
+    hook = f'@hookimpl\ndef ripieno_data():\n    return (pathlib.Path({str(tmp_path)!r}, "dta"),)\n'
+    (tmp_path / "choir_plugin.py").write_text(source + hook)
+    done = user.run("tools", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, f"ripieno_data names {tmp_path / 'dta'}, which is no folder" in done.stderr) == (2, True)
+
+
 def test_a_command_of_a_plugin_has_its_own_line(user: User, tmp_path: pathlib.Path) -> None:
     source = (
         "import click\nfrom ripieno.plugin import hookimpl\n"

@@ -145,7 +145,7 @@ def find_missing(registry: Registry, parts: Sequence[ConfigurationPart]) -> tupl
             file=part.file,
             key=dotted(("plugins", "allow", allowed.index(name))),
             hint=f"Did you mean {near[0]!r}?"
-            if (near := nearest(name, {one.distribution for one in registry.plugins}))
+            if (near := nearest(name, {one.distribution for one in registry.plugins} - {*allowed}))
             else "Install it in the same environment, or remove it from allow under [plugins].",
             severity="warning",
         )
@@ -191,17 +191,24 @@ def _collect(
         try:
             folders = _ask(manager, module, "ripieno_data")
             if folders:
-                data.append((name, tuple(pathlib.Path(folder) for folder in folders)))
+                paths = tuple(pathlib.Path(folder) for folder in folders)
+                absent = [
+                    PluginFailure(name, f"ripieno_data names {one}, which is no folder.")
+                    for one in paths
+                    if not one.is_dir()
+                ]
+                failures.extend(absent)
+                data.append((name, paths))
             for kind, known in named.items():
-                paths: Mapping[str, str] = _ask(manager, module, f"ripieno_{kind}") or {}
-                for key, path in paths.items():
+                provided: Mapping[str, str] = _ask(manager, module, f"ripieno_{kind}") or {}
+                for key, path in provided.items():
                     holder = known.setdefault(key, path)
                     if holder != path:
                         failures.append(PluginFailure(name, f"{kind}: {key!r} is taken by {holder}."))
         except Exception as error:
             failures.append(PluginFailure(name, f"a hook failed: {type(error).__name__}: {error}"))
-    provided: dict[str, Any] = {"data": tuple(data), **named}
-    return Registry(**provided, plugins=tuple(statuses), failures=tuple(failures))
+    found: dict[str, Any] = {"data": tuple(data), **named}
+    return Registry(**found, plugins=tuple(statuses), failures=tuple(failures))
 
 
 def _ask(manager: pluggy.PluginManager, module: Any, hook: str) -> Any:

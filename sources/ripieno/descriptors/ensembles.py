@@ -208,6 +208,8 @@ HEADER_KEYS = (
     Key("max_parallel", COUNT, "Calls of all its invokers that may run at the same time.", example=4),
 )
 _OWN = frozenset(key.name for key in HEADER_KEYS)
+#: In place of a module that could not be read.
+UNREAD = "unread"
 _HEADER_DEFAULTS: dict[str, Any] = {
     field.name: field.default
     for field in dataclasses.fields(EnsembleDescriptor)
@@ -302,7 +304,7 @@ def read_into(
     settings = CONNECTION.rest(mapping["connection"]) if "connection" in parts else {}
     settings = plain(settings, (*path, "connection"), problems)
     inherited = Inherited(
-        module="unknown" if module is INVALID else module,
+        module=UNREAD if module is INVALID else module,
         defaults=parts.get("defaults", frozendict()),
         configuration=parts.get("configuration", frozendict()),
         read=read,

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,7 +46,9 @@ MIXED: dict[str, Any] = {
         ("whole=many", "many"),
         ("number=5", 5),
         ("flag=True", "True"),
-        ("list=1,2", "1,2"),
+        ("list=1,2", ["1,2"]),
+        ("list=5", [5]),
+        ("list=[5]", [5]),
         ('table={"a": null}', {"a": None}),
         ("maybe=null", None),
         ("maybe=5", "5"),
@@ -80,6 +83,14 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
+
+
+def test_the_items_of_a_list_may_follow_each_other() -> None:
+    paths = {"type": "array", "items": {"type": "string"}}
+    schema = {"type": "object", "properties": {"paths": paths, "path": {"type": "string"}}}
+    assert read_pairs(["paths=1", "path=a", 'paths=["b", "c"]'], schema) == {"paths": ["1", "b", "c"], "path": "a"}
+    with pytest.raises(click.UsageError, match="'path' is given twice"):
+        read_pairs(["path=a", "path=b"], schema)
 
 
 @settings(max_examples=count(2000))

@@ -27,7 +27,7 @@ description = "Runs it."
 effect = "none"
 [ensembles.invokers.invocable]
 origin = "command"
-argv = ["./run.sh", "{x}", { when = "y", argv = ["--also", "{y}"] }]
+argv = ["./run.sh", "{x}", { when = "y", argv = ["--also", "{y}"] }, "--", { each = "z" }]
 environment = { MODE = "a b" }
 confined = false
 [ensembles.invokers.arguments]
@@ -35,6 +35,7 @@ type = "object"
 required = ["x"]
 properties.x = { type = "string", description = "It." }
 properties.y = { type = "string", description = "Also." }
+properties.z = { type = "array", items = { type = "string" } }
 """
 CODE = "import pathlib\npathlib.Path(__file__).with_name('imported').touch()\ndef say_hello(context, arguments): ...\n"
 
@@ -70,7 +71,7 @@ def test_what_is_about_to_be_trusted_is_shown_before_the_question(
     for line in (
         *(str(folder / name) for name in ("ripieno.toml", "lib/tool.py", "run.sh")),
         "t.say_hello: runs ./lib/tool.py:say_hello in this program",
-        "t.run_it: runs MODE='a b' ./run.sh '{x}' [--also '{y}'], with all your rights",
+        "t.run_it: runs MODE='a b' ./run.sh '{x}' [--also '{y}'] -- [{z} ...], with all your rights",
     ):
         assert line in shown[0]
     assert ("Trusted 3 files" in done.out) is answer

@@ -323,7 +323,9 @@ def test_the_lines_for_continuous_integration_compare_with_the_shared_pins(
     done = call(*comparing)
     assert (done.code, done.out) == (0, "it: unchanged, 2 tools.\n"), done.err
     offer(tools, {**TELL, "description": "Tells more."}, KEEP)
+    assert call(*comparing).code == 1
     # What is not trusted any more could not be compared: no success.
+    (folder / "it.toml").write_text(text(tools, more="# Changed."))
     done = call(*comparing)
     assert (done.code, "Not everything could be compared: [ensembles], it of this folder" in done.err) == (2, True)
     assert call(*trusting).code == 0

@@ -12,6 +12,7 @@ from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import check_keys, check_models, check_schemas
 from ripieno.cli.check.needs import check_journal, check_programs, check_variables
 from ripieno.cli.common.findings import Check, Subject, check_names, check_replaced, check_rules, finding
+from ripieno.cli.common.group import COMMANDS
 from ripieno.descriptors.gateway import store_fault
 from ripieno.descriptors.loading.unknown_names import file_of
 from ripieno.descriptors.names import split
@@ -32,6 +33,16 @@ def check_failures(subject: Subject) -> Iterator[Problem]:
 def check_loading(subject: Subject) -> Iterator[Problem]:
     """Warnings from loading."""
     yield from subject.loaded.warnings
+
+
+def check_commands(subject: Subject) -> Iterator[Problem]:
+    """Warnings about commands of plugins that have the name of one of our own."""
+    for name, path in subject.loaded.registry.commands.items():
+        if name in COMMANDS:
+            message = f"the command {name!r} of a plugin is not used: ripieno has one of this name"
+            yield Problem(
+                message=message, hint=f"It is {path}. Its plugin can give it another name.", severity="warning"
+            )
 
 
 def check_readable(subject: Subject) -> Iterator[Problem]:
@@ -145,6 +156,7 @@ OF_ENSEMBLES: tuple[Check, ...] = (
 OF_CONFIGURATIONS: tuple[Check, ...] = (
     check_failures,
     check_loading,
+    check_commands,
     *OF_ENSEMBLES,
     check_names,
     check_rules,

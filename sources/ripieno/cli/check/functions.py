@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.cli.common.user_code import place_of_error
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.ensembles import UNREAD
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError, Problem
@@ -38,7 +39,7 @@ def _resolve(descriptor: EnsembleDescriptor, only: str | None) -> Iterator[Probl
         path = (*body, "invocable")
         reference = read_function(descriptor, invoker, path, Problems(Source()))
         # The origin reports a reference that cannot be read.
-        if reference is None:
+        if reference is None or reference.place == UNREAD:
             continue
         reason = _run(reference, reference.module)
         imported = reason is None

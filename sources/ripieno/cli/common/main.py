@@ -131,17 +131,24 @@ def classify(error: BaseException) -> tuple[int, str]:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename is not None else ""
         return exit_codes.INPUT, f"Error: {where}{error.strerror or error}"
-    kind = type(error).__name__
-    return exit_codes.INTERNAL, f"Bug in ripieno: {kind}: {error}\nFor the traceback, run it again with --debug."
+    place = _place(error)
+    whose = "ripieno" if place is None else f"a command, at {place}"
+    where = f"{type(error).__name__}: {error}\nFor the traceback, run it again with --debug."
+    return exit_codes.INTERNAL, f"Bug in {whose}: {where}"
+
+
+def _place(error: BaseException) -> str | None:
+    """The line of a plugin's command, or of a tool, that raised; None if it was our own."""
+    from ripieno.cli.common.user_code import place_of_error
+
+    return place_of_error(error)
 
 
 def _where(bug: BaseException | None) -> str:
     """The line of a tool that raised, if a bug of it ended the run."""
     if bug is None:
         return ""
-    from ripieno.cli.common.user_code import place_of_error
-
-    place = place_of_error(bug)
+    place = _place(bug)
     at = "" if place is None else f", at {place}"
     return f"{at}\nThis is a bug in the tool. For the traceback, run it again with --debug."
 

@@ -4,11 +4,14 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from ripieno.cli.common.completion import complete_profile
+
+if TYPE_CHECKING:
+    from ripieno.assembly import Assembly
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Format = Literal["table", "json"]
@@ -36,6 +39,15 @@ class Settings:
     json: bool = False
     #: Whether the command records its calls in the journal.
     journal: bool = False
+
+    def assemble(self) -> "Assembly":
+        """The assembly of the command line, not entered yet: with these options, and a trusted project's files.
+
+        For commands of plugins, too. Errors: ``AssemblyFailure``.
+        """
+        from ripieno.cli.common.assembly import load_valid_layers, make_assembly
+
+        return make_assembly(load_valid_layers(self))
 
     @property
     def folder(self) -> pathlib.Path:

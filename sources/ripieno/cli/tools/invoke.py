@@ -43,7 +43,7 @@ from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
-from ripieno.jsonvalues import freeze, is_table, parse
+from ripieno.jsonvalues import freeze, is_list, is_table, parse
 
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _TEXT = frozenset({"string"})
@@ -53,7 +53,8 @@ _DEPTH = 8
 def read_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of ``key=value`` texts. A text that fits no type stays a text: validation reports it better.
 
-    Errors: ``click.UsageError`` for a text without "=", and for a repeated key.
+    A list takes its items one by one, or as JSON. Errors: ``click.UsageError`` for a text without "=", and for a
+    repeated key of another type.
     """
     arguments: dict[str, Any] = {}
     properties: Mapping[str, Any] = schema.get("properties", {})
@@ -61,9 +62,16 @@ def read_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any
         key, equals, text = pair.partition("=")
         if not equals or not key:
             raise click.UsageError(f"{pair!r} is not an argument of the form key=value, such as path=README.rst.")
-        if key in arguments:
+        declared = properties.get(key, True)
+        value, types = read_value(text, declared, schema), types_of(declared, schema)
+        if "array" in types and _type_of(value) not in types:
+            value = [read_value(text, declared.get("items", True), schema)]
+        if key not in arguments:
+            arguments[key] = value
+        elif is_list(arguments[key]) and is_list(value):
+            arguments[key] = [*arguments[key], *value]
+        else:
             raise click.UsageError(f"The argument {key!r} is given twice.")
-        arguments[key] = read_value(text, properties.get(key, True), schema)
     return arguments
 
 
@@ -216,9 +224,10 @@ def invoke(
 ) -> None:
     """Call one tool yourself.
 
-    Values are read by the tool's schema: numbers, true and false, JSON for lists and tables, anything else as text. A
-    call that changes something asks at the terminal first, unless it is approved. The exit code is 1 if the result is
-    an error. The journal records the call (ripieno journal show).
+    Values are read by the tool's schema: numbers, true and false, JSON for lists and tables, anything else as text. The
+    items of a list may also follow each other: paths=a.txt paths=b.txt. A call that changes something asks at the
+    terminal first, unless it is approved. The exit code is 1 if the result is an error. The journal records the call
+    (ripieno journal show).
 
     \b
     Example:

@@ -51,10 +51,17 @@ def _lines(descriptor: EnsembleDescriptor) -> Iterator[str]:
 def _run(origin: str, settings: Mapping[str, Any], *, confined: bool) -> str:
     argv = settings.get("argv") or settings.get("command")
     if argv:
-        words = [shlex.quote(one) if isinstance(one, str) else f"[{shlex.join(one.get('argv', ()))}]" for one in argv]
+        words = map(_word, argv)
         variables = [f"{name}={shlex.quote(str(value))}" for name, value in settings.get("environment", {}).items()]
         return f"runs {' '.join((*variables, *words))}, {'confined' if confined else 'with all your rights'}"
     function = settings.get("function") or settings.get("factory")
     if function:
         return f"runs {function} in this program"
     return f"{origin} {settings.get('url', '')}".strip()
+
+
+def _word(element: Any) -> str:
+    """An element of a command: what may be left out is in brackets, and a list has dots."""
+    if isinstance(element, str):
+        return shlex.quote(element)
+    return f"[{{{element['each']}}} ...]" if "each" in element else f"[{shlex.join(element.get('argv', ()))}]"

@@ -15,7 +15,7 @@ def database_at(place: pathlib.Path | str) -> Database:
 
         return SqliteDatabase(place)
     if not place.startswith(_SCHEMES):
-        raise InputError("The address of a journal begins with postgresql://. For a file, give its path.")
+        raise InputError("The address of a journal begins with postgresql://. A file is given as a pathlib.Path.")
     try:
         from ripieno.storage.databases.postgresql import PostgresqlDatabase
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""A plugin: where its TOML is, and its origins and transport. The tools themselves are imported at their first call."""
+"""A plugin: where its TOML is, its origins, transport and command. The tools are imported at their first call."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -22,3 +22,9 @@ def ripieno_origins() -> Mapping[str, str]:
 def ripieno_transports() -> Mapping[str, str]:
     """The values of ``transport = "…"`` of MCP servers that it adds."""
     return {"unix-socket": "ripieno_weather.unix_socket:TRANSPORT"}
+
+
+@hookimpl
+def ripieno_commands() -> Mapping[str, str]:
+    """The commands that it adds, as ``ripieno forecast``."""
+    return {"forecast": "ripieno_weather.commands:forecast"}
