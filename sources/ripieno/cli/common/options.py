@@ -4,14 +4,11 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
 from ripieno.cli.common.completion import complete_profile
-
-if TYPE_CHECKING:
-    from ripieno.assembly import Assembly
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Format = Literal["table", "json"]
@@ -40,8 +37,8 @@ class Settings:
     #: Whether the command records its calls in the journal.
     journal: bool = False
 
-    def assemble(self) -> "Assembly":
-        """The assembly of the command line, not entered yet: with these options, and a trusted project's files.
+    def assemble(self) -> Any:
+        """The ``Assembly`` of the command line, not entered yet: with these options, and a trusted project's files.
 
         For commands of plugins, too. Errors: ``AssemblyFailure``.
         """
