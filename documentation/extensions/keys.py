@@ -77,7 +77,7 @@ def _keys(table: Table, path: str) -> str:
     entries: list[str] = []
     for key in table.keys:
         text = f"{key.documentation} {_expectation(key)}"
-        example = "" if key.example is UNSET else toml_line(key.name, key.example).rstrip()
+        example = "" if key.example is UNSET else _line(key.name, key.example)
         if path:
             example = re.sub(r"(?m)^\[", f"[{path.replace('<name>', 'name')}.", example)
         if example and "\n" not in example and "`" not in example:
@@ -114,10 +114,22 @@ def _expectation(key: Key) -> str:
     return f"{text}. Default: ``{_in_one_line(key.default)}``."
 
 
+def _line(name: str, value: Any) -> str:
+    """A key with its value; a list in one line, or with an item on each. Lists of tables only stay tables."""
+    if not is_list(value) or all(map(is_table, value)):
+        return toml_line(name, value).rstrip()
+    line = f"{name} = {_in_one_line(value)}"
+    if len(line) < _WIDTH - 20:
+        return line
+    return "\n".join((f"{name} = [", *(f"    {_in_one_line(one)}," for one in value), "]"))
+
+
 def _in_one_line(value: Any) -> str:
-    """A value as TOML, lists in one line, as a literal in reStructuredText requires."""
+    """A value as TOML in one line, as a literal in reStructuredText requires."""
     if is_list(value):
         return f"[{', '.join(map(_in_one_line, value))}]"
+    if is_table(value):
+        return f"{{ {', '.join(f'{name} = {_in_one_line(one)}' for name, one in value.items())} }}"
     return toml_line("", value).partition("= ")[2]
 
 
