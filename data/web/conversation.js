@@ -1,6 +1,6 @@
 // One open conversation: its snapshot, its events, and what a person does to it.
 import { get, post } from "./api.js";
-import { Items } from "./items.js";
+import { ENDS, Items } from "./items.js";
 import { events } from "./stream.js";
 import { announce, store, visible } from "./ui.js";
 
@@ -14,7 +14,6 @@ const textOf = (message) => message.content.map((one) => one.text || "").join("\
 
 /** Messages that are loaded at once: `place` counts those before. */
 const PART = 200;
-const ENDS = { cancelled: "Stopped.", limit: "A limit ended this run." };
 
 export class Conversation {
   constructor(identifier) {
@@ -76,11 +75,11 @@ export class Conversation {
 
   async load() {
     const found = await get(`${this.path}?limit=${PART}`);
-    this.items = Items.of(found.messages);
-    this.items.live(found.turn);
-    this.ended(found.finish);
-    this.position = found.position;
     const running = found.state === "running";
+    this.items = Items.of(found);
+    this.items.live(found.turn);
+    if (!running) this.items.end(found.finish);
+    this.position = found.position;
     const last = found.messages.at(-1)?.type;
     this.set({
       title: found.title,
@@ -99,10 +98,10 @@ export class Conversation {
   /** Loads the messages before those that are here. */
   async earlier() {
     const { items } = this;
-    const { messages, place } = await get(`${this.path}/messages?limit=${PART}&before=${this.state.value.place}`);
+    const part = await get(`${this.path}/messages?limit=${PART}&before=${this.state.value.place}`);
     if (items !== this.items) return; // A new snapshot has others.
-    items.before(messages);
-    this.set({ place });
+    items.before(part);
+    this.set({ place: part.place });
   }
 
   /** Takes an event. False if a new snapshot is needed. */
@@ -135,13 +134,14 @@ export class Conversation {
         break;
       }
       case "RunFailed":
+        items.end();
         items.add({ kind: "notice", tone: "bad", text: event.message });
         this.later({ running: false, resumable: true });
         announce(`Failed: ${visible(event.message)}`);
         break;
       case "ConductEnded":
         this.later({ running: false, status: "idle", ...(event.finish === "cancelled" ? { resumable: true } : {}) });
-        this.ended(event.finish);
+        items.end(event.finish);
         if (!state.value.questions.length) announce(ENDS[event.finish] || "Done.");
         break;
       case "Titled":
@@ -156,10 +156,6 @@ export class Conversation {
     }
     this.later({});
     return true;
-  }
-
-  ended(finish) {
-    if (ENDS[finish]) this.items.add({ kind: "notice", text: ENDS[finish] });
   }
 
   folded(event) {

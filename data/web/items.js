@@ -1,6 +1,9 @@
 // What a log shows, made from the messages of a conversation and the events of a run. An item is replaced, never
 // changed, so that only what is new is drawn. Kinds: user, text, reasoning, content, call, aside, notice.
 
+/** What is said of the end of a run, if it is not the usual one. */
+export const ENDS = { cancelled: "Stopped.", limit: "A limit ended this run.", cut: "This answer was cut off." };
+
 /** The items of one conversation. */
 export class Items {
   constructor() {
@@ -11,17 +14,20 @@ export class Items {
     this.first = 0;
   }
 
-  /** The items of whole messages. */
-  static of(messages) {
+  /** The items of whole messages, of which `place` are before these, and of answers that were cut off after them. */
+  static of({ messages, place, unfinished }) {
     const items = new Items();
-    for (const message of messages) items.message(message);
+    messages.forEach((message, at) => {
+      items.message(message);
+      items.unfinished(unfinished, place + at + 1);
+    });
     items.turn = items.list.length;
     return items;
   }
 
   /** Adds the items of earlier messages, which end with a whole turn. */
-  before(messages) {
-    const { list } = Items.of(messages);
+  before(part) {
+    const { list } = Items.of(part);
     this.first -= list.length;
     this.turn += list.length;
     this.list.unshift(...list.map((one) => ({ ...one, key: one.key + this.first })));
@@ -58,6 +64,28 @@ export class Items {
       default:
         this.add({ kind: "aside", title: message.title || message.type, content: message.content });
     }
+  }
+
+  /** Adds the answers that were cut off at this place. */
+  unfinished(all, place) {
+    for (const { texts, finish } of all.filter((one) => one.place === place)) {
+      this.live(texts);
+      this.end(ENDS[finish] ? finish : "cut");
+    }
+  }
+
+  /** Ends a run: what the model has written stays, but no call that is incomplete. */
+  end(finish) {
+    this.list = this.list.filter((one) => one.phase !== "writing");
+    this.seals();
+    this.turn = this.list.length;
+    if (ENDS[finish]) this.add({ kind: "notice", text: ENDS[finish] });
+  }
+
+  seals() {
+    this.list.forEach((one, at) => {
+      if (at >= this.turn && (one.kind === "text" || one.kind === "reasoning") && !one.sealed) this.change(at, { sealed: true });
+    });
   }
 
   content(content) {
@@ -133,9 +161,7 @@ export class Items {
         this.result(event.result.invocation_id, { ...event.result, discarded: event.discarded });
         break;
       case "TurnEnded":
-        this.list.forEach((one, at) => {
-          if (at >= this.turn && (one.kind === "text" || one.kind === "reasoning") && !one.sealed) this.change(at, { sealed: true });
-        });
+        this.seals();
         break;
     }
   }

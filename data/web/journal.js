@@ -107,6 +107,7 @@ function Recorded({ identifier }) {
 function Transcript({ pages, fork }) {
   const items = new Items();
   const cuts = new Set(pages.flatMap((page) => page.cuts));
+  const unfinished = pages.flatMap((page) => page.unfinished);
   let place = pages[0]?.place || 0;
   const offer = () => {
     if (cuts.has(place)) items.add({ kind: "cut", at: place });
@@ -115,6 +116,7 @@ function Transcript({ pages, fork }) {
   for (const message of pages.flatMap((page) => page.messages)) {
     items.message(message);
     place += 1;
+    items.unfinished(unfinished, place);
     offer();
   }
   return items.list.map((one) =>

@@ -67,12 +67,27 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     await button(page, "Stop").click()
     await expect(page.locator(".notice", has_text="Stopped.")).to_be_visible()
     await expect(button(page, "Stop")).to_have_count(0)
-    # What it had written is nowhere else, and the model reads none of it.
+    # What it had written stays, and the model reads none of it.
     await page.reload()
     await expect(page.locator(".text")).to_have_text("I begin, and")
     await expect(page.locator(".notice", has_text="Stopped.")).to_have_count(1)
-    await say(page, "Once more.")
-    await expect(page.locator(".text", has_text="Again.")).to_be_visible()
+    await button(page, "Continue").click()
+    texts = page.locator(".text, .notice")
+    for _ in range(2):
+        await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
+        await page.reload()
+    # Its transcript shows it, too.
+    await page.goto(page.url.replace("/chat/", "/journal/"))
+    await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
+
+
+async def test_the_text_of_a_failed_run_stays_beside_the_next_answer(serve_page: ServePage, visitor: Visitor) -> None:
+    failure = ProviderFailure("scripted", "it is out of service")
+    page = await begin(visitor, await serve_page(scripted([TurnBegan(), TextDelta("I be"), failure], says("Again."))))
+    await button(page, "Continue").click()
+    await expect(page.locator(".text")).to_have_text(["I be", "Again."])
+    await page.reload()
+    await expect(page.locator(".text, .notice")).to_have_text(["I be", "This answer was cut off.", "Again."])
 
 
 async def test_a_failed_run_is_continued(serve_page: ServePage, visitor: Visitor) -> None:

@@ -1,5 +1,6 @@
 """The UI message stream: whole rounds over HTTP with a strict client, and requests that are refused."""
 
+import asyncio
 import base64
 import contextlib
 import copy
@@ -407,7 +408,11 @@ async def test_an_answer_is_made_again_only_if_there_is_none(tmp_path: pathlib.P
         # As the package does it: the message is removed first.
         broken, front.client = front.messages.pop(), Client(6)
         client = await front.took(await front.post(trigger="regenerate-message", messageId=broken["id"]))
-        assert [part["text"] for part in client.parts("text")] == ["Here."]
+        # What the model had written stays, also when the page is loaded again.
+        assert [part["text"] for part in client.parts("text")] == ["I th", "Here."]
+        (_, answer) = (await front.loaded()).json()["messages"]
+        assert [part["type"] for part in answer["parts"]] == ["step-start", "text", "step-start", "text"]
+        assert [part.get("text") for part in answer["parts"]] == [None, "I th", None, "Here."]
         assert [one["type"] for one in (await front.snapshot())["messages"]] == ["user", "assistant"]
         # This one is recorded: nothing is removed, and the model is not asked.
         refused = await front.post(trigger="regenerate-message")
@@ -442,6 +447,35 @@ async def test_a_run_outlives_its_reader_and_is_resumed_from_its_beginning(tmp_p
         assert [part["text"] for part in client.parts("text")] == ["I look.", "Done."]
         assert client.call("one")["output"] == "seen"
         assert (await front.resumed()).status_code == 204
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_text_of_a_stopped_run_stays(tmp_path: pathlib.Path, version: Version) -> None:
+    words = [TurnBegan(), ReasoningDelta("I think."), TextDelta("Good "), asyncio.Event().wait]
+    async with page(
+        tmp_path, scripted(invokes(invoke("look", "one")), words, says()), tool("look"), version=version
+    ) as front:
+        front.messages = [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "Hi."}]}]
+        body = {"id": "page", "messages": front.messages, "trigger": "submit-message"}
+        async with front.one.stream("POST", "/api/chat", json=body) as answer:
+            content = b""
+            async for chunk in answer.aiter_bytes():
+                content += chunk
+                if b"Good" in content:
+                    await front.one.post("/api/chat/page/stop", json={})
+        streamed = front.client.read(content).message
+        (_, loaded) = (await front.loaded()).json()["messages"]
+        assert shown(loaded) == shown(streamed)
+        assert shown(loaded)[-2:] == [("reasoning", "I think."), ("text", "Good ")]
+        await front.say("And now?")
+        (_, loaded, _, last) = (await front.loaded()).json()["messages"]
+        assert shown(loaded) == shown(streamed)
+        assert shown(last) == [("step-start", None), ("text", "Done.")]
+
+
+def shown(message: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """The kinds and texts of a message's parts."""
+    return [(part["type"], part.get("text") or None) for part in message["parts"]]
 
 
 async def test_a_stop_and_a_failing_model_end_the_stream_with_a_word(tmp_path: pathlib.Path) -> None:

@@ -52,11 +52,22 @@ class Tokens(TypedDict):
     output: int
 
 
+class UnfinishedAnswer(TypedDict):
+    """An answer that was cut off, and that another one followed. ``place`` counts the messages before it.
+
+    The model reads nothing of it. ``finish`` is that of its run.
+    """
+
+    place: int
+    texts: list[TurnText]
+    finish: Finish | None
+
+
 CONVERSATION = form(
     "Conversation",
     "A conversation as it is now. The events after ``position`` follow by ``/events?after=POSITION``. ``turn`` is the "
     "turn under way; after a run that was stopped, the one that was cut off. ``finish`` says how the last run ended. "
-    "``place`` counts the messages before ``messages``.",
+    "``place`` counts the messages before ``messages``; ``unfinished`` are earlier answers that were cut off.",
     identifier=str,
     title=str,
     model=str | None,
@@ -65,6 +76,7 @@ CONVERSATION = form(
     state=Literal["running", "waiting", "interrupted", "idle"],
     messages=list[MESSAGE],
     place=int,
+    unfinished=list[UnfinishedAnswer],
     turn=list[TurnText | TurnBinary | TURN_CALL],
     finish=Finish | None,
     questions=list[Question],
@@ -75,6 +87,7 @@ PART = form(
     "Messages of a conversation; ``place`` counts those before. It begins with a turn, and may be longer than asked.",
     messages=list[MESSAGE],
     place=int,
+    unfinished=list[UnfinishedAnswer],
 )
 
 

@@ -5,6 +5,7 @@ owner only what is theirs.
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from ripieno.jsonvalues import canonical
 from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.requests import Answered, RequestChecks, identifier_of, number_in
 from ripieno.storage.journal import InvocationState, Journal, Line, Summary
-from ripieno.storage.journal.restoration import Restored, fold, is_cut
+from ripieno.storage.journal.restoration import Restored, Unfinished, fold, is_cut
 
 #: Conversations in a list at most, messages in a part of a transcript, and calls and turns in a part of these.
 _LISTED, _PAGE, _CALLS = 200, 100, 500
@@ -83,6 +84,7 @@ class JournalPages:
             "place": place,
             "more": place > 0,
             "count": len(canisters),
+            "unfinished": [one.mapping() for one in _unfinished(restored) if place < one.place <= end],
             "cuts": [at for at in range(max(place, 1), end + 1) if _can_cut(restored, canisters, at)] if own else [],
             "chat": own,
         }
@@ -160,6 +162,15 @@ def _short(summary: Summary, tokens: tuple[int, int]) -> dict[str, Any]:
         "finish": summary.finish or ("" if not summary.conducted else None),
         "caller": summary.owner,
     }
+
+
+def _unfinished(restored: Restored) -> Iterator[Unfinished]:
+    """The answers that were cut off, also the last one. Places count the messages that the journal has."""
+    for one in restored.unfinished:
+        yield dataclasses.replace(one, place=one.place - restored.missing)
+    if restored.cut:
+        conversation = restored.conversation
+        yield Unfinished(place=len(conversation.canisters), texts=restored.cut, finish=conversation.finish)
 
 
 def _can_cut(restored: Restored, canisters: tuple[Canister, ...], at: int) -> bool:

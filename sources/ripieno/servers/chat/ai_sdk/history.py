@@ -15,6 +15,7 @@ def messages_of(
     While a run is under way, the last one is the user's: the stream has the whole answer.
     """
     found: list[dict[str, Any]] = []
+    unfinished = unfinished_of(snapshot)
     for place, message in enumerate(snapshot["messages"]):
         if message["type"] == "user":
             found.append(
@@ -22,12 +23,26 @@ def messages_of(
             )
             found.append({"id": f"{identifier}-{place}", "role": "assistant", "parts": []})
         elif found:
-            _add(found[-1]["parts"], message, address)
+            _add(found[-1]["parts"], message, address, begins=place in unfinished)
+        if place + 1 in unfinished:
+            parts = [{"type": one["type"], "text": one["text"], "state": "done"} for one in unfinished[place + 1]]
+            _extend(found[-1]["parts"], parts, begins=True)
     if snapshot["state"] == "running":
         del found[-1:]
     elif found:
         _ask(found[-1]["parts"], snapshot["questions"], version)
     return [message for message in found if message["parts"]]
+
+
+def unfinished_of(snapshot: Mapping[str, Any]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+    """The texts of answers that were cut off, by the number of messages before them. A turn under way is not one."""
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for one in snapshot["unfinished"]:
+        found.setdefault(one["place"], []).extend(one["texts"])
+    texts = [one for one in snapshot["turn"] if one["type"] in ("text", "reasoning")]
+    if texts and snapshot["state"] != "running":
+        found.setdefault(len(snapshot["messages"]), []).extend(texts)
+    return found
 
 
 def _contents(message: Mapping[str, Any], address: str) -> Iterator[dict[str, Any]]:
@@ -39,8 +54,8 @@ def _contents(message: Mapping[str, Any], address: str) -> Iterator[dict[str, An
             yield {"type": "file", **file, **name}
 
 
-def _add(parts: list[dict[str, Any]], message: Mapping[str, Any], address: str) -> None:
-    """Adds a message of the answer. A step begins with the first content after results."""
+def _add(parts: list[dict[str, Any]], message: Mapping[str, Any], address: str, *, begins: bool) -> None:
+    """Adds a message of the answer, which may follow one that was cut off."""
     if message["type"] == "result":
         _settle(_call(parts, message["invocation_id"]), message, address)
         return
@@ -56,7 +71,12 @@ def _add(parts: list[dict[str, Any]], message: Mapping[str, Any], address: str) 
                 "input": message["raw"] if unread else message.get("arguments", {}),
             }
         ]
-    if added and (not parts or parts[-1].get("state", "").startswith("output-")):
+    _extend(parts, added, begins=begins)
+
+
+def _extend(parts: list[dict[str, Any]], added: Sequence[dict[str, Any]], *, begins: bool) -> None:
+    """Adds contents. A step begins with the first one after results."""
+    if added and (begins or not parts or parts[-1].get("state", "").startswith("output-")):
         parts.append({"type": "step-start"})
     parts += added
 
