@@ -214,6 +214,12 @@ async def test_an_approval_is_answered_in_the_next_request(
         state = "output-denied" if answer == "deny" else "output-available"
         assert client.call("one")["state"] == state
         assert written.texts == {"deny": [], "edit": ["two"]}.get(answer, ["one"])
+        # The same when the page is loaded again.
+        part = (await front.loaded()).json()["messages"][-1]["parts"][1]
+        assert (part["toolCallId"], part["state"]) == ("one", state)
+        if answer == "deny":
+            approval = part["approval"]
+            assert (approval["approved"], approval["reason"].endswith("Not today.")) == (False, True)
         # The page shows the arguments with which the call ran.
         assert client.call("one")["input"] == {"text": "two" if answer == "edit" else "one"}
         assert client.kinds.count("tool-input-available") == (answer == "edit")
@@ -225,6 +231,23 @@ async def test_an_approval_is_answered_in_the_next_request(
         client.call("one")["approval"] |= {"approved": True}
         assert (await front.post(messageId=client.message["id"])).status_code == 409
         assert len(written.texts) <= 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_denied_call_is_denied_also_for_who_reads_on(tmp_path: pathlib.Path, version: Version) -> None:
+    go, written = asyncio.Event(), Written()
+    turns = [invokes(invoke("write", "one", text="one")), [TurnBegan(), TextDelta("Well"), go.wait, *says("Well.")[2:]]]
+    async with page(tmp_path, scripted(*turns), written.definition, version=version) as front:
+        await front.say()
+        identifier = await front.chat.named("ada", "page")
+        (question,) = (await front.snapshot())["questions"]
+        answer = {"answer": "deny", "digest": question["digest"]}
+        await front.chat.answer("ada", identifier, "one", answer)
+        async with front.one.stream("GET", "/api/chat/page/stream") as stream:
+            go.set()
+            client = Client(version).read(await stream.aread())
+        assert client.call("one")["state"] == ("output-error" if version == 5 else "output-denied")
+        assert client.parts("text")[-1]["text"] == "Well."
 
 
 async def test_version_5_answers_beside_the_message(tmp_path: pathlib.Path) -> None:

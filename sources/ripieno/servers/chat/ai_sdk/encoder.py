@@ -218,10 +218,7 @@ class Encoder:
             self._asked.add((kind, invocation))
             call = self._parts.calls.get(invocation)
             if kind == "approval" and call is not None and self._parts.version >= 6:
-                call.asked = True
-                reason = {"reason": question["reason"]} if self._parts.version >= 7 and question["reason"] else {}
-                fields = {"approvalId": question_id(question), "toolCallId": invocation}
-                self._parts.emit("tool-approval-request", **fields, approvalDescriptor=dict(question), **reason)
+                self._parts.ask(call, question_id(question), question)
             else:
                 self._notes.add(invocation)
                 name = {"approvalId": question_id(question)} if kind == "approval" else {}
@@ -238,6 +235,7 @@ class Encoder:
                         parts.file(content)
             case "invocation":
                 self._replay_seal(message)
+                parts.calls[message["identifier"]].earlier = True
             case "result":
                 call = parts.calls.get(message["invocation_id"])
                 if call is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.servers.chat.ai_sdk.frames import Version, file_of, output_of
+from ripieno.servers.chat.ai_sdk.frames import Version, error_of, file_of, output_of
 from ripieno.servers.chat.questions import question_id
 
 
@@ -23,7 +23,7 @@ def messages_of(
             )
             found.append({"id": f"{identifier}-{place}", "role": "assistant", "parts": []})
         elif found:
-            _add(found[-1]["parts"], message, address, begins=place in unfinished)
+            _add(found[-1]["parts"], message, version, address, begins=place in unfinished)
         if place + 1 in unfinished:
             parts = [{"type": one["type"], "text": one["text"], "state": "done"} for one in unfinished[place + 1]]
             _extend(found[-1]["parts"], parts, begins=True)
@@ -54,10 +54,12 @@ def _contents(message: Mapping[str, Any], address: str) -> Iterator[dict[str, An
             yield {"type": "file", **file, **name}
 
 
-def _add(parts: list[dict[str, Any]], message: Mapping[str, Any], address: str, *, begins: bool) -> None:
+def _add(
+    parts: list[dict[str, Any]], message: Mapping[str, Any], version: Version, address: str, *, begins: bool
+) -> None:
     """Adds a message of the answer, which may follow one that was cut off."""
     if message["type"] == "result":
-        _settle(_call(parts, message["invocation_id"]), message, address)
+        _settle(_call(parts, message["invocation_id"]), message, version, address)
         return
     added = list(_contents(message, address)) if message["type"] == "assistant" else []
     if message["type"] == "invocation":
@@ -87,13 +89,16 @@ def _call(parts: Sequence[dict[str, Any]], identifier: str) -> dict[str, Any]:
     return next((part for part in reversed(parts) if part.get("toolCallId") == identifier), nothing)
 
 
-def _settle(part: dict[str, Any], result: Mapping[str, Any], address: str) -> None:
+def _settle(part: dict[str, Any], result: Mapping[str, Any], version: Version, address: str) -> None:
     error = result.get("error")
     if error is None:
         part |= {"state": "output-available", "output": output_of(result["content"], address)}
+    elif error["category"] == "denied" and version >= 6:
+        # The question is not kept: its identifier is of no use any more.
+        approval = {"id": result["invocation_id"], "approved": False, "reason": error_of(error)}
+        part |= {"state": "output-denied", "approval": approval}
     else:
-        text = "\n".join(str(one) for one in (error["message"], error.get("suggestion")) if one)
-        part |= {"state": "output-error", "errorText": text}
+        part |= {"state": "output-error", "errorText": error_of(error)}
 
 
 def _ask(parts: list[dict[str, Any]], questions: Sequence[Mapping[str, Any]], version: Version) -> None:
