@@ -90,6 +90,7 @@ export class Items {
 
   content(content) {
     if (content.type === "text") this.add({ kind: "text", text: content.text, bytes: content.bytes, sealed: true });
+    else if (content.type === "reasoning") this.add({ kind: "reasoning", text: content.text, sealed: true });
     else this.add({ kind: "content", content });
   }
 

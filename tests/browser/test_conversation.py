@@ -12,9 +12,17 @@ from typing import Any
 import pytest
 from playwright.async_api import FilePayload, Route, expect
 
-from ripieno.canisters import AssistantCanister, Conversation, ImageContent, TextualContent, UserCanister
+from ripieno.canisters import (
+    AssistantCanister,
+    Conversation,
+    ImageContent,
+    OpaqueContent,
+    TextualContent,
+    UserCanister,
+)
 from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import ProviderFailure, ToolFault
+from ripieno.jsonvalues import freeze
 from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import begin, button, held, message, say
 from tests.support.browsers import Visitor
@@ -98,18 +106,21 @@ async def test_a_failed_run_is_continued(serve_page: ServePage, visitor: Visitor
     await expect(page.locator(".text", has_text="Here I am.")).to_be_visible()
 
 
-async def test_reasoning_is_collapsed(serve_page: ServePage, visitor: Visitor) -> None:
+async def test_reasoning_is_collapsed_and_stays_over_a_reload(serve_page: ServePage, visitor: Visitor) -> None:
     steps = [
         TurnBegan(),
         ReasoningDelta("First I think."),
+        ContentSealed(OpaqueContent(protocol="scripted", kind="thinking", data=freeze({"thinking": "First I think."}))),
         TextDelta("Then"),
         ContentSealed(TextualContent(text="Then")),
     ]
     page = await begin(visitor, await serve_page(scripted([*steps, TurnEnded(finish="stop")])))
-    await expect(page.locator(".text")).to_have_text("Then")
-    await expect(page.get_by_text("First I think.")).to_be_hidden()
-    await page.get_by_text("Reasoning", exact=True).click()
-    await expect(page.get_by_text("First I think.")).to_be_visible()
+    for _ in range(2):
+        await expect(page.locator(".text")).to_have_text("Then")
+        await expect(page.get_by_text("First I think.")).to_be_hidden()
+        await page.get_by_text("Reasoning", exact=True).click()
+        await expect(page.get_by_text("First I think.")).to_be_visible()
+        await page.reload()
 
 
 async def test_code_is_copied(serve_page: ServePage, visit: Visit) -> None:

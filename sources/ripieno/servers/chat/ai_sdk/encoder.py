@@ -231,6 +231,9 @@ class Encoder:
                 for content in message["content"]:
                     if content["type"] == "text":
                         parts.complete(content["text"])
+                    elif content["type"] == "reasoning":
+                        parts.write("reasoning", content["text"])
+                        parts.close("reasoning")
                     else:
                         parts.file(content)
             case "invocation":

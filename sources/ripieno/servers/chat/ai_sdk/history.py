@@ -47,8 +47,8 @@ def unfinished_of(snapshot: Mapping[str, Any]) -> Mapping[int, Sequence[Mapping[
 
 def _contents(message: Mapping[str, Any], address: str) -> Iterator[dict[str, Any]]:
     for content in message["content"]:
-        if content["type"] == "text":
-            yield {"type": "text", "text": content["text"], "state": "done"}
+        if content["type"] in ("text", "reasoning"):
+            yield {"type": content["type"], "text": content["text"], "state": "done"}
         elif (file := file_of(content, address)) is not None:
             name = {"filename": content["name"]} if "name" in content else {}
             yield {"type": "file", **file, **name}
