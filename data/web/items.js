@@ -89,7 +89,7 @@ export class Items {
   }
 
   content(content) {
-    if (content.type === "text") this.add({ kind: "text", text: content.text, bytes: content.bytes, sealed: true });
+    if (content.type === "text") this.add({ kind: "text", ...long(content), sealed: true });
     else if (content.type === "reasoning") this.add({ kind: "reasoning", text: content.text, sealed: true });
     else this.add({ kind: "content", content });
   }
@@ -176,7 +176,7 @@ export class Items {
 
   seal(content) {
     const at = this.last((one) => one.kind === "text" && !one.sealed, this.turn);
-    if (content.type === "text" && at >= 0) this.change(at, { text: content.text, bytes: content.bytes, sealed: true });
+    if (content.type === "text" && at >= 0) this.change(at, { ...long(content), sealed: true });
     else this.content(content);
   }
 
@@ -189,6 +189,8 @@ export class Items {
     else this.add({ kind: "call", ...callOf(invocation), ...fields });
   }
 }
+
+const long = ({ text, bytes, reference }) => ({ text, bytes, reference });
 
 // A person may have edited them.
 const kept = (one) => one.phase === "open" && { arguments: one.arguments };

@@ -7,6 +7,13 @@ const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 /** Whether a content is an image that is shown. */
 export const picture = ({ type, mime_type: kind, url }) => type === "image" && !url && IMAGES.has(kind);
 const drawn = new WeakMap();
+/** A long content, which is fetched with the token. */
+const fetched = (reference) => ask(`chat/conversations/${location.hash.split("/")[2]}/contents/${reference}`);
+/** The text of contents, the whole of long ones, too. */
+export const textOf = (contents) => async () => {
+  const texts = contents.filter((one) => one.type === "text");
+  return (await Promise.all(texts.map(async ({ text, reference }) => (reference ? (await fetched(reference)).text() : text)))).join("");
+};
 
 /** The node of an item. The same item has the same node, so that it is not drawn again. */
 export function item(one) {
@@ -19,11 +26,11 @@ function Item({ one }) {
     case "user":
       return html`<article class="said" data-step tabindex="-1" aria-label="You">
         <div class="bubble" dir="auto">${one.content.map((content) => html`<${Content} content=${content} />`)}</div>
-        <time datetime=${one.at}>${when(one.at)}</time>
+        <div class="below"><${Copy} text=${textOf(one.content)} label="Copy this message" /><time datetime=${one.at}>${when(one.at)}</time></div>
       </article>`;
     case "text":
       return html`<div class="answer"><article class="text" data-step tabindex="-1" aria-label="Answer"><${Text} one=${one} /></article>
-        ${one.sealed ? html`<${Copy} text=${one.text} label="Copy this answer" />` : null}</div>`;
+        ${one.sealed ? html`<${Copy} text=${textOf([{ ...one, type: "text" }])} label="Copy this answer" />` : null}</div>`;
     case "reasoning":
       return html`<${Reasoning} one=${one} />`;
     case "call":
@@ -63,7 +70,7 @@ export function Content({ content, plain = false }) {
   // A long content is fetched with the token when a person asks for it.
   const load = async () => {
     try {
-      const found = await (await ask(`chat/conversations/${location.hash.split("/")[2]}/contents/${reference}`)).blob();
+      const found = await (await fetched(reference)).blob();
       if (type === "text") write(await found.text());
       else set(found);
     } catch (problem) {

@@ -142,11 +142,32 @@ async def test_an_answer_is_copied_with_a_button_and_with_a_key(serve_page: Serv
     await expect(page.locator("[data-live]")).to_contain_text("Copied.")
     assert await page.evaluate("navigator.clipboard.readText()") == texts[0]
     await page.get_by_role("region", name="Conversation", exact=True).focus()
-    await page.keyboard.press("k")
-    await expect(page.locator(".text").last).to_be_focused()
-    await page.keyboard.press("c")
-    await expect(page.locator(".answer").last.get_by_text("Copied", exact=True)).to_be_visible()
-    assert await page.evaluate("navigator.clipboard.readText()") == texts[1]
+    # Also a message of one's own.
+    for place, text in ((page.locator(".answer").last, texts[1]), (page.locator(".said").last, "And now?")):
+        await page.keyboard.press("k")
+        await expect(place.locator(".text").or_(place).last).to_be_focused()
+        await page.keyboard.press("c")
+        await expect(place.get_by_text("Copied", exact=True)).to_be_visible()
+        assert await page.evaluate("navigator.clipboard.readText()") == text
+
+
+async def test_a_long_result_is_copied_whole(serve_page: ServePage, visit: Visit) -> None:
+    whole = "".join(f"line {number}\n" for number in range(20_000))
+
+    async def look(context: Any, arguments: Any) -> str:
+        return whole
+
+    visitor = await visit(permissions=["clipboard-read", "clipboard-write"])
+    model = scripted(invokes(invoke("look")), says(f"Here.\n{whole}"))
+    page = await begin(visitor, await serve_page(model, tool("look", look, output=10**6)))
+    await page.locator(".call summary").click()
+    await expect(page.get_by_text("Only the beginning of")).to_have_count(2)
+    for name, text in {"Copy this result": whole, "Copy this answer": f"Here.\n{whole}"}.items():
+        await page.evaluate("navigator.clipboard.writeText('')")
+        await button(page, name).click()
+        await expect(page.get_by_text("Copied", exact=True)).to_be_visible()
+        assert await page.evaluate("navigator.clipboard.readText()") == text
+        await expect(page.get_by_text("Copied", exact=True)).to_have_count(0)
 
 
 async def test_a_call_opens_to_its_arguments_and_result(serve_page: ServePage, visitor: Visitor) -> None:
