@@ -93,6 +93,7 @@ export function Header({ title, waiting, children }) {
 function Log({ items, fresh, loading, running, asked, place: before, earlier, children }) {
   const place = useRef(null);
   const pinned = useRef(true);
+  const top = useRef(0);
   const [count, show] = useState(SHOWN);
   const [away, leave] = useState(false);
   const shown = items.slice(-count);
@@ -122,7 +123,10 @@ function Log({ items, fresh, loading, running, asked, place: before, earlier, ch
     // An event may come after the element has gone.
     if (!place.current) return;
     const { scrollTop, clientHeight, scrollHeight } = place.current;
-    pinned.current = scrollHeight - scrollTop - clientHeight < 80;
+    // Only a person goes up. A picture that has come beneath is not seen yet, and its event may come first.
+    if (scrollHeight - scrollTop - clientHeight < 80) pinned.current = true;
+    else if (scrollTop < top.current) pinned.current = false;
+    top.current = scrollTop;
     leave(!pinned.current);
   };
   const hidden = items.length - count;

@@ -267,6 +267,32 @@ def _picture(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
+async def test_the_end_stays_in_view_when_a_picture_arrives_late(serve_page: ServePage, visitor: Visitor) -> None:
+    async def look(context: Any, arguments: Any) -> Any:
+        return [ImageContent(data=_picture(400, 380) + bytes(100_000), mime_type="image/png")] * 2
+
+    served = await serve_page(scripted(invokes(invoke("look")), says("The end.")), tool("look", look))
+    page = await visitor.open(served.link())
+    go = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await go.wait()
+        await route.continue_()
+
+    await page.route("**/contents/*", late)
+    await say(page, "\n".join("Begin." for _ in range(60)))
+    end = page.locator(".text", has_text="The end.")
+    for _ in range(3):
+        await expect(end).to_be_in_viewport()
+        go.set()
+        pictures = page.locator("img.picture")
+        await expect(pictures).to_have_count(2)
+        await pictures.evaluate_all("async (all) => Promise.all(all.map((one) => one.decode()))")
+        await expect(end).to_be_in_viewport(ratio=1)
+        go.clear()
+        await page.reload()
+
+
 async def test_images_are_blobs_and_other_data_is_saved(serve_page: ServePage, visitor: Visitor) -> None:
     svg = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'
 
