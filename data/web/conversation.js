@@ -51,7 +51,7 @@ export class Conversation {
     let wait = 250;
     while (!signal.aborted) {
       try {
-        if (!this.position) await this.load();
+        if (!this.position) await this.load(signal);
         this.begun();
         for await (const batch of events(this.identifier, this.position, signal)) {
           if (signal.aborted) return;
@@ -73,8 +73,8 @@ export class Conversation {
     }
   }
 
-  async load() {
-    const found = await get(`${this.path}?limit=${PART}`);
+  async load(signal) {
+    const found = await get(`${this.path}?limit=${PART}`, signal);
     const running = found.state === "running";
     this.items = Items.of(found);
     this.items.live(found.turn);

@@ -79,7 +79,9 @@ export class Items {
     this.list = this.list.filter((one) => one.phase !== "writing");
     this.seals();
     this.turn = this.list.length;
-    if (ENDS[finish]) this.add({ kind: "notice", text: ENDS[finish] });
+    const text = ENDS[finish];
+    // Also if another run was stopped before it wrote something.
+    if (text && this.list.at(-1)?.text !== text) this.add({ kind: "notice", text });
   }
 
   seals() {

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import itertools
 import pathlib
 import re
@@ -10,7 +11,7 @@ import zlib
 from typing import Any
 
 import pytest
-from playwright.async_api import FilePayload, Route, expect
+from playwright.async_api import Error, FilePayload, Route, expect
 
 from ripieno.canisters import (
     AssistantCanister,
@@ -24,7 +25,7 @@ from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, T
 from ripieno.exceptions import ProviderFailure, ToolFault
 from ripieno.jsonvalues import freeze
 from tests.browser.conftest import ServePage, Visit
-from tests.browser.steps import begin, button, held, message, say
+from tests.browser.steps import begin, button, held, hide, message, say
 from tests.support.browsers import Visitor
 from tests.support.chats import assembled
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
@@ -87,6 +88,47 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     # Its transcript shows it, too.
     await page.goto(page.url.replace("/chat/", "/journal/"))
     await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
+
+
+async def test_a_run_that_is_stopped_twice_says_so_once(serve_page: ServePage, visitor: Visitor) -> None:
+    never = asyncio.Event()
+    page = await begin(visitor, await serve_page(scripted([TurnBegan(), never.wait])))
+    for _ in range(2):
+        await button(page, "Stop").click()
+        await expect(button(page, "Stop")).to_have_count(0)
+        await expect(page.locator(".notice")).to_have_text(["Stopped.", re.compile("The model has not answered")])
+        await button(page, "Continue").click()
+    await expect(button(page, "Stop")).to_have_count(1)
+
+
+async def test_a_snapshot_that_comes_late_replaces_no_newer_one(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("One ", "two.")
+    served = await serve_page(scripted(steps))
+    page = await begin(visitor, served)
+    await expect(page.locator(".text")).to_have_text("One")
+    late, asked = asyncio.Event(), asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        answer = await route.fetch()
+        asked.set()
+        await late.wait()
+        with contextlib.suppress(Error):  # The page may have left it.
+            await route.fulfill(response=answer)
+
+    await page.route("**/conversations/*?limit=*", slow, times=1)
+    await page.reload(wait_until="commit")
+    await asked.wait()
+    await hide(page, True)
+    await hide(page, False)
+    await expect(page.locator(".text")).to_have_text("One")
+    go.set()
+    await expect(page.locator(".text")).to_have_text("One two.")
+    # Nothing of it comes: the page had left this request.
+    late.set()
+    await message(page).fill("And now?")
+    await message(page).press("Enter")
+    await expect(page.locator(".said")).to_have_count(2)
+    await expect(page.locator(".text").first).to_have_text("One two.")
 
 
 async def test_the_text_of_a_failed_run_stays_beside_the_next_answer(serve_page: ServePage, visitor: Visitor) -> None:
