@@ -79,6 +79,7 @@ export class Conversation {
     this.items = Items.of(found);
     this.items.live(found.turn);
     if (!running) this.items.end(found.finish);
+    for (const [call, answer] of Object.entries(found.answered)) this.items.answered(call, answer);
     this.position = found.position;
     const last = found.messages.at(-1)?.type;
     this.set({
@@ -129,6 +130,8 @@ export class Conversation {
         break;
       case "QuestionAnswered": {
         const questions = state.value.questions.filter((one) => one.invocation !== event.invocation);
+        if (questions.length) items.answered(event.invocation, event.answer);
+        else items.goOn();
         // The run goes on after the last answer.
         this.later({ questions, ...(questions.length ? {} : { running: true, resumable: false }) });
         break;

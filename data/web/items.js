@@ -101,6 +101,17 @@ export class Items {
     if (at >= 0) this.change(at, { result, phase: "done" });
   }
 
+  /** A call has its answer, and waits for those to other questions. */
+  answered(identifier, answer) {
+    const at = this.last((one) => one.kind === "call" && one.identifier === identifier && one.phase === "open");
+    if (at >= 0) this.change(at, { phase: answer === "deny" ? "declined" : "approved" });
+  }
+
+  /** All questions have their answers. */
+  goOn() {
+    this.list.forEach(({ phase }, at) => (phase === "approved" || phase === "declined") && this.change(at, { phase: "open" }));
+  }
+
   /** The turn under way, as a snapshot has it. */
   live(turn) {
     for (const item of turn) {

@@ -67,7 +67,8 @@ CONVERSATION = form(
     "Conversation",
     "A conversation as it is now. The events after ``position`` follow by ``/events?after=POSITION``. ``turn`` is the "
     "turn under way; after a run that was stopped, the one that was cut off. ``finish`` says how the last run ended. "
-    "``place`` counts the messages before ``messages``; ``unfinished`` are earlier answers that were cut off.",
+    "``answered`` are calls that wait for the answers to other questions. ``place`` counts the messages before "
+    "``messages``; ``unfinished`` are earlier answers that were cut off.",
     identifier=str,
     title=str,
     model=str | None,
@@ -80,6 +81,7 @@ CONVERSATION = form(
     turn=list[TurnText | TurnBinary | TURN_CALL],
     finish=Finish | None,
     questions=list[Question],
+    answered=dict[str, Literal["approve", "deny", "edit"]],
     position=str,
 )
 PART = form(

@@ -175,6 +175,7 @@ class HeldConversation:
             "turn": self._turn.mapping(),
             "finish": None if self.running else self.conversation.finish,
             "questions": [thaw(one) for one in self.questions],
+            "answered": {name: type(given.answer).__name__.lower() for name, given in self.answers.items()},
             "position": self.ring.position,
         }
 
