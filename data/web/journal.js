@@ -45,9 +45,16 @@ function Index() {
         <a class="row" data-step href=${`#/journal/${one.identifier}`}>
           <span class="title" dir="auto">${titled(one.title)}</span><time class="dim-time" datetime=${one.changed}>${when(one.changed)}</time>
           <span class="dim">${[one.model && visible(one.model), one.turns ? plural(one.turns, "turn") : "", plural(one.calls, "call"), tokensOf(one), one.caller && visible(one.caller), one.finish === null ? "not finished" : ""].filter(Boolean).join(" · ")}</span>
+          ${one.match && html`<span class="match" dir="auto">${marked(one.match, wanted)}</span>`}
         </a></li>`)}</ul>`}
       ${left && html`<p class="bar"><button type="button" onClick=${next}>Show more</button></p>`}
     </div></main>`;
+}
+
+/** The text with what was searched for in it. */
+function marked(text, wanted) {
+  const parts = text.split(wanted).map(visible);
+  return parts.map((part, at) => html`${at ? html`<mark>${visible(wanted)}</mark>` : ""}${part}`);
 }
 
 const tokensOf = ({ tokens: { input, output } }) => (input || output ? plural(input + output, "token") : "");

@@ -49,6 +49,8 @@ async def test_the_journal_is_listed_and_searched(serve_page: ServePage, visitor
     await expect(page.get_by_text("No conversation has these words.")).to_be_visible()
     await search.fill("violets")
     await expect(row).to_have_count(1)
+    await expect(row.locator(".match")).to_have_text("Found the violets.")
+    await expect(row.locator("mark")).to_have_text("violets")
 
 
 async def test_a_transcript_is_forked_where_that_is_possible(serve_page: ServePage, visitor: Visitor) -> None:

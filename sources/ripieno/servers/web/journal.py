@@ -18,6 +18,7 @@ from ripieno.jsonvalues import canonical
 from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.requests import Answered, RequestChecks, identifier_of, number_in
 from ripieno.storage.journal import InvocationState, Journal, Line, Summary
+from ripieno.storage.journal.lines import excerpt
 from ripieno.storage.journal.restoration import Restored, Unfinished, fold, is_cut
 
 #: Conversations in a list at most, messages in a part of a transcript, and calls and turns in a part of these.
@@ -69,6 +70,8 @@ class JournalPages:
     def _list(self, owner: str | None, search: str, before: int | None, limit: int) -> dict[str, Any]:
         page = self._journal.page(owner=owner, text=search, before=before, limit=limit)
         listed = [_short(one, page.tokens[one.identifier, one.owner]) for one in page.summaries]
+        for one, summary in zip(listed, page.summaries, strict=True) if search else ():
+            one["match"] = excerpt(page.matches[summary.identifier, summary.owner], search)
         return {"conversations": listed, "next": page.next}
 
     def _transcript(self, owner: str, identifier: str, before: int | None) -> dict[str, Any]:
