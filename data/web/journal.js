@@ -44,7 +44,7 @@ function Index() {
       ${rows.length > 0 && html`<ul class="rows">${rows.map((one) => html`<li key=${one.identifier}>
         <a class="row" data-step href=${`#/journal/${one.identifier}`}>
           <span class="title" dir="auto">${titled(one.title)}</span><time class="dim-time" datetime=${one.changed}>${when(one.changed)}</time>
-          <span class="dim">${[one.model && visible(one.model), one.turns ? plural(one.turns, "turn") : "", plural(one.calls, "call"), tokensOf(one), one.caller && visible(one.caller), one.finish === null ? "not finished" : ""].filter(Boolean).join(" · ")}</span>
+          <span class="dim">${[one.model && visible(one.model), one.turns ? plural(one.turns, "turn") : "", plural(one.calls, "call"), one.refused ? `${one.refused} not run` : "", tokensOf(one), one.caller && visible(one.caller), one.finish === null ? "not finished" : ""].filter(Boolean).join(" · ")}</span>
           ${one.match && html`<span class="match" dir="auto">${marked(one.match, wanted)}</span>`}
         </a></li>`)}</ul>`}
       ${left && html`<p class="bar"><button type="button" onClick=${next}>Show more</button></p>`}

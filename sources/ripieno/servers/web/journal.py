@@ -161,6 +161,7 @@ def _short(summary: Summary, tokens: tuple[int, int]) -> dict[str, Any]:
         "model": summary.model,
         "turns": summary.turns,
         "calls": summary.calls,
+        "refused": summary.refused,
         "tokens": {"input": tokens[0], "output": tokens[1]},
         "finish": summary.finish or ("" if not summary.conducted else None),
         "caller": summary.owner,
