@@ -20,9 +20,12 @@ from ripieno.servers.chat.requests import Answered, RequestChecks, identifier_of
 from ripieno.storage.journal import InvocationState, Journal, Line, Summary
 from ripieno.storage.journal.lines import excerpt
 from ripieno.storage.journal.restoration import Restored, Unfinished, fold, is_cut
+from ripieno.storage.records import Record
 
 #: Conversations in a list at most, messages in a part of a transcript, and calls and turns in a part of these.
 _LISTED, _PAGE, _CALLS = 200, 100, 500
+#: Characters of an origin's title in that of a fork.
+_TITLE = 160
 #: Conversations, restored or with their calls, that stay in memory for requests of other parts.
 _RECENT = 4
 
@@ -139,6 +142,10 @@ class JournalPages:
     def _fork(self, owner: str, identifier: str, at: int | None) -> dict[str, Any]:
         summary = self._journal.summary(identifier, owner=owner)
         forked = self._journal.fork(summary.identifier, owner=owner, until=at)
+        title = f"{(summary.title or summary.words)[:_TITLE]} (fork{'' if at is None else f' at {at}'})"
+        details = {"title": title}
+        titled = Record(stage="titled", conversation=forked.identifier, turn=0, owner=owner, details=details)
+        self._journal.record([titled])
         return {"identifier": forked.identifier}
 
     def _find(self, owner: str, identifier: str) -> Summary:
