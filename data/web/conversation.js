@@ -120,7 +120,7 @@ export class Conversation {
           return false;
         }
         items.turn = items.list.length;
-        items.message(event.message);
+        items.message(event.message, event.place);
         items.turn = items.list.length;
         this.later({ running: true, resumable: false, problem: null, title: state.value.title || textOf(event.message) });
         break;

@@ -18,7 +18,7 @@ export class Items {
   static of({ messages, place, unfinished }) {
     const items = new Items();
     messages.forEach((message, at) => {
-      items.message(message);
+      items.message(message, place + at);
       items.unfinished(unfinished, place + at + 1);
     });
     items.turn = items.list.length;
@@ -47,10 +47,11 @@ export class Items {
     return -1;
   }
 
-  message(message) {
+  /** Adds a message. In a conversation, `place` counts those before it. */
+  message(message, place) {
     switch (message.type) {
       case "user":
-        this.add({ kind: "user", content: message.content, at: message.timestamp });
+        this.add({ kind: "user", content: message.content, at: message.timestamp, place });
         break;
       case "assistant":
         for (const content of message.content || []) this.content(content);

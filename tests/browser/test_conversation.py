@@ -487,6 +487,44 @@ async def test_a_picture_is_sent(serve_page: ServePage, visitor: Visitor) -> Non
     assert canisters[0].content[1] == ImageContent(data=PNG, mime_type="image/png", name="dot.png")
 
 
+async def test_an_earlier_message_is_written_anew_in_a_fork(serve_page: ServePage, visitor: Visitor) -> None:
+    model = scripted(says("First."), says("Second."), says("Third."), says("Fourth."))
+    page = await begin(visitor, await serve_page(model), "One.")
+    await expect(page.locator(".text", has_text="First.")).to_be_visible()
+    large = _picture(30, 30) + bytes(100_000)
+    files: list[FilePayload] = [
+        {"name": "dot.png", "mimeType": "image/png", "buffer": PNG},
+        {"name": "large.png", "mimeType": "image/png", "buffer": large},
+    ]
+    await page.get_by_label("Attach").set_input_files(files)
+    await expect(page.get_by_text("large.png")).to_be_visible()
+    await say(page, "Two.")
+    await expect(page.locator(".text", has_text="Second.")).to_be_visible()
+    original = page.url
+    edit = page.get_by_role("button", name="Edit this message in a fork")
+    # Before and after a reload, messages have their places.
+    for answer in ("Third.", "Fourth."):
+        await page.goto(original)
+        await expect(page.locator(".text")).to_have_text(["First.", "Second."])
+        await edit.last.click()
+        await expect(message(page)).to_have_value("Two.")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("One. (fork at 2)")
+        await expect(page.locator(".files li")).to_have_count(2)
+        await say(page, "Two, otherwise.")
+        await expect(page.locator(".text")).to_have_text(["First.", answer])
+        *_, asked = model.asked[-1][0]
+        assert isinstance(asked, UserCanister)
+        assert [getattr(one, "data", b"") for one in asked.content] == [b"", PNG, large]
+        assert getattr(asked.content[0], "text", "") == "Two, otherwise."
+        await page.reload()
+    # What was written there stays as it was; before the first message, there is nothing to fork.
+    await page.goto(original)
+    await expect(page.locator(".text")).to_have_text(["First.", "Second."])
+    await edit.first.click()
+    await expect(page.get_by_text("What shall we do?")).to_be_visible()
+    await expect(message(page)).to_have_value("One.")
+
+
 async def test_a_dropped_file_is_attached_and_does_not_replace_the_page(
     serve_page: ServePage, visitor: Visitor
 ) -> None:
