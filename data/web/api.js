@@ -111,7 +111,7 @@ const exact = (_, value, { source } = {}) =>
 /** The value of JSON. Only a text with so many digits is read slowly. */
 export const parse = (text) => JSON.parse(text, /\d{16}/.test(text) && exact);
 
-export const get = async (path) => parse(await (await ask(path)).text());
+export const get = async (path, signal) => parse(await (await ask(path, { signal })).text());
 
 /** Sends JSON: a value, or a text that is JSON already, in which no number loses digits. */
 export const send = async (method, path, body = {}) =>

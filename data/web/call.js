@@ -6,6 +6,8 @@ const details = () => import("./details.js");
 const STATES = {
   writing: "being written",
   open: "waiting",
+  approved: "approved, waits for the other answers",
+  declined: "denied, waits for the other answers",
   running: "running",
   done: "done",
   denied: "denied",

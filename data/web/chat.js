@@ -93,10 +93,17 @@ export function Header({ title, waiting, children }) {
 function Log({ items, fresh, loading, running, asked, place: before, earlier, children }) {
   const place = useRef(null);
   const pinned = useRef(true);
+  const last = useRef({});
   const [count, show] = useState(SHOWN);
   const [away, leave] = useState(false);
   const shown = items.slice(-count);
   const anchor = useRef(0);
+  const follow = () => {
+    const box = place.current;
+    if (!pinned.current || !box) return;
+    box.scrollTop = box.scrollHeight;
+    last.current = { scrollTop: box.scrollTop, scrollHeight: box.scrollHeight };
+  };
   // What the user opens stays where it is; a new run is followed again.
   const hold = () => (pinned.current = false);
   useLayoutEffect(() => {
@@ -107,13 +114,11 @@ function Log({ items, fresh, loading, running, asked, place: before, earlier, ch
     if (anchor.current) {
       box.scrollTop += box.scrollHeight - anchor.current;
       anchor.current = 0;
-    } else if (pinned.current) box.scrollTop = box.scrollHeight;
+    } else follow();
   });
   useEffect(() => {
     const box = place.current;
-    const watch = new ResizeObserver(() => {
-      if (pinned.current) box.scrollTop = box.scrollHeight;
-    });
+    const watch = new ResizeObserver(follow);
     watch.observe(box);
     watch.observe(box.firstElementChild);
     return () => watch.disconnect();
@@ -122,7 +127,10 @@ function Log({ items, fresh, loading, running, asked, place: before, earlier, ch
     // An event may come after the element has gone.
     if (!place.current) return;
     const { scrollTop, clientHeight, scrollHeight } = place.current;
-    pinned.current = scrollHeight - scrollTop - clientHeight < 80;
+    // A person goes up, and nothing has changed. Beneath a late picture, the event of an earlier scroll may come first.
+    if (scrollHeight - scrollTop - clientHeight < 80) pinned.current = true;
+    else if (scrollTop < last.current.scrollTop && scrollHeight === last.current.scrollHeight) pinned.current = false;
+    last.current = { scrollTop, scrollHeight };
     leave(!pinned.current);
   };
   const hidden = items.length - count;

@@ -5,11 +5,13 @@ import { bytes, html, useEffect, useLayoutEffect, useRef, useState, visible } fr
 const LARGEST = 10 * 1024 * 1024;
 /** Files of a message. */
 const MOST = 10;
+/** Files of a message that is written anew in another conversation, by its name. */
+export const carried = new Map();
 const joined = (...texts) => texts.filter(Boolean).join("\n\n");
 
 export function Composer({ name, state, models, say, queue, stop }) {
   const [text, write] = useState(() => kept(name));
-  const [files, attach] = useState([]);
+  const [files, attach] = useState(() => carried.get(name) || []);
   const [model, choose] = useState("");
   const [agent, appoint] = useState("");
   const [wrong, tell] = useState("");
@@ -19,6 +21,7 @@ export function Composer({ name, state, models, say, queue, stop }) {
   const asked = questions.filter((one) => one.kind !== "input").length;
   // What waits for the end of a run is a draft, too: only this page sends it.
   useLayoutEffect(() => keep(name, joined(queued?.text, text)), [name, queued, text]);
+  useEffect(() => void carried.delete(name), []);
   useEffect(() => {
     if (running || !queued || questions.length) return;
     queue(null);
@@ -134,7 +137,7 @@ function names(models, used) {
   return used && !found.includes(used) ? [used, ...found] : found;
 }
 
-async function encode(file) {
+export async function encode(file) {
   const url = await new Promise((done, fail) => {
     const reader = new FileReader();
     reader.onload = () => done(reader.result);

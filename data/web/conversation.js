@@ -1,6 +1,6 @@
 // One open conversation: its snapshot, its events, and what a person does to it.
 import { get, post } from "./api.js";
-import { Items } from "./items.js";
+import { ENDS, Items } from "./items.js";
 import { events } from "./stream.js";
 import { announce, store, visible } from "./ui.js";
 
@@ -14,7 +14,6 @@ const textOf = (message) => message.content.map((one) => one.text || "").join("\
 
 /** Messages that are loaded at once: `place` counts those before. */
 const PART = 200;
-const ENDS = { cancelled: "Stopped.", limit: "A limit ended this run." };
 
 export class Conversation {
   constructor(identifier) {
@@ -52,7 +51,7 @@ export class Conversation {
     let wait = 250;
     while (!signal.aborted) {
       try {
-        if (!this.position) await this.load();
+        if (!this.position) await this.load(signal);
         this.begun();
         for await (const batch of events(this.identifier, this.position, signal)) {
           if (signal.aborted) return;
@@ -74,13 +73,14 @@ export class Conversation {
     }
   }
 
-  async load() {
-    const found = await get(`${this.path}?limit=${PART}`);
-    this.items = Items.of(found.messages);
-    this.items.live(found.turn);
-    this.ended(found.finish);
-    this.position = found.position;
+  async load(signal) {
+    const found = await get(`${this.path}?limit=${PART}`, signal);
     const running = found.state === "running";
+    this.items = Items.of(found);
+    this.items.live(found.turn);
+    if (!running) this.items.end(found.finish);
+    for (const [call, answer] of Object.entries(found.answered)) this.items.answered(call, answer);
+    this.position = found.position;
     const last = found.messages.at(-1)?.type;
     this.set({
       title: found.title,
@@ -99,10 +99,10 @@ export class Conversation {
   /** Loads the messages before those that are here. */
   async earlier() {
     const { items } = this;
-    const { messages, place } = await get(`${this.path}/messages?limit=${PART}&before=${this.state.value.place}`);
+    const part = await get(`${this.path}/messages?limit=${PART}&before=${this.state.value.place}`);
     if (items !== this.items) return; // A new snapshot has others.
-    items.before(messages);
-    this.set({ place });
+    items.before(part);
+    this.set({ place: part.place });
   }
 
   /** Takes an event. False if a new snapshot is needed. */
@@ -120,7 +120,7 @@ export class Conversation {
           return false;
         }
         items.turn = items.list.length;
-        items.message(event.message);
+        items.message(event.message, event.place);
         items.turn = items.list.length;
         this.later({ running: true, resumable: false, problem: null, title: state.value.title || textOf(event.message) });
         break;
@@ -130,18 +130,21 @@ export class Conversation {
         break;
       case "QuestionAnswered": {
         const questions = state.value.questions.filter((one) => one.invocation !== event.invocation);
+        if (questions.length) items.answered(event.invocation, event.answer);
+        else items.goOn();
         // The run goes on after the last answer.
         this.later({ questions, ...(questions.length ? {} : { running: true, resumable: false }) });
         break;
       }
       case "RunFailed":
+        items.end();
         items.add({ kind: "notice", tone: "bad", text: event.message });
         this.later({ running: false, resumable: true });
         announce(`Failed: ${visible(event.message)}`);
         break;
       case "ConductEnded":
         this.later({ running: false, status: "idle", ...(event.finish === "cancelled" ? { resumable: true } : {}) });
-        this.ended(event.finish);
+        items.end(event.finish);
         if (!state.value.questions.length) announce(ENDS[event.finish] || "Done.");
         break;
       case "Titled":
@@ -156,10 +159,6 @@ export class Conversation {
     }
     this.later({});
     return true;
-  }
-
-  ended(finish) {
-    if (ENDS[finish]) this.items.add({ kind: "notice", text: ENDS[finish] });
   }
 
   folded(event) {

@@ -1,5 +1,5 @@
 // What a call has when it is opened: its arguments, its result, what it changed, and how it ran.
-import { Content, picture } from "./message.js";
+import { Content, picture, textOf } from "./message.js";
 import { pretty } from "./pretty.js";
 import { Difference, unified } from "./question.js";
 import { Copy, html, visible } from "./ui.js";
@@ -9,7 +9,7 @@ export function Details({ call, report }) {
   // Images are beneath the line.
   const content = all.filter((one) => !picture(one));
   const values = call.raw && (call.fault || call.phase === "writing") ? call.raw : pretty(JSON.stringify(report.edited || call.arguments || {}));
-  const output = content.filter((one) => one.type === "text").map((one) => one.text).join("");
+  const copied = content.some((one) => one.text);
   const facts = [
     report.attempts > 1 ? `${report.attempts} attempts${report.retried?.length ? ` (after ${report.retried.join(", ")})` : ""}` : "",
     report.exit_code != null ? `exit code ${report.exit_code}` : "",
@@ -25,7 +25,7 @@ export function Details({ call, report }) {
     ${call.result && html`<p class="label">${error ? "Error" : "Result"}</p>
       ${error && html`<p class="notice bad">${visible(error.message)} ${visible(error.suggestion || "")}</p>`}
       ${content.length ? html`<div class="output" tabindex="0" role="region" aria-label="Result">
-        ${output ? html`<${Copy} text=${output} label="Copy this result" />` : null}
+        ${copied && html`<${Copy} text=${textOf(content)} label="Copy this result" />`}
         ${content.map((one) => html`<${Content} content=${one} plain />`)}
       </div>` : error || all.length ? null : html`<p class="dim">It returned nothing.</p>`}`}
     ${report.change && html`<p class="label">It would change, as it was approved</p>

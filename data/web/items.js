@@ -1,6 +1,9 @@
 // What a log shows, made from the messages of a conversation and the events of a run. An item is replaced, never
 // changed, so that only what is new is drawn. Kinds: user, text, reasoning, content, call, aside, notice.
 
+/** What is said of the end of a run, if it is not the usual one. */
+export const ENDS = { cancelled: "Stopped.", limit: "A limit ended this run.", cut: "This answer was cut off." };
+
 /** The items of one conversation. */
 export class Items {
   constructor() {
@@ -11,17 +14,20 @@ export class Items {
     this.first = 0;
   }
 
-  /** The items of whole messages. */
-  static of(messages) {
+  /** The items of whole messages, of which `place` are before these, and of answers that were cut off after them. */
+  static of({ messages, place, unfinished }) {
     const items = new Items();
-    for (const message of messages) items.message(message);
+    messages.forEach((message, at) => {
+      items.message(message, place + at);
+      items.unfinished(unfinished, place + at + 1);
+    });
     items.turn = items.list.length;
     return items;
   }
 
   /** Adds the items of earlier messages, which end with a whole turn. */
-  before(messages) {
-    const { list } = Items.of(messages);
+  before(part) {
+    const { list } = Items.of(part);
     this.first -= list.length;
     this.turn += list.length;
     this.list.unshift(...list.map((one) => ({ ...one, key: one.key + this.first })));
@@ -41,10 +47,11 @@ export class Items {
     return -1;
   }
 
-  message(message) {
+  /** Adds a message. In a conversation, `place` counts those before it. */
+  message(message, place) {
     switch (message.type) {
       case "user":
-        this.add({ kind: "user", content: message.content, at: message.timestamp });
+        this.add({ kind: "user", content: message.content, at: message.timestamp, place });
         break;
       case "assistant":
         for (const content of message.content || []) this.content(content);
@@ -60,14 +67,50 @@ export class Items {
     }
   }
 
+  /** Adds the answers that were cut off at this place. */
+  unfinished(all, place) {
+    for (const { texts, finish } of all.filter((one) => one.place === place)) {
+      this.live(texts);
+      this.end(ENDS[finish] ? finish : "cut");
+    }
+  }
+
+  /** Ends a run: what the model has written stays, but no call that is incomplete. */
+  end(finish) {
+    this.list = this.list.filter((one) => one.phase !== "writing");
+    this.seals();
+    this.turn = this.list.length;
+    const text = ENDS[finish];
+    // Also if another run was stopped before it wrote something.
+    if (text && this.list.at(-1)?.text !== text) this.add({ kind: "notice", text });
+  }
+
+  seals() {
+    this.list.forEach((one, at) => {
+      if (at >= this.turn && (one.kind === "text" || one.kind === "reasoning") && !one.sealed) this.change(at, { sealed: true });
+    });
+  }
+
   content(content) {
-    if (content.type === "text") this.add({ kind: "text", text: content.text, bytes: content.bytes, sealed: true });
+    if (content.type === "text") this.add({ kind: "text", ...long(content), sealed: true });
+    else if (content.type === "reasoning") this.add({ kind: "reasoning", text: content.text, sealed: true });
     else this.add({ kind: "content", content });
   }
 
   result(identifier, result) {
     const at = this.last((one) => one.kind === "call" && one.identifier === identifier && !one.result);
     if (at >= 0) this.change(at, { result, phase: "done" });
+  }
+
+  /** A call has its answer, and waits for those to other questions. */
+  answered(identifier, answer) {
+    const at = this.last((one) => one.kind === "call" && one.identifier === identifier && one.phase === "open");
+    if (at >= 0) this.change(at, { phase: answer === "deny" ? "declined" : "approved" });
+  }
+
+  /** All questions have their answers. */
+  goOn() {
+    this.list.forEach(({ phase }, at) => (phase === "approved" || phase === "declined") && this.change(at, { phase: "open" }));
   }
 
   /** The turn under way, as a snapshot has it. */
@@ -133,9 +176,7 @@ export class Items {
         this.result(event.result.invocation_id, { ...event.result, discarded: event.discarded });
         break;
       case "TurnEnded":
-        this.list.forEach((one, at) => {
-          if (at >= this.turn && (one.kind === "text" || one.kind === "reasoning") && !one.sealed) this.change(at, { sealed: true });
-        });
+        this.seals();
         break;
     }
   }
@@ -149,7 +190,7 @@ export class Items {
 
   seal(content) {
     const at = this.last((one) => one.kind === "text" && !one.sealed, this.turn);
-    if (content.type === "text" && at >= 0) this.change(at, { text: content.text, bytes: content.bytes, sealed: true });
+    if (content.type === "text" && at >= 0) this.change(at, { ...long(content), sealed: true });
     else this.content(content);
   }
 
@@ -162,6 +203,8 @@ export class Items {
     else this.add({ kind: "call", ...callOf(invocation), ...fields });
   }
 }
+
+const long = ({ text, bytes, reference }) => ({ text, bytes, reference });
 
 // A person may have edited them.
 const kept = (one) => one.phase === "open" && { arguments: one.arguments };

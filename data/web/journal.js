@@ -44,10 +44,17 @@ function Index() {
       ${rows.length > 0 && html`<ul class="rows">${rows.map((one) => html`<li key=${one.identifier}>
         <a class="row" data-step href=${`#/journal/${one.identifier}`}>
           <span class="title" dir="auto">${titled(one.title)}</span><time class="dim-time" datetime=${one.changed}>${when(one.changed)}</time>
-          <span class="dim">${[one.model && visible(one.model), one.turns ? plural(one.turns, "turn") : "", plural(one.calls, "call"), tokensOf(one), one.caller && visible(one.caller), one.finish === null ? "not finished" : ""].filter(Boolean).join(" · ")}</span>
+          <span class="dim">${[one.model && visible(one.model), one.turns ? plural(one.turns, "turn") : "", plural(one.calls, "call"), one.refused ? `${one.refused} not run` : "", tokensOf(one), one.caller && visible(one.caller), one.finish === null ? "not finished" : ""].filter(Boolean).join(" · ")}</span>
+          ${one.match && html`<span class="match" dir="auto">${marked(one.match, wanted)}</span>`}
         </a></li>`)}</ul>`}
       ${left && html`<p class="bar"><button type="button" onClick=${next}>Show more</button></p>`}
     </div></main>`;
+}
+
+/** The text with what was searched for in it. */
+function marked(text, wanted) {
+  const parts = text.split(wanted).map(visible);
+  return parts.map((part, at) => html`${at ? html`<mark>${visible(wanted)}</mark>` : ""}${part}`);
 }
 
 const tokensOf = ({ tokens: { input, output } }) => (input || output ? plural(input + output, "token") : "");
@@ -107,6 +114,7 @@ function Recorded({ identifier }) {
 function Transcript({ pages, fork }) {
   const items = new Items();
   const cuts = new Set(pages.flatMap((page) => page.cuts));
+  const unfinished = pages.flatMap((page) => page.unfinished);
   let place = pages[0]?.place || 0;
   const offer = () => {
     if (cuts.has(place)) items.add({ kind: "cut", at: place });
@@ -115,6 +123,7 @@ function Transcript({ pages, fork }) {
   for (const message of pages.flatMap((page) => page.messages)) {
     items.message(message);
     place += 1;
+    items.unfinished(unfinished, place);
     offer();
   }
   return items.list.map((one) =>

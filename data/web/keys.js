@@ -26,7 +26,7 @@ export function listen({ help, escape }) {
 /** Copies the message in focus. */
 function copy() {
   const one = document.activeElement.closest("[data-step]");
-  (one?.parentNode.querySelector(":scope > .copy") || one?.querySelector(".copy"))?.click();
+  (one?.parentNode.querySelector(":scope > .copy") || one?.querySelector("[aria-label^=Copy]"))?.click();
 }
 
 function search() {

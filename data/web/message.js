@@ -1,12 +1,20 @@
 // One item of a log: what the user said, text, reasoning, an image, a notice.
-import { ask, markdown } from "./api.js";
+import { ask, keep, markdown, post } from "./api.js";
 import { Call } from "./call.js";
+import { carried, encode } from "./composer.js";
 import { bytes, Copy, html, Lines, Rendered, useEffect, useMemo, useRef, useState, visible, when } from "./ui.js";
 
 const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 /** Whether a content is an image that is shown. */
 export const picture = ({ type, mime_type: kind, url }) => type === "image" && !url && IMAGES.has(kind);
 const drawn = new WeakMap();
+/** A long content, which is fetched with the token. */
+const fetched = (reference) => ask(`chat/conversations/${location.hash.split("/")[2]}/contents/${reference}`);
+/** The text of contents, the whole of long ones, too. */
+export const textOf = (contents) => async () => {
+  const texts = contents.filter((one) => one.type === "text");
+  return (await Promise.all(texts.map(async ({ text, reference }) => (reference ? (await fetched(reference)).text() : text)))).join("");
+};
 
 /** The node of an item. The same item has the same node, so that it is not drawn again. */
 export function item(one) {
@@ -19,11 +27,11 @@ function Item({ one }) {
     case "user":
       return html`<article class="said" data-step tabindex="-1" aria-label="You">
         <div class="bubble" dir="auto">${one.content.map((content) => html`<${Content} content=${content} />`)}</div>
-        <time datetime=${one.at}>${when(one.at)}</time>
+        <div class="below">${one.place !== undefined && html`<${Rewrite} one=${one} />`}<${Copy} text=${textOf(one.content)} label="Copy this message" /><time datetime=${one.at}>${when(one.at)}</time></div>
       </article>`;
     case "text":
       return html`<div class="answer"><article class="text" data-step tabindex="-1" aria-label="Answer"><${Text} one=${one} /></article>
-        ${one.sealed ? html`<${Copy} text=${one.text} label="Copy this answer" />` : null}</div>`;
+        ${one.sealed ? html`<${Copy} text=${textOf([{ ...one, type: "text" }])} label="Copy this answer" />` : null}</div>`;
     case "reasoning":
       return html`<${Reasoning} one=${one} />`;
     case "call":
@@ -36,6 +44,31 @@ function Item({ one }) {
     default:
       return html`<p class=${`notice ${one.tone || ""}`}>${visible(one.text)}</p>`;
   }
+}
+
+/** Writes a message anew: in a fork that ends before it. This conversation stays as it is. */
+function Rewrite({ one: { content, place } }) {
+  const [wrong, say] = useState("");
+  const go = async () => {
+    try {
+      const text = await textOf(content)();
+      const files = await Promise.all(content.filter((one) => one.type !== "text" && !one.url).map(file));
+      const path = `journal/${location.hash.split("/")[2]}/fork`;
+      const name = place ? (await post(path, { at: place })).identifier : "";
+      keep(name, text);
+      carried.set(name, files);
+      location.hash = name ? `#/chat/${name}` : "#/";
+    } catch (problem) {
+      say(problem.message);
+    }
+  };
+  return html`<span class="wrong" role="alert">${visible(wrong)}</span>
+    <button type="button" class="copy quiet" aria-label="Edit this message in a fork" onClick=${go}>Edit</button>`;
+}
+
+async function file({ name, mime_type: kind, data, reference }) {
+  const found = { name: name || kind, mime_type: kind };
+  return data ? { ...found, data } : { ...(await encode(await (await fetched(reference)).blob())), ...found };
 }
 
 function Text({ one }) {
@@ -63,7 +96,7 @@ export function Content({ content, plain = false }) {
   // A long content is fetched with the token when a person asks for it.
   const load = async () => {
     try {
-      const found = await (await ask(`chat/conversations/${location.hash.split("/")[2]}/contents/${reference}`)).blob();
+      const found = await (await fetched(reference)).blob();
       if (type === "text") write(await found.text());
       else set(found);
     } catch (problem) {

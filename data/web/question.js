@@ -8,32 +8,41 @@ import { html, Later, useEffect, useLayoutEffect, useRef, useState, visible } fr
 const INERT = 500;
 /** The forms whose text is kept, by what was shown: it is of no use for another call. */
 const FORMS = ["Edit", "Deny"];
-const draft = ({ digest }, form) => `${digest} ${form}`;
+const draft = ({ digest, invocation }, form) => `${digest || invocation} ${form}`;
+/** Whether a request may not have reached the conversation: its answer stays, to be sent again. */
+const lost = ({ status }) => !status || status === 401 || status > 499;
+const WORDS = { approve: "Your approval", deny: "Your denial" };
 
 /** The open question of a call. `changed` loads the questions again. */
 export function Question({ identifier, question, changed }) {
   const [before, remember] = useState(null);
   const [problem, set] = useState(null);
   const [busy, work] = useState(false);
+  const name = draft(question, "Answer");
   const give = async (fields, values) => {
     work(true);
     set(null);
+    keep(name, JSON.stringify([fields, values]));
     try {
       await (fields.text === undefined
         ? answer(identifier, question, fields, values)
         : deliver(identifier, question.invocation, fields.text));
-      FORMS.forEach((form) => keep(draft(question, form), ""));
+      ["Answer", ...FORMS].forEach((form) => keep(draft(question, form), ""));
     } catch (failure) {
       set(failure);
+      if (!lost(failure)) keep(name, "");
       if (failure.status === 409) remember(question);
     }
     await changed();
     work(false);
   };
+  const [unsent, values] = JSON.parse((!busy && kept(name)) || "[]");
   const earlier = before && before.digest !== question.digest ? before : null;
   const [Body, asks] = { input: [InputForm, "asks you"], client: [ForClient, "is run by its client"] }[question.kind] || [Approval, "wants to run"];
   return html`<section class="question" aria-labelledby=${`asked-${question.invocation}`} data-question=${question.invocation}>
-    ${problem && html`<div class="notice bad" role="alert"><p>${earlier ? "This call has changed since you saw it. Nothing was approved." : visible(problem.message)}</p></div>`}
+    ${unsent && html`<div class="notice bad" role="alert"><p>${WORDS[unsent.answer] || "Your answer"} was not sent. ${problem && visible(problem.message)}</p>
+      <button type="button" onClick=${() => give(unsent, values)}>Send again</button></div>`}
+    ${problem && !unsent && html`<div class="notice bad" role="alert"><p>${earlier ? "This call has changed since you saw it. Nothing was approved." : visible(problem.message)}</p></div>`}
     ${earlier && html`<${Later} from=${answers} name="Changed" before=${earlier} now=${question} />`}
     <h2 id=${`asked-${question.invocation}`} tabindex="-1" class="asked"><code>${visible(question.tool || question.name)}</code> ${asks}</h2>
     <${Body} key=${question.digest} identifier=${identifier} question=${question} give=${give} busy=${busy} />

@@ -84,16 +84,16 @@ export function Rendered({ text }) {
   return html`<div class="prose" dir="auto" ref=${place}></div>`;
 }
 
-/** A button that copies a text, and says so for a moment. */
+/** A button that copies a text, or what a function gives of a long one, and says so for a moment. */
 export function Copy({ text, label }) {
   const [said, say] = useState("Copy");
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(typeof text === "string" ? text : await text());
       say("Copied");
       announce("Copied.");
-    } catch {
-      say("Not allowed");
+    } catch ({ status }) {
+      say(status === undefined ? "Not allowed" : "Not loaded");
     }
     setTimeout(() => say("Copy"), 1500);
   };

@@ -1,5 +1,6 @@
 """The page for everybody: by keyboard, narrow, without motion, in light and dark, and for a screen reader."""
 
+import dataclasses
 import importlib.resources
 from typing import Any
 
@@ -133,6 +134,17 @@ async def test_nothing_is_wider_than_320_pixels(serve_page: ServePage, visit: Vi
             == []
         )
         assert await page.evaluate("document.documentElement.scrollWidth") == 320
+
+
+async def test_tools_with_long_names_are_not_wider_than_320_pixels(serve_page: ServePage, visit: Visit) -> None:
+    visitor = await visit(viewport={"width": 320, "height": 640})
+    long = dataclasses.replace(tool("_".join(["name"] * 12)), description=f"https://example.com/{'a' * 80}")
+    page = await visitor.open((await serve_page(scripted(says()), long)).link())
+    await page.goto(f"{page.url.partition('#')[0]}#/tools")
+    await page.locator(".ensemble > summary").first.click()
+    await page.locator(".tool summary").click()
+    await expect(page.get_by_role("region", name="Arguments")).to_be_visible()
+    assert await page.locator(".page").evaluate("(one) => one.scrollWidth") == 320
 
 
 async def test_a_low_window_scrolls_as_one_page(serve_page: ServePage, visit: Visit) -> None:

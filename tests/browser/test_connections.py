@@ -52,6 +52,40 @@ async def test_a_server_is_restarted_during_an_open_question(visitor: Visitor, t
         await page.close()
 
 
+@pytest.mark.parametrize("answer", ["Approve", "Deny"])
+async def test_an_answer_that_the_server_did_not_get_is_kept_and_sent_again(
+    visitor: Visitor, tmp_path: pathlib.Path, answer: str
+) -> None:
+    written = Written()
+    visitor.allowed.extend(GONE)
+    async with contextlib.AsyncExitStack() as first:
+        served = await first.enter_async_context(serving_page(tmp_path, writing(), written.definition))
+        page = await asked(visitor, served)
+        await expect(button(page, "Approve")).to_be_enabled()
+        if answer == "Deny":
+            await button(page, "Deny").click()
+            await page.get_by_label("Reason").fill("Not today.")
+        await first.aclose()
+        listener = bind("127.0.0.1", served.port)
+        await button(page, "Deny this call" if answer == "Deny" else "Approve").click()
+        unsent = question(page).get_by_role("alert")
+        words = f"Your {'denial' if answer == 'Deny' else 'approval'} was not sent. The server does not answer."
+        await expect(unsent).to_contain_text(words)
+    again = scripted(says("Done after all."))
+    async with serving_page(tmp_path, again, written.definition, listener=listener) as restarted:
+        await expect(page.get_by_text("This page needs a new link. Run:")).to_be_visible()
+        conversation = page.url.partition("#")[2]
+        await page.goto(restarted.link())
+        await expect(message(page)).to_be_visible()
+        await page.goto(f"{restarted.url}#{conversation}")
+        await expect(unsent).to_contain_text(words.partition(".")[0])
+        await button(page, "Send again").click()
+        await expect(page.locator(".text", has_text="Done after all.")).to_be_visible()
+        assert written.texts == ([] if answer == "Deny" else ["one"])
+        assert ("Not today." in str(again.asked)) == (answer == "Deny")
+        await page.close()
+
+
 #: Goes to the journal as soon as the page is drawn, before it can have asked for changes of the address.
 HURRIED = """
 new MutationObserver((_, observer) => {

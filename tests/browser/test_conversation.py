@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import itertools
 import pathlib
 import re
@@ -10,13 +11,21 @@ import zlib
 from typing import Any
 
 import pytest
-from playwright.async_api import FilePayload, Route, expect
+from playwright.async_api import Error, FilePayload, Route, expect
 
-from ripieno.canisters import AssistantCanister, Conversation, ImageContent, TextualContent, UserCanister
+from ripieno.canisters import (
+    AssistantCanister,
+    Conversation,
+    ImageContent,
+    OpaqueContent,
+    TextualContent,
+    UserCanister,
+)
 from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import ProviderFailure, ToolFault
+from ripieno.jsonvalues import freeze
 from tests.browser.conftest import ServePage, Visit
-from tests.browser.steps import begin, button, held, message, say
+from tests.browser.steps import begin, button, held, hide, message, say
 from tests.support.browsers import Visitor
 from tests.support.chats import assembled
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
@@ -67,12 +76,68 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     await button(page, "Stop").click()
     await expect(page.locator(".notice", has_text="Stopped.")).to_be_visible()
     await expect(button(page, "Stop")).to_have_count(0)
-    # What it had written is nowhere else, and the model reads none of it.
+    # What it had written stays, and the model reads none of it.
     await page.reload()
     await expect(page.locator(".text")).to_have_text("I begin, and")
     await expect(page.locator(".notice", has_text="Stopped.")).to_have_count(1)
-    await say(page, "Once more.")
-    await expect(page.locator(".text", has_text="Again.")).to_be_visible()
+    await button(page, "Continue").click()
+    texts = page.locator(".text, .notice")
+    for _ in range(2):
+        await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
+        await page.reload()
+    # Its transcript shows it, too.
+    await page.goto(page.url.replace("/chat/", "/journal/"))
+    await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
+
+
+async def test_a_run_that_is_stopped_twice_says_so_once(serve_page: ServePage, visitor: Visitor) -> None:
+    never = asyncio.Event()
+    page = await begin(visitor, await serve_page(scripted([TurnBegan(), never.wait])))
+    for _ in range(2):
+        await button(page, "Stop").click()
+        await expect(button(page, "Stop")).to_have_count(0)
+        await expect(page.locator(".notice")).to_have_text(["Stopped.", re.compile("The model has not answered")])
+        await button(page, "Continue").click()
+    await expect(button(page, "Stop")).to_have_count(1)
+
+
+async def test_a_snapshot_that_comes_late_replaces_no_newer_one(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("One ", "two.")
+    served = await serve_page(scripted(steps))
+    page = await begin(visitor, served)
+    await expect(page.locator(".text")).to_have_text("One")
+    late, asked = asyncio.Event(), asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        answer = await route.fetch()
+        asked.set()
+        await late.wait()
+        with contextlib.suppress(Error):  # The page may have left it.
+            await route.fulfill(response=answer)
+
+    await page.route("**/conversations/*?limit=*", slow, times=1)
+    await page.reload(wait_until="commit")
+    await asked.wait()
+    await hide(page, True)
+    await hide(page, False)
+    await expect(page.locator(".text")).to_have_text("One")
+    go.set()
+    await expect(page.locator(".text")).to_have_text("One two.")
+    # Nothing of it comes: the page had left this request.
+    late.set()
+    await message(page).fill("And now?")
+    await message(page).press("Enter")
+    await expect(page.locator(".said")).to_have_count(2)
+    await expect(page.locator(".text").first).to_have_text("One two.")
+
+
+async def test_the_text_of_a_failed_run_stays_beside_the_next_answer(serve_page: ServePage, visitor: Visitor) -> None:
+    failure = ProviderFailure("scripted", "it is out of service")
+    page = await begin(visitor, await serve_page(scripted([TurnBegan(), TextDelta("I be"), failure], says("Again."))))
+    await button(page, "Continue").click()
+    await expect(page.locator(".text")).to_have_text(["I be", "Again."])
+    await page.reload()
+    await expect(page.locator(".text, .notice")).to_have_text(["I be", "This answer was cut off.", "Again."])
 
 
 async def test_a_failed_run_is_continued(serve_page: ServePage, visitor: Visitor) -> None:
@@ -83,18 +148,21 @@ async def test_a_failed_run_is_continued(serve_page: ServePage, visitor: Visitor
     await expect(page.locator(".text", has_text="Here I am.")).to_be_visible()
 
 
-async def test_reasoning_is_collapsed(serve_page: ServePage, visitor: Visitor) -> None:
+async def test_reasoning_is_collapsed_and_stays_over_a_reload(serve_page: ServePage, visitor: Visitor) -> None:
     steps = [
         TurnBegan(),
         ReasoningDelta("First I think."),
+        ContentSealed(OpaqueContent(protocol="scripted", kind="thinking", data=freeze({"thinking": "First I think."}))),
         TextDelta("Then"),
         ContentSealed(TextualContent(text="Then")),
     ]
     page = await begin(visitor, await serve_page(scripted([*steps, TurnEnded(finish="stop")])))
-    await expect(page.locator(".text")).to_have_text("Then")
-    await expect(page.get_by_text("First I think.")).to_be_hidden()
-    await page.get_by_text("Reasoning", exact=True).click()
-    await expect(page.get_by_text("First I think.")).to_be_visible()
+    for _ in range(2):
+        await expect(page.locator(".text")).to_have_text("Then")
+        await expect(page.get_by_text("First I think.")).to_be_hidden()
+        await page.get_by_text("Reasoning", exact=True).click()
+        await expect(page.get_by_text("First I think.")).to_be_visible()
+        await page.reload()
 
 
 async def test_code_is_copied(serve_page: ServePage, visit: Visit) -> None:
@@ -116,11 +184,32 @@ async def test_an_answer_is_copied_with_a_button_and_with_a_key(serve_page: Serv
     await expect(page.locator("[data-live]")).to_contain_text("Copied.")
     assert await page.evaluate("navigator.clipboard.readText()") == texts[0]
     await page.get_by_role("region", name="Conversation", exact=True).focus()
-    await page.keyboard.press("k")
-    await expect(page.locator(".text").last).to_be_focused()
-    await page.keyboard.press("c")
-    await expect(page.locator(".answer").last.get_by_text("Copied", exact=True)).to_be_visible()
-    assert await page.evaluate("navigator.clipboard.readText()") == texts[1]
+    # Also a message of one's own.
+    for place, text in ((page.locator(".answer").last, texts[1]), (page.locator(".said").last, "And now?")):
+        await page.keyboard.press("k")
+        await expect(place.locator(".text").or_(place).last).to_be_focused()
+        await page.keyboard.press("c")
+        await expect(place.get_by_text("Copied", exact=True)).to_be_visible()
+        assert await page.evaluate("navigator.clipboard.readText()") == text
+
+
+async def test_a_long_result_is_copied_whole(serve_page: ServePage, visit: Visit) -> None:
+    whole = "".join(f"line {number}\n" for number in range(20_000))
+
+    async def look(context: Any, arguments: Any) -> str:
+        return whole
+
+    visitor = await visit(permissions=["clipboard-read", "clipboard-write"])
+    model = scripted(invokes(invoke("look")), says(f"Here.\n{whole}"))
+    page = await begin(visitor, await serve_page(model, tool("look", look, output=10**6)))
+    await page.locator(".call summary").click()
+    await expect(page.get_by_text("Only the beginning of")).to_have_count(2)
+    for name, text in {"Copy this result": whole, "Copy this answer": f"Here.\n{whole}"}.items():
+        await page.evaluate("navigator.clipboard.writeText('')")
+        await button(page, name).click()
+        await expect(page.get_by_text("Copied", exact=True)).to_be_visible()
+        assert await page.evaluate("navigator.clipboard.readText()") == text
+        await expect(page.get_by_text("Copied", exact=True)).to_have_count(0)
 
 
 async def test_a_call_opens_to_its_arguments_and_result(serve_page: ServePage, visitor: Visitor) -> None:
@@ -218,6 +307,32 @@ def _picture(width: int, height: int) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     rows = zlib.compress((b"\0" + b"\x80" * width) * height)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+async def test_the_end_stays_in_view_when_a_picture_arrives_late(serve_page: ServePage, visitor: Visitor) -> None:
+    async def look(context: Any, arguments: Any) -> Any:
+        return [ImageContent(data=_picture(400, 380) + bytes(100_000), mime_type="image/png")] * 2
+
+    served = await serve_page(scripted(invokes(invoke("look")), says("The end.")), tool("look", look))
+    page = await visitor.open(served.link())
+    go = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await go.wait()
+        await route.continue_()
+
+    await page.route("**/contents/*", late)
+    await say(page, "\n".join("Begin." for _ in range(60)))
+    end = page.locator(".text", has_text="The end.")
+    for _ in range(3):
+        await expect(end).to_be_in_viewport()
+        go.set()
+        pictures = page.locator("img.picture")
+        await expect(pictures).to_have_count(2)
+        await pictures.evaluate_all("async (all) => Promise.all(all.map((one) => one.decode()))")
+        await expect(end).to_be_in_viewport(ratio=1)
+        go.clear()
+        await page.reload()
 
 
 async def test_images_are_blobs_and_other_data_is_saved(serve_page: ServePage, visitor: Visitor) -> None:
@@ -370,6 +485,44 @@ async def test_a_picture_is_sent(serve_page: ServePage, visitor: Visitor) -> Non
     (canisters, _, _) = model.asked[0]
     assert isinstance(canisters[0], UserCanister)
     assert canisters[0].content[1] == ImageContent(data=PNG, mime_type="image/png", name="dot.png")
+
+
+async def test_an_earlier_message_is_written_anew_in_a_fork(serve_page: ServePage, visitor: Visitor) -> None:
+    model = scripted(says("First."), says("Second."), says("Third."), says("Fourth."))
+    page = await begin(visitor, await serve_page(model), "One.")
+    await expect(page.locator(".text", has_text="First.")).to_be_visible()
+    large = _picture(30, 30) + bytes(100_000)
+    files: list[FilePayload] = [
+        {"name": "dot.png", "mimeType": "image/png", "buffer": PNG},
+        {"name": "large.png", "mimeType": "image/png", "buffer": large},
+    ]
+    await page.get_by_label("Attach").set_input_files(files)
+    await expect(page.get_by_text("large.png")).to_be_visible()
+    await say(page, "Two.")
+    await expect(page.locator(".text", has_text="Second.")).to_be_visible()
+    original = page.url
+    edit = page.get_by_role("button", name="Edit this message in a fork")
+    # Before and after a reload, messages have their places.
+    for answer in ("Third.", "Fourth."):
+        await page.goto(original)
+        await expect(page.locator(".text")).to_have_text(["First.", "Second."])
+        await edit.last.click()
+        await expect(message(page)).to_have_value("Two.")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("One. (fork at 2)")
+        await expect(page.locator(".files li")).to_have_count(2)
+        await say(page, "Two, otherwise.")
+        await expect(page.locator(".text")).to_have_text(["First.", answer])
+        *_, asked = model.asked[-1][0]
+        assert isinstance(asked, UserCanister)
+        assert [getattr(one, "data", b"") for one in asked.content] == [b"", PNG, large]
+        assert getattr(asked.content[0], "text", "") == "Two, otherwise."
+        await page.reload()
+    # What was written there stays as it was; before the first message, there is nothing to fork.
+    await page.goto(original)
+    await expect(page.locator(".text")).to_have_text(["First.", "Second."])
+    await edit.first.click()
+    await expect(page.get_by_text("What shall we do?")).to_be_visible()
+    await expect(message(page)).to_have_value("One.")
 
 
 async def test_a_dropped_file_is_attached_and_does_not_replace_the_page(

@@ -101,3 +101,6 @@ async def test_the_line_of_a_denied_call_reads_as_a_sentence(serve_page: ServePa
     await button(page, "Deny").click()
     await button(page, "Deny this call").click()
     await expect(page.locator(".call .gist")).to_have_text("The call of 'write' was denied, one")
+    # The journal counts it, too, although it did not run.
+    await page.get_by_role("link", name="Journal").click()
+    await expect(page.locator(".rows a")).to_contain_text("2 turns · 0 calls · 1 not run")

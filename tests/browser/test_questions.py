@@ -421,6 +421,31 @@ async def test_each_of_two_questions_is_answered(serve_page: ServePage, visitor:
     assert written.texts == ["one"]
 
 
+@pytest.mark.parametrize(("answer", "word"), [("Approve", "approved"), ("Deny", "denied")])
+async def test_an_answered_call_says_that_it_waits_for_the_other_answers(
+    serve_page: ServePage, visitor: Visitor, answer: str, word: str
+) -> None:
+    written = Written()
+    calls = [invoke("write", name, text=name) for name in ("one", "two")]
+    # Calls that do not conflict are asked about together.
+    policy = dataclasses.replace(written.definition.policy, writes=("word:{text}",))
+    definition = dataclasses.replace(written.definition, policy=policy)
+    page = await begin(visitor, await serve_page(scripted(invokes(*calls), says("Done.")), definition))
+    first = page.locator('[data-question="one"]')
+    await expect(button(first, "Approve")).to_be_enabled()
+    await button(first, answer).click()
+    if answer == "Deny":
+        await button(first, "Deny this call").click()
+    states = page.locator(".call .state")
+    for _ in range(2):
+        await expect(states).to_have_text([f"{word}, waits for the other answers", "waiting"])
+        await page.reload()
+    await expect(question(page)).to_have_count(1)
+    await approve(page)
+    await expect(states).to_have_text(["done" if answer == "Approve" else "denied", "done"])
+    assert written.texts == (["one", "two"] if answer == "Approve" else ["two"])
+
+
 async def test_all_approvals_in_one_place(serve_page: ServePage, visitor: Visitor) -> None:
     written = Written()
     page = await asked(visitor, await serve_page(writing(), written.definition))

@@ -49,6 +49,8 @@ async def test_the_journal_is_listed_and_searched(serve_page: ServePage, visitor
     await expect(page.get_by_text("No conversation has these words.")).to_be_visible()
     await search.fill("violets")
     await expect(row).to_have_count(1)
+    await expect(row.locator(".match")).to_have_text("Found the violets.")
+    await expect(row.locator("mark")).to_have_text("violets")
 
 
 async def test_a_transcript_is_forked_where_that_is_possible(serve_page: ServePage, visitor: Visitor) -> None:
@@ -62,8 +64,12 @@ async def test_a_transcript_is_forked_where_that_is_possible(serve_page: ServePa
     assert original not in page.url
     await expect(page.locator(".said")).to_have_count(1)
     await expect(page.locator(".call")).to_have_count(0)
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Where are they? (fork at 1)")
     await say(page, "Another way.")
     await expect(page.locator(".said")).to_have_count(2)
+    titles = page.locator(".list a")
+    await expect(titles.filter(has_text="(fork at 1)")).to_have_count(1)
+    await expect(titles).to_have_count(2)
 
 
 async def test_calls_are_bars_and_a_table(serve_page: ServePage, visitor: Visitor) -> None:

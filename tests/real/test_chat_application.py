@@ -5,7 +5,7 @@ import re
 import shlex
 import subprocess
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.documentation.code_blocks import texts
 from tests.documentation.test_chat_application import BLOCKS, serving, shop
@@ -47,6 +47,14 @@ async def another(page: Page, url: str, name: str) -> None:
     await page.reload()
 
 
+async def without_answer(route: Route) -> None:
+    """Answers with the messages as they were during the run."""
+    answer = await route.fetch()
+    *earlier, last = (await answer.json())["messages"]
+    assert (earlier[-1]["role"], last["role"]) == ("user", "assistant")
+    await route.fulfill(response=answer, json={"messages": earlier})
+
+
 async def test_the_page_of_the_tutorial(user: User) -> None:
     install, _, start, *_ = texts("tutorials/chat-application", *BLOCKS)
     with shop(user):
@@ -81,6 +89,10 @@ async def test_the_page_of_the_tutorial(user: User) -> None:
                 await expect(page.get_by_role("alert")).to_have_text(re.compile(r"^[^{]+$"))
                 await expect(page.get_by_text("cancel_order: output-")).to_be_visible()
                 await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+                # A tab that read the messages while a run was under way, which has ended since.
+                await page.context.route("**/messages", without_answer, times=1)
+                await tab.reload()
+                await expect(tab.get_by_text("cancel_order: output-")).to_be_visible()
                 # The session has ended: after another sign-in, the conversation is there.
                 await page.context.clear_cookies()
                 await page.reload()

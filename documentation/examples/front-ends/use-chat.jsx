@@ -5,7 +5,7 @@ import {
   lastAssistantMessageIsCompleteWithApprovalResponses as answered,
   lastAssistantMessageIsCompleteWithToolCalls as complete,
 } from "ai";
-import { useState } from "react";
+import { useEffect } from "react";
 import { createRoot } from "react-dom/client";
 
 const id = (localStorage.thread ??= crypto.randomUUID());
@@ -52,7 +52,6 @@ function Chat({ earlier }) {
   const chat = useChat({
     id,
     messages: earlier,
-    resume: true,
     transport,
     sendAutomaticallyWhen: (state) => answered(state) || complete(state),
     // A tool that runs here: the server declares it with hosted = "caller".
@@ -60,6 +59,12 @@ function Chat({ earlier }) {
       if (toolName === "locate") chat.addToolOutput({ tool: toolName, toolCallId, output: "Cremona" });
     },
   });
+  const readOn = async () => {
+    await chat.resumeStream();
+    // If the run has ended since the messages were read, nothing is resumed: they have its answer now.
+    if (earlier.at(-1)?.role === "user") chat.setMessages(await load());
+  };
+  useEffect(() => void readOn(), []);
   const submit = (event) => {
     event.preventDefault();
     chat.sendMessage({ text: new FormData(event.target).get("text") });
@@ -79,6 +84,9 @@ function Chat({ earlier }) {
 }
 
 // The server keeps the conversation: the page begins with what it has.
-const answer = await fetch(`/api/chat/${id}/messages`);
-const earlier = answer.ok ? (await answer.json()).messages : [];
-createRoot(document.getElementById("root")).render(<Chat earlier={earlier} />);
+async function load() {
+  const answer = await fetch(`/api/chat/${id}/messages`);
+  return answer.ok ? (await answer.json()).messages : [];
+}
+
+createRoot(document.getElementById("root")).render(<Chat earlier={await load()} />);

@@ -4,6 +4,7 @@ The journal has the state of each call. A call that started and has no recorded 
 that its outcome is unknown. A call that never started goes through the pipeline now.
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from ripieno.canisters.faults import Fault
 from ripieno.conducting.paused import Paused
 from ripieno.exceptions import NameAbsence
 from ripieno.jsonvalues import canonical
-from ripieno.storage.journal import Journal, Restored
+from ripieno.storage.journal import Journal, Restored, Unfinished
 from ripieno.values import Value
 
 #: The fault of a call that started and has no recorded end.
@@ -39,7 +40,8 @@ _INCOMPLETE = Fault(
 class Resumable(Value, kw_only=True):
     """The conversation to conduct, and the answers that were given meanwhile.
 
-    ``cut`` has the texts that the model wrote at last, if its answer was cut off. They are no part of the conversation.
+    ``cut`` has the texts that the model wrote at last, if its answer was cut off, ``unfinished`` the earlier answers of
+    this kind. They are no part of the conversation.
     ``missing`` counts the first canisters that were not read: it can be shown, and not conducted. ``workspace`` is that
     of its latest run, empty if it has had none.
     """
@@ -47,6 +49,7 @@ class Resumable(Value, kw_only=True):
     conversation: Conversation
     answers: Mapping[str, Given] = frozendict[str, Given]()
     cut: tuple[Mapping[str, Any], ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
     missing: int = 0
     workspace: str = ""
 
@@ -73,10 +76,10 @@ def resumable(
         # Of a secret, the journal has only a fingerprint.
         conversation = paused.conversation
         conversation.note_kept(journal, conversation.canisters)
-        return paused_resumable(paused)
+        return dataclasses.replace(paused_resumable(paused), unfinished=restored.unfinished)
     results = () if paused is None else paused.results
     conversation = with_results(results, _interrupted(journal, restored))
-    return Resumable(conversation=conversation, cut=restored.cut, workspace=_workspace_of(restored))
+    return _resumable(restored, conversation)
 
 
 def resumable_end(journal: Journal, identifier: str, *, owner: str, newest: int) -> Resumable:
@@ -85,8 +88,7 @@ def resumable_end(journal: Journal, identifier: str, *, owner: str, newest: int)
     Errors: those of ``resumable``.
     """
     restored = journal.restore_end(identifier, owner=owner, newest=newest)
-    conversation, workspace = _interrupted(journal, restored), _workspace_of(restored)
-    return Resumable(conversation=conversation, cut=restored.cut, missing=restored.missing, workspace=workspace)
+    return _resumable(restored, _interrupted(journal, restored))
 
 
 def paused_resumable(paused: Paused) -> Resumable:
@@ -102,8 +104,14 @@ def with_results(results: Sequence[ResultCanister], conversation: Conversation) 
     return conversation.say(fitting) if fitting else conversation
 
 
-def _workspace_of(restored: Restored) -> str:
-    return str(restored.participants.get("workspace") or "")
+def _resumable(restored: Restored, conversation: Conversation) -> Resumable:
+    return Resumable(
+        conversation=conversation,
+        cut=restored.cut,
+        unfinished=restored.unfinished,
+        missing=restored.missing,
+        workspace=str(restored.participants.get("workspace") or ""),
+    )
 
 
 def _is_untouched(conversation: Conversation, restored: Restored) -> bool:

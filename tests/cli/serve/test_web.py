@@ -204,7 +204,20 @@ def test_a_worker_conducts_the_runs_of_the_page(user: User, score: str) -> None:
         assert "Hello." in user.call("runs", "list").stdout
 
 
-def test_a_score_is_served_by_rehearse(user: User) -> None:
-    done = user.call("serve", "web", "-m", "score:./a b.toml")
-    assert done.returncode == 2
-    assert "Serve the score with: ripieno rehearse './a b.toml', which prints the provider" in done.stderr
+def test_a_score_is_a_model(user: User) -> None:
+    (user.workspace / "mine.toml").write_text(
+        SCORE.replace("[[", "continues = true\n[[") + '[[turns]]\ntext = "And again."\n'
+    )
+    with user.start("serve", "web", "--no-browser", "--port", "0", "-m", "score:./mine.toml") as process:
+        found = wait_for(process, LINK)
+        with sign_in(found[1], found[2]) as client:
+            identifier = client.post("/api/chat/conversations", json={}).json()["identifier"]
+            for number, text in enumerate(("Hello from the model.", "And again."), 1):
+                client.post(f"/api/chat/conversations/{identifier}/messages", json={"text": "Hello."})
+                shown = wait_until_idle(client, identifier)
+                assert (len(shown["messages"]), shown["messages"][-1]["content"][0]["text"]) == (2 * number, text)
+            (model,) = client.get("/api/models").json()["models"]
+            assert model == {"name": f"score:{(user.workspace / 'mine.toml').resolve()}", "default": True}
+    refused = user.call("serve", "web", "-m", "score:./none.toml")
+    assert refused.returncode == 2
+    assert "none.toml" in refused.stderr

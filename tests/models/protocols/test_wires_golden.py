@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ripieno import exceptions
-from ripieno.canisters import InvocationCanister, TextualContent, UserCanister
+from ripieno.canisters import InvocationCanister, OpaqueContent, TextualContent, UserCanister
 from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -25,6 +25,7 @@ from ripieno.canisters.events import (
 )
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Identifiers, Native, Refusal
+from ripieno.models.protocols.common.reasoning import reasoning_in
 from ripieno.models.transport.sse import Splitter
 from tests.counts import ATTACK
 from tests.support.golden_wires import (
@@ -104,6 +105,26 @@ def test_streamed_answers_are_read(scenario: Scenario) -> None:
         events = check(scenario.protocol, expected, functools.partial(_read_chunks, scenario.protocol, chunks))
         if events is not None:
             check_deltas(events)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_reasoning_is_found_again_in_what_the_provider_gets_back(protocol: str) -> None:
+    found: list[str] = []
+    for scenario in (one for one in ANSWERS if one.protocol.name == protocol):
+        answers = [natives_of([scenario.data("sse")])] if scenario.has("sse") else []
+        answers += [[parsed(scenario.data("json"))]] if scenario.has("json") else []
+        for natives in answers:
+            try:
+                events = read(scenario.protocol, natives)
+            except exceptions.RipienoError:
+                continue
+            sealed = (one.content for one in events if isinstance(one, ContentSealed))
+            kept = "".join(reasoning_in(one) for one in sealed if isinstance(one, OpaqueContent))
+            streamed = "".join(one.text for one in events if isinstance(one, ReasoningDelta))
+            # Parts are paragraphs, which not all streams separate.
+            assert kept.replace("\n\n", "") == streamed.replace("\n\n", ""), named(scenario)
+            found.append(kept)
+    assert any(found)
 
 
 def _read_chunks(protocol: Protocol, chunks: Iterable[bytes]) -> list[Event]:

@@ -1,5 +1,6 @@
 """The UI message stream: whole rounds over HTTP with a strict client, and requests that are refused."""
 
+import asyncio
 import base64
 import contextlib
 import copy
@@ -105,7 +106,7 @@ async def test_a_turn_with_everything_that_streams(tmp_path: pathlib.Path, versi
             ReasoningDelta(""),
             ReasoningDelta("Hm"),
             ReasoningDelta("m."),
-            ContentSealed(OpaqueContent(protocol="scripted", kind="thought", data=freeze({}))),
+            ContentSealed(OpaqueContent(protocol="scripted", kind="thought", data=freeze({"text": "Hmm."}))),
             TextDelta(""),
             TextDelta("I lo"),
             TextDelta("ok."),
@@ -148,13 +149,13 @@ async def test_a_turn_with_everything_that_streams(tmp_path: pathlib.Path, versi
         assert {one["data"]["toolCallId"] for one in client.data} <= {"one", "two"}
         assert client.data[0]["data"]["total"] == 2
         assert (client.reason, client.sends_again) == ("stop", False)
-        # The messages of the page when it is loaded again: the same, but for reasoning, which is not kept.
+        # The messages of the page when it is loaded again: the same.
         (user, assistant) = (await front.loaded()).json()["messages"]
         assert [part["text"] for part in user["parts"]] == ["Hello."]
-        kept = [part for part in client.message["parts"] if part["type"] != "reasoning"]
+        kept = list(client.message["parts"])
         names = ("type", "state", "output", "errorText", "input")
         # Calls are kept in the order in which they were complete.
-        kept[2:4] = reversed(kept[2:4])
+        kept[3:5] = reversed(kept[3:5])
         assert [[part.get(name) for name in names] for part in assistant["parts"]] == [
             [part.get(name) for name in names] for part in kept
         ]
@@ -213,6 +214,12 @@ async def test_an_approval_is_answered_in_the_next_request(
         state = "output-denied" if answer == "deny" else "output-available"
         assert client.call("one")["state"] == state
         assert written.texts == {"deny": [], "edit": ["two"]}.get(answer, ["one"])
+        # The same when the page is loaded again.
+        part = (await front.loaded()).json()["messages"][-1]["parts"][1]
+        assert (part["toolCallId"], part["state"]) == ("one", state)
+        if answer == "deny":
+            approval = part["approval"]
+            assert (approval["approved"], approval["reason"].endswith("Not today.")) == (False, True)
         # The page shows the arguments with which the call ran.
         assert client.call("one")["input"] == {"text": "two" if answer == "edit" else "one"}
         assert client.kinds.count("tool-input-available") == (answer == "edit")
@@ -224,6 +231,23 @@ async def test_an_approval_is_answered_in_the_next_request(
         client.call("one")["approval"] |= {"approved": True}
         assert (await front.post(messageId=client.message["id"])).status_code == 409
         assert len(written.texts) <= 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_denied_call_is_denied_also_for_who_reads_on(tmp_path: pathlib.Path, version: Version) -> None:
+    go, written = asyncio.Event(), Written()
+    turns = [invokes(invoke("write", "one", text="one")), [TurnBegan(), TextDelta("Well"), go.wait, *says("Well.")[2:]]]
+    async with page(tmp_path, scripted(*turns), written.definition, version=version) as front:
+        await front.say()
+        identifier = await front.chat.named("ada", "page")
+        (question,) = (await front.snapshot())["questions"]
+        answer = {"answer": "deny", "digest": question["digest"]}
+        await front.chat.answer("ada", identifier, "one", answer)
+        async with front.one.stream("GET", "/api/chat/page/stream") as stream:
+            go.set()
+            client = Client(version).read(await stream.aread())
+        assert client.call("one")["state"] == ("output-error" if version == 5 else "output-denied")
+        assert client.parts("text")[-1]["text"] == "Well."
 
 
 async def test_version_5_answers_beside_the_message(tmp_path: pathlib.Path) -> None:
@@ -407,7 +431,11 @@ async def test_an_answer_is_made_again_only_if_there_is_none(tmp_path: pathlib.P
         # As the package does it: the message is removed first.
         broken, front.client = front.messages.pop(), Client(6)
         client = await front.took(await front.post(trigger="regenerate-message", messageId=broken["id"]))
-        assert [part["text"] for part in client.parts("text")] == ["Here."]
+        # What the model had written stays, also when the page is loaded again.
+        assert [part["text"] for part in client.parts("text")] == ["I th", "Here."]
+        (_, answer) = (await front.loaded()).json()["messages"]
+        assert [part["type"] for part in answer["parts"]] == ["step-start", "text", "step-start", "text"]
+        assert [part.get("text") for part in answer["parts"]] == [None, "I th", None, "Here."]
         assert [one["type"] for one in (await front.snapshot())["messages"]] == ["user", "assistant"]
         # This one is recorded: nothing is removed, and the model is not asked.
         refused = await front.post(trigger="regenerate-message")
@@ -442,6 +470,35 @@ async def test_a_run_outlives_its_reader_and_is_resumed_from_its_beginning(tmp_p
         assert [part["text"] for part in client.parts("text")] == ["I look.", "Done."]
         assert client.call("one")["output"] == "seen"
         assert (await front.resumed()).status_code == 204
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_text_of_a_stopped_run_stays(tmp_path: pathlib.Path, version: Version) -> None:
+    words = [TurnBegan(), ReasoningDelta("I think."), TextDelta("Good "), asyncio.Event().wait]
+    async with page(
+        tmp_path, scripted(invokes(invoke("look", "one")), words, says()), tool("look"), version=version
+    ) as front:
+        front.messages = [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "Hi."}]}]
+        body = {"id": "page", "messages": front.messages, "trigger": "submit-message"}
+        async with front.one.stream("POST", "/api/chat", json=body) as answer:
+            content = b""
+            async for chunk in answer.aiter_bytes():
+                content += chunk
+                if b"Good" in content:
+                    await front.one.post("/api/chat/page/stop", json={})
+        streamed = front.client.read(content).message
+        (_, loaded) = (await front.loaded()).json()["messages"]
+        assert shown(loaded) == shown(streamed)
+        assert shown(loaded)[-2:] == [("reasoning", "I think."), ("text", "Good ")]
+        await front.say("And now?")
+        (_, loaded, _, last) = (await front.loaded()).json()["messages"]
+        assert shown(loaded) == shown(streamed)
+        assert shown(last) == [("step-start", None), ("text", "Done.")]
+
+
+def shown(message: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """The kinds and texts of a message's parts."""
+    return [(part["type"], part.get("text") or None) for part in message["parts"]]
 
 
 async def test_a_stop_and_a_failing_model_end_the_stream_with_a_word(tmp_path: pathlib.Path) -> None:

@@ -97,7 +97,7 @@ def played(encoder: Encoder, began: list[Frame], events: list[Event], version: i
 
 
 def snapshot(messages: list[Any], turn: LiveTurn) -> dict[str, Any]:
-    return {"messages": messages, "turn": turn.mapping(), "questions": []}
+    return {"state": "running", "messages": messages, "unfinished": [], "turn": turn.mapping(), "questions": []}
 
 
 @given(st.lists(turns(), min_size=1, max_size=3), _VERSIONS, st.data())
@@ -225,11 +225,11 @@ def test_a_large_content_has_an_address() -> None:
     live = LiveTurn()
     for event in events[:-1]:
         live.take(event)
-    turn = {"messages": [_USER], "turn": live.mapping(), "questions": []}
+    turn = snapshot([_USER], live)
     messages = [message_of(AssistantCanister(content=(picture,)))]
-    whole = {"messages": [_USER, *messages], "turn": [], "questions": []}
-    for snapshot in (turn, whole):
-        replayed = Encoder("x", 6, "/api/chat/x/contents/").replay(snapshot)
+    whole = snapshot([_USER, *messages], LiveTurn())
+    for found in (turn, whole):
+        replayed = Encoder("x", 6, "/api/chat/x/contents/").replay(found)
         assert [frame for frame in replayed if frame["type"] == "file"] == [file]
 
 

@@ -124,11 +124,26 @@ async def test_a_stopped_run_keeps_the_turn_that_was_cut_off_and_that_it_was_sto
         snapshot = await chat.snapshot("ada", identifier)
         assert (snapshot["turn"], snapshot["finish"]) == ([], "stop")
         assert (await texts(chat, "ada", identifier))[-1] == ("assistant", "Good night.")
+        (unfinished,) = snapshot["unfinished"]
+        assert unfinished == {
+            "place": 4,
+            "texts": [{"type": "text", "text": "Good ", "sealed": False}],
+            "finish": "cancelled",
+        }
+        await chat.say("ada", identifier, UserCanister.of("Again."))
+        await reader.until("TextDelta")
+        await chat.stop("ada", identifier)
+        await reader.until("ConductEnded")
+        whole = await chat.snapshot("ada", identifier)
     async with chatting(tmp_path, model, tool("look")) as chat:
-        # It does not outlive the next run, and no model reads it.
-        assert (await chat.snapshot("ada", identifier))["turn"] == []
+        # It stays beside the messages, in each part of them once, and no model reads it.
+        found = await chat.snapshot("ada", identifier)
+        assert (found["unfinished"], found["turn"], found["place"]) == ([unfinished], whole["turn"], 0)
+        assert (await chat.snapshot("ada", identifier, limit=1))["unfinished"] == []
+        assert (await chat.messages("ada", identifier, before=4, limit=1))["unfinished"] == [unfinished]
+        assert (await chat.messages("ada", identifier, before=3, limit=1))["unfinished"] == []
         assert chat.journal.verify() is None
-        assert "Good " not in str(model.asked[-1][0])
+        assert "'Good '" not in str(model.asked[-1][0])
 
 
 async def test_a_run_that_is_stopped_during_a_call_has_its_turn_once(tmp_path: pathlib.Path) -> None:

@@ -123,7 +123,7 @@ async def test_a_list_comes_in_parts_and_is_searched(connect: Connect) -> None:
             before = "" if part["next"] is None else f"&before={part['next']}"
         assert (found, sizes) == (names[::-1], [2, 2, 1])
         (hit,) = (await client.get("api/journal?search=Word3x")).json()["conversations"]
-        assert hit["identifier"] == names[3]
+        assert (hit["identifier"], hit["match"]) == (names[3], "Word3x.")
         assert (await client.get("api/journal?search=Nowhere")).json()["conversations"] == []
         assert (await client.get("api/journal?limit=many")).status_code == 400
 

@@ -46,6 +46,23 @@ async def test_an_ensemble_that_cannot_start_has_its_reason(user: User) -> None:
     assert next(one for one in io["tools"] if one["name"] == "read_file")["arguments"]["type"] == "object"
 
 
+async def test_a_tool_whose_program_is_missing_has_its_reason(user: User) -> None:
+    one = (
+        '[[invokers]]\nname = "{}"\ndescription = "One."\narguments = {{ type = "object" }}\n'
+        '[invokers.invocable]\norigin = "command"\nargv = ["{}"]\n'
+    )
+    user.ensemble("broken", '[ensemble]\nname = "broken"\n' + one.format("lost", "nothing-here"))
+    both = one.format("gone", "nothing-here") + one.format("good", "true")
+    user.ensemble("half", '[ensemble]\nname = "half"\n' + both)
+    user.configure('[ensembles]\ninclude = ["broken", "half"]\n')
+    async with assemble(workspace=user.workspace, places=user.places, secrets={}) as assembly:
+        found = {one["name"]: one for one in describe_tools(assembly)["ensembles"]}
+    reason = "The program 'nothing-here' is not in PATH. Install it, add its folder to PATH, or write its full path."
+    assert (found["broken"]["state"], found["broken"]["reason"]) == ("missing", reason)
+    assert (found["half"]["state"], found["half"]["reason"]) == ("enabled", reason)
+    assert {one["name"]: one["reason"] for one in found["half"]["tools"]} == {"gone": reason, "good": ""}
+
+
 async def test_descriptions_hide_nothing(connect: Connect) -> None:
     hostile = tool("look")
     force_setattr(hostile, "description", "Safe\u202eelif\x1b[2J")

@@ -71,14 +71,19 @@ function Chat({ messages: earlier, onSignedOut }) {
     if (response.ok) setMessages((await response.json()).messages);
     if (response.status === 401) onSignedOut();
   };
-  const { messages, status, error, sendMessage, setMessages, stop, addToolApprovalResponse } = useChat({
+  const { messages, status, error, sendMessage, setMessages, stop, resumeStream, addToolApprovalResponse } = useChat({
     id,
     messages: earlier,
-    resume: earlier.length > 0,
     onError: reload,
     sendAutomaticallyWhen: answered,
     transport: new DefaultChatTransport({ api: "api/chat" }),
   });
+  const readOn = async () => {
+    await resumeStream();
+    // If the run has ended since the messages were read, nothing is resumed: they have its answer now.
+    if (earlier.at(-1).role === "user") await reload();
+  };
+  useEffect(() => void (earlier.length > 0 && readOn()), []);
   const busy = status === "submitted" || status === "streaming";
   const submit = (event) => {
     event.preventDefault();

@@ -6,7 +6,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ripieno.assembly.failures import check_origins
-from ripieno.cli.common.assembly import find_origins
+from ripieno.assembly.programs import find_origins
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import InvokerDescriptor
 from ripieno.descriptors.argument_schemas import check_value

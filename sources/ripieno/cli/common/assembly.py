@@ -1,13 +1,12 @@
 """Loading of layers and creation of assemblies for all commands, with reports of what was left out."""
 
 import asyncio
-import contextlib
 import dataclasses
 import fnmatch
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import click
 
@@ -18,15 +17,13 @@ from ripieno.assembly.availability import absence, reason_of
 from ripieno.assembly.builtins import DEFAULT_PROTOCOL, ripieno_protocols
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration, provision
 from ripieno.assembly.failures import find_failures, problems_of
-from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.events import Alert
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Command, Settings
 from ripieno.conducting import Watcher
 from ripieno.descriptors.loading.layers import LeftOut
-from ripieno.ensembles import Origin
-from ripieno.exceptions import AssemblyFailure, NameAbsence, Problem, RipienoError
+from ripieno.exceptions import AssemblyFailure, NameAbsence, Problem
 from ripieno.models import Protocol
 from ripieno.storage.places import Places
 
@@ -143,13 +140,6 @@ def resolve_wire(loaded: LoadedConfiguration, protocol: str | None, *, strict: b
     if strict and wire.invocations.strict_dialect is None:
         raise click.UsageError(f"The protocol {protocol!r} has no strict mode: leave out --strict.")
     return wire
-
-
-def find_origins(names: Iterable[str], registry: Registry) -> Iterator[Origin]:
-    """The named origins. Skips those that cannot be loaded: ``check`` and every start report them."""
-    for name in names:
-        with contextlib.suppress(RipienoError):
-            yield registry.resolve("origins", name)
 
 
 def owner_of(loaded: LoadedConfiguration, name: str) -> str | None:

@@ -27,13 +27,13 @@ from ripieno.cli.journal.selection import (
     place_of,
     read_since,
 )
-from ripieno.cli.journal.transcript import excerpt, heading, moment, transcript
+from ripieno.cli.journal.transcript import heading, moment, transcript
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
 from ripieno.storage.files import open_private
 from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor
 from ripieno.storage.journal.copies import copy_journal
-from ripieno.storage.journal.lines import Line, says
+from ripieno.storage.journal.lines import Line, excerpt, says
 from ripieno.storage.outputs import Outputs
 from ripieno.storage.places import Places
 
@@ -176,7 +176,7 @@ def _rows(lines: Iterable[Line], text: str) -> list[tuple[str, ...]]:
     """The rows of found lines: one for all stages of a call in which the text is the same."""
     same: dict[tuple[str, str, str], list[Line]] = {}
     for line in lines:
-        found = excerpt(says(line, text) or text, text)
+        found = visible(excerpt(says(line, text) or text, text))
         same.setdefault((line.conversation, line.invocation or str(line.number), found), []).append(line)
     return [
         (

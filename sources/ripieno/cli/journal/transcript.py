@@ -111,13 +111,6 @@ def _ordered(entries: Sequence[_Entry], requested: Mapping[tuple[str, object], i
     yield from early
 
 
-def excerpt(text: str, sought: str, width: int = 40) -> str:
-    """The text around a match, on one line."""
-    at = text.index(sought)
-    begin, end = max(at - width, 0), at + len(sought) + width
-    return f"{'... ' if begin else ''}{visible(text[begin:end])}{' ...' if end < len(text) else ''}"
-
-
 def _message(number: str, canister: Canister, *, full: bool) -> str:
     if isinstance(canister, InvocationCanister):
         arguments = _short(visible(canonical(canister.arguments).decode()), full=full)

@@ -14,16 +14,18 @@ import click
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import open_database
-from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensembles
+from ripieno.cli.common.assembly import ReportingAssembly, load_layers, say_alert, select_ensembles
 from ripieno.cli.common.completion import complete_ensemble
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
 from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.common.scores import find_model
 from ripieno.cli.common.terminal import has_browser, is_attended, open_page
-from ripieno.cli.serve.common import check_scores, leave_input, listening, read_key, report_logs, report_starting
+from ripieno.cli.serve.common import leave_input, listening, read_key, report_logs, report_starting
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
+from ripieno.models import Model
 from ripieno.values import Value, unprinted
 
 PORT = 8766
@@ -42,7 +44,10 @@ class _Served(Value, kw_only=True):
 
 @click.command()
 @click.option(
-    "--model", "-m", metavar="PROVIDER/MODEL", help="The model of new conversations, instead of the configured one."
+    "--model",
+    "-m",
+    metavar="PROVIDER/MODEL",
+    help="The model of new conversations, instead of the configured one. A scripted one: score:FILE.",
 )
 @click.option(
     "--ensemble",
@@ -88,11 +93,14 @@ def web(
     Example:
       ripieno serve web
       ripieno serve web --no-browser --port 0
+      ripieno serve web -m score:./mine.toml
       ripieno serve web --host 192.168.1.5 --key-variable WEB_KEY --allow-host box.local
     """
     from ripieno.servers.http.listeners import check_exposure
 
-    check_scores(() if model is None else (model,))
+    scripted = find_model(model)
+    if isinstance(scripted, Model):
+        model = scripted.identity
     report_starting()
     with contextlib.ExitStack() as stack:
         stack.enter_context(report_logs(settings) if log is None else log_everything(log, debug=settings.debug))
@@ -123,6 +131,14 @@ def web(
         say("The server has ended.")
 
 
+class _PageAssembly(ReportingAssembly):
+    """An assembly whose models may also be scripted: ``score:FILE``."""
+
+    def access_model(self, identity: str | None = None) -> Model:
+        found = find_model(identity or self.configuration.model)
+        return found if isinstance(found, Model) else super().access_model(identity)
+
+
 async def _serve(served: _Served) -> None:
     from ripieno.cli.serve.cassettes import WorkspaceCassettes
     from ripieno.servers.chat.chat import Chat
@@ -132,9 +148,10 @@ async def _serve(served: _Served) -> None:
     from ripieno.servers.web.application import create_application
     from ripieno.servers.web.sessions import Sessions
 
-    assembly = make_assembly(
+    assembly = _PageAssembly(
         served.loaded,
         confirmer=ServingConfirmer("ripieno serve web"),
+        alert=say_alert,
         watchers=watchers_for(served.log),
         # Approvals that `ripieno approvals` has noted.
         grants=PausedStore(open_database(served.loaded, os.environ)).grants,

@@ -8,7 +8,7 @@ import click
 
 from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.plugins import Registry
-from ripieno.cli.common.assembly import find_origins
+from ripieno.assembly.programs import find_origins
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_json
 from ripieno.descriptors.json_schema import FILES

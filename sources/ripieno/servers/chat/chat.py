@@ -137,7 +137,7 @@ class Chat:
         """
         held = await self._open.find(owner, identifier, newest=limit)
         found, canisters = held.snapshot(), held.conversation.canisters
-        return {**found, **await read_part(canisters, limit=limit, missing=held.missing)}
+        return {**found, **await read_part(canisters, limit=limit, missing=held.missing, unfinished=held.unfinished)}
 
     async def follow(self, owner: str, identifier: str) -> Callable[[], dict[str, Any]]:
         """A function that gives the whole snapshot of each moment, for a reader of the events."""
@@ -148,7 +148,7 @@ class Chat:
     async def messages(self, owner: str, identifier: str, *, before: int, limit: int) -> dict[str, Any]:
         """The newest messages before a place, and the ``place`` of the first of them."""
         held = await self._open.find(owner, identifier)
-        return await read_part(held.conversation.canisters, before=before, limit=limit)
+        return await read_part(held.conversation.canisters, before=before, limit=limit, unfinished=held.unfinished)
 
     async def position(self, owner: str, identifier: str) -> str:
         """The position after the last event of a conversation."""

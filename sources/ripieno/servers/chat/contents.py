@@ -9,21 +9,29 @@ from typing import Any
 from ripieno.canisters import Canister, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
 from ripieno.canisters.contents import Content
 from ripieno.canisters.serialization import describe, serialize
+from ripieno.models.protocols.common.reasoning import reasoning_in
 
 #: Bytes of a content in an event or a snapshot. A longer one is fetched by its reference.
 SHOWN_BYTES = 64 * 1024
 
 
 def message_of(canister: Canister) -> dict[str, Any]:
-    """The JSON of a canister for a client, as stored, but without what only a provider understands."""
+    """The JSON of a canister for a client, as stored, but of what only a provider understands, only the reasoning."""
     if isinstance(canister, InvocationCanister):
         return without(serialize(canister), "version", "opaque")
     # Without contents: a large one would be encoded only to be left out.
     fields = without(serialize(dataclasses.replace(canister, content=())), "version")
-    fields["content"] = [one for one in map(content_of, canister.content) if one is not None]
+    fields["content"] = [one for one in map(_kept, canister.content) if one is not None]
     if isinstance(canister, ResultCanister) and canister.error is not None:
         fields["error"] = describe(canister.error)
     return fields
+
+
+def _kept(content: Content) -> dict[str, Any] | None:
+    if not isinstance(content, OpaqueContent):
+        return content_of(content)
+    reasoning = reasoning_in(content)[:SHOWN_BYTES]
+    return {"type": "reasoning", "text": reasoning} if reasoning else None
 
 
 def content_of(content: Content) -> dict[str, Any] | None:

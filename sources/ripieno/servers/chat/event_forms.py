@@ -37,6 +37,13 @@ class Text(TypedDict):
     reference: NotRequired[str]
 
 
+class ReasoningText(TypedDict):
+    """Reasoning of the model before its answer."""
+
+    type: Literal["reasoning"]
+    text: str
+
+
 class Binary(TypedDict):
     """An image, a sound or a document: a URL, or its size and the reference; of a short one also the data in base64."""
 
@@ -170,7 +177,12 @@ CALL = derived(InvocationCanister, "Invocation", label="invocation", opaque=None
 RESULT = derived(ResultCanister, "Result", label="result", error=derived(Fault, "WholeFault", whole=True))
 _FORMS.update({InvocationCanister: CALL, ResultCanister: RESULT})
 _OTHERS = (
-    derived(AssistantCanister, "AssistantMessage", label="assistant"),
+    derived(
+        AssistantCanister,
+        "AssistantMessage",
+        label="assistant",
+        content=list.__class_getitem__(Text | ReasoningText | Binary),
+    ),
     derived(SupervisorCanister, "SupervisorMessage", label="supervisor"),
     derived(DocumentCanister, "DocumentMessage", label="document"),
 )

@@ -52,11 +52,23 @@ class Tokens(TypedDict):
     output: int
 
 
+class UnfinishedAnswer(TypedDict):
+    """An answer that was cut off, and that another one followed. ``place`` counts the messages before it.
+
+    The model reads nothing of it. ``finish`` is that of its run.
+    """
+
+    place: int
+    texts: list[TurnText]
+    finish: Finish | None
+
+
 CONVERSATION = form(
     "Conversation",
     "A conversation as it is now. The events after ``position`` follow by ``/events?after=POSITION``. ``turn`` is the "
     "turn under way; after a run that was stopped, the one that was cut off. ``finish`` says how the last run ended. "
-    "``place`` counts the messages before ``messages``.",
+    "``answered`` are calls that wait for the answers to other questions. ``place`` counts the messages before "
+    "``messages``; ``unfinished`` are earlier answers that were cut off.",
     identifier=str,
     title=str,
     model=str | None,
@@ -65,9 +77,11 @@ CONVERSATION = form(
     state=Literal["running", "waiting", "interrupted", "idle"],
     messages=list[MESSAGE],
     place=int,
+    unfinished=list[UnfinishedAnswer],
     turn=list[TurnText | TurnBinary | TURN_CALL],
     finish=Finish | None,
     questions=list[Question],
+    answered=dict[str, Literal["approve", "deny", "edit"]],
     position=str,
 )
 PART = form(
@@ -75,6 +89,7 @@ PART = form(
     "Messages of a conversation; ``place`` counts those before. It begins with a turn, and may be longer than asked.",
     messages=list[MESSAGE],
     place=int,
+    unfinished=list[UnfinishedAnswer],
 )
 
 

@@ -29,6 +29,7 @@ from ripieno.servers.chat.ring import EventRing
 from ripieno.servers.chat.store import Stored
 from ripieno.servers.http.errors import refusal_of
 from ripieno.storage.dispatch.events import Logged, QuestionAnswered, RunFailed, StretchBegan
+from ripieno.storage.journal.restoration import Unfinished
 from ripieno.storage.journal.summaries import Summary
 from ripieno.values import Value
 
@@ -87,7 +88,6 @@ class HeldConversation:
         #: Whether a run may be about to begin, while something is stored first.
         self.starting = False
         self.ring = EventRing()
-        self._turn = LiveTurn(stored.resumable.cut)
         self._run: ConversationRun | None = None
         self._end: ConductEnded | None = None
         self._failures: list[RunFailed] = []
@@ -175,6 +175,7 @@ class HeldConversation:
             "turn": self._turn.mapping(),
             "finish": None if self.running else self.conversation.finish,
             "questions": [thaw(one) for one in self.questions],
+            "answered": {name: type(given.answer).__name__.lower() for name, given in self.answers.items()},
             "position": self.ring.position,
         }
 
@@ -194,6 +195,7 @@ class HeldConversation:
         self.summary, (resumable, paused) = stored.summary, stored[1:]
         self.conversation, self.missing = resumable.conversation, resumable.missing
         self.answers: Mapping[str, Given] = resumable.answers
+        self.unfinished, self._turn = resumable.unfinished, LiveTurn(resumable.cut)
         #: The folder of its tools, empty if it is new; and whether a worker conducts it.
         self.workspace, self.is_submitted = resumable.workspace, paused is not None and paused.submission is not None
         if paused is not None:
@@ -202,6 +204,10 @@ class HeldConversation:
 
     def begin(self, run: ConversationRun, ended: Callable[[], Awaitable[None]]) -> None:
         """Starts a run, while none is under way. ``ended`` stores its end; only then the next one can begin."""
+        if self.cut:
+            place, texts = len(self.conversation.canisters), tuple(self.cut)
+            finish = self.conversation.finish
+            self.unfinished = (*self.unfinished, Unfinished(place=place, texts=texts, finish=finish))
         self.conversation, self.answers, self.edited = run.conversation, {}, {}
         self._turn, self._run, self._end = LiveTurn(), run, None
         self._failures.clear()

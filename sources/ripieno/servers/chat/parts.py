@@ -7,18 +7,24 @@ from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, R
 from ripieno.canisters.conversation import common_beginning
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.servers.chat.contents import message_of
+from ripieno.storage.journal.restoration import Unfinished
 
 #: Messages that are made in the event loop. More take a thread (measured: 10,000 hold up all others for 150 ms).
 _FEW = 200
 
 
 async def read_part(
-    canisters: Sequence[Canister], *, before: int | None = None, limit: int | None = None, missing: int = 0
+    canisters: Sequence[Canister],
+    *,
+    before: int | None = None,
+    limit: int | None = None,
+    missing: int = 0,
+    unfinished: Sequence[Unfinished] = (),
 ) -> dict[str, Any]:
     """``messages``: the newest ``limit``, of those before a place; all without a limit. ``place`` counts those before.
 
     ``missing`` canisters come before all of these. There are more messages if the first of them would be in the middle
-    of a turn: calls are beside their results.
+    of a turn: calls are beside their results. ``unfinished`` are the answers after one of these that were cut off.
     """
     end = len(canisters) if before is None else min(before, len(canisters))
     place = 0 if limit is None else max(end - limit, 0)
@@ -26,7 +32,9 @@ async def read_part(
         place -= 1
     part = canisters[place:end]
     messages = messages_of(part) if len(part) <= _FEW else await run_in_thread(messages_of, part, name="messages")
-    return {"messages": messages, "place": missing + place}
+    first, last = missing + place, missing + end
+    within = [one.mapping() for one in unfinished if first < one.place <= last]
+    return {"messages": messages, "place": first, "unfinished": within}
 
 
 class AllMessages:

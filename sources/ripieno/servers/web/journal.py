@@ -5,6 +5,7 @@ owner only what is theirs.
 """
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -17,10 +18,14 @@ from ripieno.jsonvalues import canonical
 from ripieno.servers.chat.contents import message_of
 from ripieno.servers.chat.requests import Answered, RequestChecks, identifier_of, number_in
 from ripieno.storage.journal import InvocationState, Journal, Line, Summary
-from ripieno.storage.journal.restoration import Restored, fold, is_cut
+from ripieno.storage.journal.lines import excerpt
+from ripieno.storage.journal.restoration import Restored, Unfinished, fold, is_cut
+from ripieno.storage.records import Record
 
 #: Conversations in a list at most, messages in a part of a transcript, and calls and turns in a part of these.
 _LISTED, _PAGE, _CALLS = 200, 100, 500
+#: Characters of an origin's title in that of a fork.
+_TITLE = 160
 #: Conversations, restored or with their calls, that stay in memory for requests of other parts.
 _RECENT = 4
 
@@ -68,6 +73,8 @@ class JournalPages:
     def _list(self, owner: str | None, search: str, before: int | None, limit: int) -> dict[str, Any]:
         page = self._journal.page(owner=owner, text=search, before=before, limit=limit)
         listed = [_short(one, page.tokens[one.identifier, one.owner]) for one in page.summaries]
+        for one, summary in zip(listed, page.summaries, strict=True) if search else ():
+            one["match"] = excerpt(page.matches[summary.identifier, summary.owner], search)
         return {"conversations": listed, "next": page.next}
 
     def _transcript(self, owner: str, identifier: str, before: int | None) -> dict[str, Any]:
@@ -83,6 +90,7 @@ class JournalPages:
             "place": place,
             "more": place > 0,
             "count": len(canisters),
+            "unfinished": [one.mapping() for one in _unfinished(restored) if place < one.place <= end],
             "cuts": [at for at in range(max(place, 1), end + 1) if _can_cut(restored, canisters, at)] if own else [],
             "chat": own,
         }
@@ -134,6 +142,10 @@ class JournalPages:
     def _fork(self, owner: str, identifier: str, at: int | None) -> dict[str, Any]:
         summary = self._journal.summary(identifier, owner=owner)
         forked = self._journal.fork(summary.identifier, owner=owner, until=at)
+        title = f"{(summary.title or summary.words)[:_TITLE]} (fork{'' if at is None else f' at {at}'})"
+        details = {"title": title}
+        titled = Record(stage="titled", conversation=forked.identifier, turn=0, owner=owner, details=details)
+        self._journal.record([titled])
         return {"identifier": forked.identifier}
 
     def _find(self, owner: str, identifier: str) -> Summary:
@@ -156,10 +168,20 @@ def _short(summary: Summary, tokens: tuple[int, int]) -> dict[str, Any]:
         "model": summary.model,
         "turns": summary.turns,
         "calls": summary.calls,
+        "refused": summary.refused,
         "tokens": {"input": tokens[0], "output": tokens[1]},
         "finish": summary.finish or ("" if not summary.conducted else None),
         "caller": summary.owner,
     }
+
+
+def _unfinished(restored: Restored) -> Iterator[Unfinished]:
+    """The answers that were cut off, also the last one. Places count the messages that the journal has."""
+    for one in restored.unfinished:
+        yield dataclasses.replace(one, place=one.place - restored.missing)
+    if restored.cut:
+        conversation = restored.conversation
+        yield Unfinished(place=len(conversation.canisters), texts=restored.cut, finish=conversation.finish)
 
 
 def _can_cut(restored: Restored, canisters: tuple[Canister, ...], at: int) -> bool:

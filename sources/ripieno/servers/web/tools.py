@@ -1,10 +1,11 @@
 """The tools that models are offered, and for each ensemble that is missing, the reason."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.availability import absence, disabled, is_available, reason_of
+from ripieno.assembly.programs import missing_programs
 from ripieno.canisters.display import clean
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Ensemble
@@ -21,7 +22,11 @@ def _ensembles(assembly: Assembly) -> Iterator[dict[str, Any]]:
     shown, off = set[str](), disabled(loaded)
     for ensemble in assembly.ensembles:
         shown.add(ensemble.name)
-        yield _connected(ensemble)
+        lacking: dict[str, str] = {}
+        for descriptor in (one for one in loaded.ensembles if one.name == ensemble.name):
+            for need, why, hint in missing_programs(descriptor, loaded.registry):
+                lacking["" if need.invoker is None else need.invoker.name] = f"{why[:1].upper()}{why[1:]}. {hint}"
+        yield _connected(ensemble, lacking)
     for one in assembly.absences:
         if one.file is None and one.name not in shown and one.name not in off:
             shown.add(one.name)
@@ -34,14 +39,20 @@ def _ensembles(assembly: Assembly) -> Iterator[dict[str, Any]]:
             yield _ensemble(left.name, "left out", f"Not loaded: {reason_of(loaded, left)}.")
 
 
-def _connected(ensemble: Ensemble) -> dict[str, Any]:
+def _connected(ensemble: Ensemble, lacking: Mapping[str, str]) -> dict[str, Any]:
+    """``lacking`` has the reasons why tools cannot run, by their names."""
     tools = [
-        _tool(one.name, one.description, one.policy.effect, thaw(one.arguments_schema))
+        {
+            **_tool(one.name, one.description, one.policy.effect, thaw(one.arguments_schema)),
+            "reason": clean(lacking.get(one.name, "")),
+        }
         for one in ensemble.invokers.values()
     ]
     tools += [{**_tool(name, "", "unknown"), "reason": f"{clean(why)}."} for name, why in ensemble.left_out.items()]
     lost = "" if ensemble.state == "connected" else f"The connection is {ensemble.state}."
-    return {**_ensemble(ensemble.name, "missing" if lost else "enabled", lost), "tools": tools}
+    reason = lost or " ".join(dict.fromkeys(lacking.values()))
+    works = not lost and (not lacking or any(not one["reason"] for one in tools))
+    return {**_ensemble(ensemble.name, "enabled" if works else "missing", reason), "tools": tools}
 
 
 def _ensemble(name: str, state: str, reason: str, descriptor: EnsembleDescriptor | None = None) -> dict[str, Any]:

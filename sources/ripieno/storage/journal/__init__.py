@@ -7,7 +7,7 @@
 from ripieno.storage.journal.journal import NAME, Journal
 from ripieno.storage.journal.lines import DELETED, GENESIS, Anchor, Break, Line
 from ripieno.storage.journal.pages import Page
-from ripieno.storage.journal.restoration import InvocationState, Restored, Status
+from ripieno.storage.journal.restoration import InvocationState, Restored, Status, Unfinished
 from ripieno.storage.journal.statistics import Statistics, Tally
 from ripieno.storage.journal.summaries import Summary
 from ripieno.storage.journal.verification import anchor_line, read_anchor
@@ -27,6 +27,7 @@ __all__ = [
     "Status",
     "Summary",
     "Tally",
+    "Unfinished",
     "anchor_line",
     "read_anchor",
 ]

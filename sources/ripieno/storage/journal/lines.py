@@ -162,6 +162,13 @@ def says(line: Line, text: str) -> str | None:
     return None
 
 
+def excerpt(text: str, sought: str, width: int = 40) -> str:
+    """The text around a match."""
+    at = text.index(sought)
+    begin, end = max(at - width, 0), at + len(sought) + width
+    return f"{'... ' if begin else ''}{text[begin:end]}{' ...' if end < len(text) else ''}"
+
+
 def _draft(
     *,
     conversation: str,

@@ -17,12 +17,15 @@ _SEARCHED = 200_000
 class Page(Value, kw_only=True):
     """A part of the list. ``tokens`` has those of the input and the output of each conversation, by name and owner.
 
+    In a search, ``matches`` has the first value of each that contains the text.
+
     ``next`` is where the following part begins; None at the end of the list. A part of a search may be empty, and not
     the last one.
     """
 
     summaries: Sequence[Summary]
     tokens: Mapping[Key, tuple[int, int]]
+    matches: Mapping[Key, str]
     next: int | None
 
 
@@ -32,13 +35,13 @@ def read_page(connection: Connection, *, owner: str | None, text: str, before: i
     The number of queries depends on the part, not on the journal. A search reads so many lines and no more at once.
     """
     found: list[tuple[int, Summary]] = []
-    following, searched = None, 0
+    following, searched, matches = None, 0, dict[Key, str]()
     for batch in _batches(newest(connection, owner, before)):
         numbers = {(name, whose): number for name, whose, number, _ in batch}
         page = list(numbers)
         if text:
-            saying = _saying(connection, page, text)
-            page = [key for key in page if key in saying]
+            matches |= _matches(connection, page, text)
+            page = [key for key in page if key in matches]
         found += ((numbers[one.identifier, one.owner], one) for one in summarize(connection, page) if not one.deleted)
         if len(found) > limit:
             following = found[limit - 1][0]
@@ -51,6 +54,7 @@ def read_page(connection: Connection, *, owner: str | None, text: str, before: i
     return Page(
         summaries=summaries,
         tokens=tokens_of(connection, [(one.identifier, one.owner) for one in summaries]),
+        matches=matches,
         next=following,
     )
 
@@ -59,14 +63,14 @@ def _batches(keys: Sequence[End]) -> Iterator[Sequence[End]]:
     return (keys[start : start + _BATCH] for start in range(0, len(keys), _BATCH))
 
 
-def _saying(connection: Connection, page: Sequence[Key], text: str) -> set[Key]:
-    """The conversations that have a text in a value of a body. The database also matches names of fields."""
+def _matches(connection: Connection, page: Sequence[Key], text: str) -> Mapping[Key, str]:
+    """The first values of bodies that have a text, by conversation. The database also matches names of fields."""
     forms = written(text)
     matches = " OR ".join(["instr(body, ?) > 0"] * len(forms))
-    found: set[Key] = set()
+    found: dict[Key, str] = {}
     for row in on_page(connection, f"{PAGE} SELECT {COLUMNS} {OF_PAGE} AND ({matches})", page, *forms):
         line = Line(*row)
         key = line.conversation, line.owner
-        if key not in found and says(line, text) is not None:
-            found.add(key)
+        if key not in found and (value := says(line, text)) is not None:
+            found[key] = value
     return found

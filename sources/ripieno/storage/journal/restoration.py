@@ -197,14 +197,30 @@ def _after(before: InvocationState | None, line: Line, record: Record | None, id
     )
 
 
+class Unfinished(Value, kw_only=True):
+    """An answer that was cut off, and that another one followed. It is no part of the conversation.
+
+    ``place`` counts the canisters before it. ``texts`` has what the model wrote, ``finish`` is that of its run.
+    """
+
+    place: int
+    texts: tuple[Mapping[str, Any], ...]
+    finish: Finish | None = None
+
+    def mapping(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"place": self.place, "texts": [dict(one) for one in self.texts], "finish": self.finish}
+
+
 class Restored(Value, kw_only=True):
     """A conversation from its journal, with fingerprints in place of secrets.
 
     ``conversation.open`` are the calls of the last assistant message without a result. ``states`` are those of that
     message's calls, in the model's order. ``ended``: no run was interrupted. ``turns`` has the turn of each canister.
     ``missing`` counts the first canisters, which a server's client has and the journal does not. ``owner`` is the user
-    or the client for whom it was recorded. ``cut`` has what the model wrote at last, if its answer was cut off.
-    ``participants`` are the workspace, the model and the tools of the latest run, as far as they are recorded.
+    or the client for whom it was recorded. ``cut`` has what the model wrote at last, if its answer was cut off, and
+    ``unfinished`` the earlier answers of this kind. ``participants`` are the workspace, the model and the tools of the
+    latest run, as far as they are recorded.
     """
 
     conversation: Conversation
@@ -214,6 +230,7 @@ class Restored(Value, kw_only=True):
     missing: int = 0
     owner: str = ""
     cut: tuple[Mapping[str, Any], ...] = ()
+    unfinished: tuple[Unfinished, ...] = ()
     participants: Mapping[str, Any] = EMPTY
 
     def after(self, canisters: Sequence[Canister]) -> "Restored":
@@ -254,7 +271,8 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
     """
     replayed, calling = ReplayedConversation(), list[Line]()
     usages: list[tuple[int, Usage]] = []
-    finish, ended, owner, texts = None, True, "", ()
+    finish, ended, owner, texts, place = None, True, "", (), 0
+    unfinished: list[Unfinished] = []
     participants: Mapping[str, Any] = EMPTY
     for line in lines:
         if line.stage == DELETED:
@@ -271,6 +289,8 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
             # An answer without calls ends the run, even if the end was not recorded.
             finish = _finish(record)
         elif record.stage in ("began", "ended"):
+            if texts:
+                unfinished.append(Unfinished(place=place, texts=texts, finish=finish))
             origin: Any = record.details.get("forked")
             ended = record.stage == "ended" or origin is not None
             usages.append((0, _usage(origin or {})))
@@ -279,6 +299,8 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
                 participants = {key: record.details[key] for key in _PARTICIPANTS if key in record.details}
         elif record.stage == "cut":
             texts = tuple(record.details.get("texts", ()))
+            replayed.finish()
+            place = replayed.missing + len(replayed.canisters)
     replayed.finish()
     everything = tuple(replayed.canisters)
     canisters, turns = everything[:until], replayed.turns[:until]
@@ -304,6 +326,7 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
         missing=replayed.missing,
         owner=owner,
         cut=() if cut else texts,
+        unfinished=tuple(one for one in unfinished if one.place <= replayed.missing + len(canisters)),
         participants=participants,
     )
 

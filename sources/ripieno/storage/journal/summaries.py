@@ -29,7 +29,7 @@ SELECT name, whose, min(at), max(at), count(*),
     count(*) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = 'started'),
     max(number) FILTER (WHERE stage = 'began'), max(number) FILTER (WHERE stage = 'ended'),
     max(number) FILTER (WHERE stage = 'turned'), count(*) FILTER (WHERE stage = '{DELETED}'),
-    max(number) FILTER (WHERE stage = 'titled')
+    max(number) FILTER (WHERE stage = 'titled'), count(*) FILTER (WHERE stage = 'refused')
 {OF_PAGE} GROUP BY name, whose
 """
 _DETAILS = """
@@ -54,6 +54,7 @@ SELECT name, whose, (
 class Summary(Value):
     """A conversation in short. ``first`` and ``last`` are ISO 8601 in UTC; ``calls`` counts started calls.
 
+    ``refused`` counts the calls that did not run: a person or a rule denied them, or they could not be made.
     ``conducted``: a model was asked; otherwise these are calls of ``ripieno invoke``, an MCP server or a program.
     ``owner`` is the user or the server's client for whom it is. ``finish`` is None while a run is in progress or was
     killed. ``words`` is the user's first message, shortened; without one, the first tool. ``title`` is a person's.
@@ -72,6 +73,7 @@ class Summary(Value):
     conducted: bool
     owner: str
     title: str
+    refused: int
 
     def mapping(self) -> dict[str, Any]:
         """The JSON form."""
@@ -103,7 +105,7 @@ def summarize(connection: Connection, page: Sequence[Key]) -> Sequence[Summary]:
 
 
 def _summary(key: Key, counts: Sequence[Any], words: str, details: Mapping[int, Sequence[Any]]) -> Summary:
-    first, last, lines, turns, calls, began, ended, turned, deleted, titled = counts
+    first, last, lines, turns, calls, began, ended, turned, deleted, titled, refused = counts
 
     def text(number: int | None, part: int) -> str | None:
         found = None if number is None else details[number][part]
@@ -124,6 +126,7 @@ def _summary(key: Key, counts: Sequence[Any], words: str, details: Mapping[int, 
         began is not None,
         key[1],
         text(titled, 2) or "",
+        refused,
     )
 
 

@@ -30,9 +30,12 @@ def result_id(call: str) -> str:
 
 
 def text_of(canister: Mapping[str, Any]) -> str:
-    """The text of a message of a snapshot: of a result with an error, the error first. Other contents are named."""
+    """The text of a message of a snapshot: of a result with an error, the error first. Other contents are named.
+
+    Reasoning is left out.
+    """
     error = canister.get("error")
-    parts = [_text(one) for one in canister.get("content", ())]
+    parts = [_text(one) for one in canister.get("content", ()) if one["type"] != "reasoning"]
     if error is not None:
         parts.insert(0, "\n".join(one for one in (f"Error: {error['message']}", error.get("suggestion")) if one))
         return "\n".join(one for one in parts if one)

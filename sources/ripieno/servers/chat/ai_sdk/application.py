@@ -91,9 +91,11 @@ class _Endpoints:
                 raise
             raise Conflict(_RECORDED) from error
         encoder = self._encoder(request, identifier)
-        # A turn that was cut off is begun anew.
-        began = encoder.replay({**snapshot, "turn": []})
-        return _stream(encoder, began, await self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET))
+        return _stream(
+            encoder,
+            encoder.replay(snapshot),
+            await self._chat.read(owner, identifier, snapshot["position"], quiet=QUIET),
+        )
 
     async def _settle(self, request: Request, owner: str, incoming: Incoming) -> Response:
         identifier = await self._chat.named(owner, incoming.name)

@@ -27,6 +27,7 @@ from ripieno.canisters.events import (
 from ripieno.canisters.serialization import describe
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.ai_sdk.frames import Frame, Version, finish_reason, message_id
+from ripieno.servers.chat.ai_sdk.history import unfinished_of
 from ripieno.servers.chat.ai_sdk.parts import Call, MessageParts
 from ripieno.servers.chat.contents import content_of
 from ripieno.servers.chat.events import ChatEvent, QuestionsAsked, Said
@@ -78,10 +79,14 @@ class Encoder:
     def replay(self, snapshot: Mapping[str, Any]) -> Sequence[Frame]:
         """The message of a snapshot from its beginning, with the turn under way; the snapshot's events follow."""
         self._begin(snapshot)
-        for message in _newest(snapshot["messages"]):
+        newest, unfinished = _newest(snapshot["messages"]), unfinished_of(snapshot)
+        first = len(snapshot["messages"]) - len(newest)
+        self._replay_texts(unfinished.get(first, ()))
+        for place, message in enumerate(newest, first + 1):
             self._replay_message(message)
+            self._replay_texts(unfinished.get(place, ()))
         began = False
-        for item in snapshot["turn"]:
+        for item in snapshot["turn"] if snapshot["state"] == "running" else ():
             known = item["type"] == "call" and item["identifier"] in self._open
             if not known and not began:
                 self._parts.next_step()
@@ -213,10 +218,7 @@ class Encoder:
             self._asked.add((kind, invocation))
             call = self._parts.calls.get(invocation)
             if kind == "approval" and call is not None and self._parts.version >= 6:
-                call.asked = True
-                reason = {"reason": question["reason"]} if self._parts.version >= 7 and question["reason"] else {}
-                fields = {"approvalId": question_id(question), "toolCallId": invocation}
-                self._parts.emit("tool-approval-request", **fields, approvalDescriptor=dict(question), **reason)
+                self._parts.ask(call, question_id(question), question)
             else:
                 self._notes.add(invocation)
                 name = {"approvalId": question_id(question)} if kind == "approval" else {}
@@ -229,10 +231,14 @@ class Encoder:
                 for content in message["content"]:
                     if content["type"] == "text":
                         parts.complete(content["text"])
+                    elif content["type"] == "reasoning":
+                        parts.write("reasoning", content["text"])
+                        parts.close("reasoning")
                     else:
                         parts.file(content)
             case "invocation":
                 self._replay_seal(message)
+                parts.calls[message["identifier"]].earlier = True
             case "result":
                 call = parts.calls.get(message["invocation_id"])
                 if call is not None:
@@ -240,6 +246,16 @@ class Encoder:
                 parts.next_step()
             case _:
                 pass
+
+    def _replay_texts(self, texts: Sequence[Mapping[str, Any]]) -> None:
+        """An answer that was cut off. The next one begins another step."""
+        if texts:
+            self._parts.next_step()
+        for one in texts:
+            self._parts.write(one["type"], one["text"])
+            self._parts.close(one["type"])
+        if texts:
+            self._parts.next_step()
 
     def _replay_call(self, item: Mapping[str, Any], *, known: bool) -> None:
         parts = self._parts

@@ -49,6 +49,11 @@ def file_of(content: Mapping[str, Any], address: str) -> dict[str, Any] | None:
     return {"mediaType": kind, "url": f"{address}{content['reference']}"} if "reference" in content else None
 
 
+def error_of(error: Mapping[str, Any]) -> str:
+    """The error of a call in words, with what to do."""
+    return "\n".join(str(one) for one in (error["message"], error.get("suggestion")) if one)
+
+
 def output_of(contents: Iterable[Mapping[str, Any]], address: str) -> Any:
     """The output of a call: its text; with other contents, a list of all. Of long ones, it has the ``url``."""
     parts = list(contents)

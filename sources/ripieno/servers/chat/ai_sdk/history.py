@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.servers.chat.ai_sdk.frames import Version, file_of, output_of
+from ripieno.servers.chat.ai_sdk.frames import Version, error_of, file_of, output_of
 from ripieno.servers.chat.questions import question_id
 
 
@@ -15,6 +15,7 @@ def messages_of(
     While a run is under way, the last one is the user's: the stream has the whole answer.
     """
     found: list[dict[str, Any]] = []
+    unfinished = unfinished_of(snapshot)
     for place, message in enumerate(snapshot["messages"]):
         if message["type"] == "user":
             found.append(
@@ -22,7 +23,10 @@ def messages_of(
             )
             found.append({"id": f"{identifier}-{place}", "role": "assistant", "parts": []})
         elif found:
-            _add(found[-1]["parts"], message, address)
+            _add(found[-1]["parts"], message, version, address, begins=place in unfinished)
+        if place + 1 in unfinished:
+            parts = [{"type": one["type"], "text": one["text"], "state": "done"} for one in unfinished[place + 1]]
+            _extend(found[-1]["parts"], parts, begins=True)
     if snapshot["state"] == "running":
         del found[-1:]
     elif found:
@@ -30,19 +34,32 @@ def messages_of(
     return [message for message in found if message["parts"]]
 
 
+def unfinished_of(snapshot: Mapping[str, Any]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
+    """The texts of answers that were cut off, by the number of messages before them. A turn under way is not one."""
+    found: dict[int, list[Mapping[str, Any]]] = {}
+    for one in snapshot["unfinished"]:
+        found.setdefault(one["place"], []).extend(one["texts"])
+    texts = [one for one in snapshot["turn"] if one["type"] in ("text", "reasoning")]
+    if texts and snapshot["state"] != "running":
+        found.setdefault(len(snapshot["messages"]), []).extend(texts)
+    return found
+
+
 def _contents(message: Mapping[str, Any], address: str) -> Iterator[dict[str, Any]]:
     for content in message["content"]:
-        if content["type"] == "text":
-            yield {"type": "text", "text": content["text"], "state": "done"}
+        if content["type"] in ("text", "reasoning"):
+            yield {"type": content["type"], "text": content["text"], "state": "done"}
         elif (file := file_of(content, address)) is not None:
             name = {"filename": content["name"]} if "name" in content else {}
             yield {"type": "file", **file, **name}
 
 
-def _add(parts: list[dict[str, Any]], message: Mapping[str, Any], address: str) -> None:
-    """Adds a message of the answer. A step begins with the first content after results."""
+def _add(
+    parts: list[dict[str, Any]], message: Mapping[str, Any], version: Version, address: str, *, begins: bool
+) -> None:
+    """Adds a message of the answer, which may follow one that was cut off."""
     if message["type"] == "result":
-        _settle(_call(parts, message["invocation_id"]), message, address)
+        _settle(_call(parts, message["invocation_id"]), message, version, address)
         return
     added = list(_contents(message, address)) if message["type"] == "assistant" else []
     if message["type"] == "invocation":
@@ -56,7 +73,12 @@ def _add(parts: list[dict[str, Any]], message: Mapping[str, Any], address: str) 
                 "input": message["raw"] if unread else message.get("arguments", {}),
             }
         ]
-    if added and (not parts or parts[-1].get("state", "").startswith("output-")):
+    _extend(parts, added, begins=begins)
+
+
+def _extend(parts: list[dict[str, Any]], added: Sequence[dict[str, Any]], *, begins: bool) -> None:
+    """Adds contents. A step begins with the first one after results."""
+    if added and (begins or not parts or parts[-1].get("state", "").startswith("output-")):
         parts.append({"type": "step-start"})
     parts += added
 
@@ -67,13 +89,16 @@ def _call(parts: Sequence[dict[str, Any]], identifier: str) -> dict[str, Any]:
     return next((part for part in reversed(parts) if part.get("toolCallId") == identifier), nothing)
 
 
-def _settle(part: dict[str, Any], result: Mapping[str, Any], address: str) -> None:
+def _settle(part: dict[str, Any], result: Mapping[str, Any], version: Version, address: str) -> None:
     error = result.get("error")
     if error is None:
         part |= {"state": "output-available", "output": output_of(result["content"], address)}
+    elif error["category"] == "denied" and version >= 6:
+        # The question is not kept: its identifier is of no use any more.
+        approval = {"id": result["invocation_id"], "approved": False, "reason": error_of(error)}
+        part |= {"state": "output-denied", "approval": approval}
     else:
-        text = "\n".join(str(one) for one in (error["message"], error.get("suggestion")) if one)
-        part |= {"state": "output-error", "errorText": text}
+        part |= {"state": "output-error", "errorText": error_of(error)}
 
 
 def _ask(parts: list[dict[str, Any]], questions: Sequence[Mapping[str, Any]], version: Version) -> None:

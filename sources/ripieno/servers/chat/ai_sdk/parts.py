@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.servers.chat.ai_sdk.frames import Frame, Version, file_of, output_of
+from ripieno.servers.chat.ai_sdk.frames import Frame, Version, error_of, file_of, output_of
 
 
 @dataclasses.dataclass(slots=True)
 class Call:
     """A call of the message: its input is complete (``sealed``), the user was asked, it ended (``settled``).
+
+    One of an ``earlier`` turn, which this stream repeats, may have been asked about before.
 
     ``arguments`` is the input that the client shows.
     """
@@ -20,6 +22,7 @@ class Call:
     sealed: bool = False
     asked: bool = False
     settled: bool = False
+    earlier: bool = False
 
 
 class MessageParts:
@@ -104,6 +107,15 @@ class MessageParts:
         call.sealed, self.step_calls, call.arguments = True, True, arguments
         self.emit("tool-input-available", toolCallId=identifier, toolName=name, input=arguments, dynamic=True)
 
+    def ask(self, call: Call, identifier: str, question: Mapping[str, Any]) -> None:
+        """A question whether a call may run, from version 6."""
+        if self.version < 6:
+            return
+        call.asked = True
+        reason = {"reason": question["reason"]} if self.version >= 7 and question.get("reason") else {}
+        fields = {"approvalId": identifier, "toolCallId": call.identifier}
+        self.emit("tool-approval-request", **fields, approvalDescriptor=dict(question), **reason)
+
     def begin(self, call: Call, arguments: Any) -> None:
         """A call begins. If its arguments were edited, the client gets them now."""
         if call.asked and not call.settled and call.arguments != arguments:
@@ -138,11 +150,12 @@ class MessageParts:
                 output=output_of(contents, self._address),
                 dynamic=True,
             )
-        elif call.asked and error["category"] == "denied" and self.version >= 6:
+        elif (call.asked or call.earlier) and error["category"] == "denied" and self.version >= 6:
+            if not call.asked:
+                self.ask(call, call.identifier, {})
             self.emit("tool-output-denied", toolCallId=call.identifier)
         else:
-            text = "\n".join(str(one) for one in (error["message"], error.get("suggestion")) if one)
-            self.emit("tool-output-error", toolCallId=call.identifier, errorText=text, dynamic=True)
+            self.emit("tool-output-error", toolCallId=call.identifier, errorText=error_of(error), dynamic=True)
 
     def close_step(self) -> None:
         """Ends the texts, the calls that are incomplete, and the step."""
