@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import datetime
+import os
 import pathlib
 import uuid
 from collections.abc import AsyncGenerator, Sequence
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from ripieno.approvals import Approve, Deny
+from ripieno.approvals.recorded_allowances import recorded_allowances
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
 from ripieno.canisters.events import ConductEnded, Event, TextDelta
@@ -151,6 +154,77 @@ async def test_a_call_that_needs_approval_ends_the_stretch_and_an_answer_begins_
     assert bench.paused.load("c", owner="ada") is None
     assert await bench.conduct(following) == Ending(finish="stop")
     assert site.words() == ["c:w"]
+
+
+NOTE = [turn("I write.", calls=[call("note", word="w")]), turn("Done.")]
+
+
+async def allow(bench: Bench, *, conversation: str = "c", exact: bool = False) -> None:
+    """Conducts a run until it asks, allows such calls, and conducts it to its end."""
+    bench.answers += [model_of(NOTE)] * 2
+    assert await bench.conduct(submission(conversation, "h")) == Ending(finish="open")
+    (paused,) = bench.paused.all()
+    (waiting,) = paused.unanswered
+    changed = bench.paused.answer(conversation, {waiting.invocation: Approve(always=True, exact=exact)})
+    assert changed.next_submission is not None
+    assert await bench.conduct(changed.next_submission) == Ending(finish="stop")
+
+
+@unapproved
+async def test_what_is_allowed_always_counts_in_later_stretches_of_any_worker(
+    bench: Bench, site: Site, tmp_path: pathlib.Path
+) -> None:
+    await allow(bench)
+    with site.journal() as journal:
+        async with assembly_of(site, journal, approved=False) as assembly:
+            other = Bench(site=site, journal=journal, assembly=assembly)
+            finishes: list[str | None] = []
+            for name, fields in (
+                ("c", {}),
+                # Another conversation, another owner, and another workspace.
+                ("d", {}),
+                ("c", {"owner": "ada"}),
+                ("c", {"workspace": str(tmp_path)}),
+            ):
+                other.answers.append(model_of(NOTE))
+                ending = await other.conduct(submission(name, "h", identifier=uuid.uuid4().hex, **fields))
+                finishes.append(ending and ending.finish)
+            assert finishes == ["stop", "open", "open", "open"]
+            assert assembly.execution.allowances.conversations == []
+    assert site.words("note") == ["c:w", "c:w"]
+
+
+@unapproved
+async def test_what_is_taken_back_is_asked_about_again_also_by_a_worker_under_way(bench: Bench, site: Site) -> None:
+    await allow(bench)
+    os.mkfifo(site.folder / "pipe")
+    bench.answers.append(model_of([turn("I wait.", calls=[call("gate", word="pipe")]), *NOTE]))
+    going = asyncio.create_task(bench.conduct(submission("c", "h", identifier="another")))
+    while not [one for one in bench.journal.lines("c", stage="started") if one.tool == "mine.gate"]:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    with site.journal() as other:
+        ((allowance,),) = recorded_allowances(other).values()
+        await bench.stretches.allowed.take_back()
+        assert bench.assembly.execution.allowances.conversations == [("", "c")]
+        other.record([allowance.revocation("", "c")])
+        assert recorded_allowances(other) == {}
+    await bench.stretches.allowed.take_back()
+    await asyncio.to_thread(lambda: open(site.folder / "pipe", "wb").close())
+    assert await going == Ending(finish="open")
+    assert site.words("note") == ["c:w"]
+
+
+@unapproved
+async def test_what_is_allowed_ends_after_seven_days_and_with_its_conversation(bench: Bench) -> None:
+    await allow(bench, exact=True)
+    ((allowance,),) = recorded_allowances(bench.journal).values()
+    assert str(allowance) == 'mine.note with exactly {"word":"w"}'
+    assert allowance.until == allowance.at + datetime.timedelta(days=7)
+    bench.journal.delete("c")
+    assert recorded_allowances(bench.journal) == {}
+    bench.assembly.execution.allowances.lifetime = datetime.timedelta()
+    await allow(bench, conversation="d")
+    assert recorded_allowances(bench.journal) == {}
 
 
 @unapproved

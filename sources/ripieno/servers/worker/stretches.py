@@ -18,7 +18,6 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.canisters.contents import text_of
-from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.events import ConductEnded, Event, ExecutionBegan, InvocationSealed, ResultReady, TurnBegan
 from ripieno.conducting import Run
 from ripieno.conducting.paused import Paused, PausedStore
@@ -26,11 +25,12 @@ from ripieno.conducting.resume import Resumable, resumable
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import NameAbsence, Superseded
-from ripieno.jsonvalues import EMPTY, freeze, thaw
+from ripieno.jsonvalues import EMPTY, thaw
 from ripieno.models import Model
 from ripieno.schemas import Schema
 from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.http.errors import refusal_of
+from ripieno.servers.worker.allowed_calls import AllowedCalls
 from ripieno.servers.worker.event_writer import EventWriter
 from ripieno.storage.dispatch.contract import CLIENT, Ending, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, StretchBegan
@@ -92,6 +92,7 @@ class Stretches:
         self._journal = journal
         self._paused = PausedStore(journal.database)
         self._events = EventLog(journal.database, journal.redactor.value)
+        self.allowed = AllowedCalls(assembly, journal)
         #: The submissions that run or wait for their claim, with their runs.
         self._running: dict[str, Run | None] = {}
         #: Held by the stretch of a conversation. If it is dispatched again while this worker still conducts it, whose
@@ -204,6 +205,7 @@ class Stretches:
         run.carry_out(submission.identifier)
         kept, canisters = run.conversation.kept_by(self._journal), run.conversation.canisters
         missed = await run_in_thread(self._missed, submission, canisters, kept, name="events")
+        await self.allowed.begin(submission)
         async with EventWriter(self._events, submission, self._journal.redactor) as writer:
             writer.take(StretchBegan(kept=kept, canisters=canisters[kept:]))
             for result in missed:
@@ -220,6 +222,7 @@ class Stretches:
                 reason = refusal.message
                 writer.take(RunFailed(code=refusal.code or "failed", message=reason))
             finally:
+                self.allowed.end(submission)
                 await run_in_thread(self._keep, submission, run, watched.cut(), name="keep")
         finish = run.conversation.finish or "error"
         if self._leaving and finish == "cancelled":
@@ -333,7 +336,7 @@ class Stretches:
             return
         self._paused.save(
             Paused(
-                conversation=conversation.replace(waiting=tuple(map(_once, conversation.waiting))),
+                conversation=conversation,
                 workspace=submission.workspace or str(self._assembly.surroundings.workspace),
                 model=run.model.identity,
                 agent=submission.agent,
@@ -359,14 +362,6 @@ def _client_ensemble(submission: Submission) -> Ensemble:
         for one in submission.client_tools
     )
     return Ensemble.of_request(tools, name=CLIENT)
-
-
-def _once(waiting: Waiting) -> Waiting:
-    """The question without ``always``: what a worker remembers, no other one does, and no one could take it back."""
-    request = thaw(waiting.request)
-    if "choices" in request:
-        request["choices"] = [one for one in request["choices"] if one != "always"]
-    return dataclasses.replace(waiting, request=freeze(request))
 
 
 def _details(line: Line) -> Mapping[str, Any]:

@@ -133,6 +133,7 @@ class Worker:
                     renewed = now
                 for identifier in await run_in_thread(self._dispatcher.cancelled, self.running, name="cancelled"):
                     self._stretches.stop(identifier)
+                await self._stretches.allowed.take_back()
                 for name in await run_in_thread(self._leases.bury, self._dispatcher.take_back, name="lease"):
                     self._report(f"The worker {name} has not renewed its lease: its runs are queued again.")
                     if self._metrics is not None:
