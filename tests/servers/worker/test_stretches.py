@@ -14,8 +14,8 @@ import pytest
 from ripieno.approvals import Approve, Deny
 from ripieno.approvals.recorded_allowances import recorded_allowances
 from ripieno.assembly import Assembly
-from ripieno.canisters import Conversation, ResultCanister, UserCanister
-from ripieno.canisters.events import ConductEnded, Event, TextDelta
+from ripieno.canisters import Conversation, ResultCanister, TextualContent, UserCanister
+from ripieno.canisters.events import Alert, ConductEnded, Event, TextDelta
 from ripieno.conducting.paused import PausedStore
 from ripieno.models import Model
 from ripieno.servers.worker.stretches import Stretches
@@ -248,6 +248,23 @@ async def test_a_message_instead_of_an_answer_declines_the_call(bench: Bench, si
     assert await bench.conduct(submission("c", "h", "No, stop.", identifier="other")) == Ending(finish="stop")
     assert bench.journal.restore("c").conversation.text == "As you like."
     assert site.words() == []
+
+
+async def test_a_tool_that_asks_says_that_no_one_can_answer_and_how_to_go_on(bench: Bench) -> None:
+    bench.answers += [
+        model_of([turn("I ask.", calls=[call("inquire", word="colour")]), turn("Which colour?")]),
+        model_of([turn("Red it is.")]),
+    ]
+    one = submission("c", "h")
+    assert await bench.conduct(one) == Ending(finish="stop")
+    (alert,) = [event for event in bench.events(one) if isinstance(event, Alert)]
+    assert alert.tool == "mine.inquire"
+    assert alert.message.endswith("what it asked: Which colour? Continue the conversation with the answer.")
+    (result,) = [each for each in bench.journal.restore("c").conversation.canisters if isinstance(each, ResultCanister)]
+    declined, why = (content.text for content in result.content if isinstance(content, TextualContent))
+    assert declined == "The user declined."
+    assert "end with the question as your own: the next message of the user has it" in why
+    assert await bench.conduct(submission("c", "h", "Red.", identifier="answer")) == Ending(finish="stop")
 
 
 async def test_after_a_crash_the_message_is_not_said_again(bench: Bench, site: Site) -> None:
