@@ -37,6 +37,8 @@ class Chronicle:
         #: The places of results that the pipeline records.
         self._results: set[int] = set()
         self._began = False
+        #: Whether the end could not be recorded, because the recorder cannot be reached.
+        self.unrecorded = False
 
     def begin(self, conversation: Conversation, scope: Circumstances, details: Mapping[str, Any]) -> None:
         """Records the participants, and the earlier canisters that are not recorded yet."""
@@ -120,7 +122,10 @@ class Chronicle:
             if self.submitted and finish != "cancelled":
                 # A worker that ends cancels its runs, and another one carries the submission out.
                 details["submitted"] = self.submitted
-            self._reporter.record((self._record("ended", scope.turn, details=details),), scope)
+            self._reporter.record((self._record("ended", scope.turn, details=details),), scope, self._ended)
+
+    def _ended(self, well: bool) -> None:
+        self.unrecorded = not well and self._reporter.away
 
     def _write(self, records: Sequence[Record], conversation: Conversation, scope: Circumstances) -> None:
         recorder, known = self._reporter.recorder, conversation.canisters[: self._kept]

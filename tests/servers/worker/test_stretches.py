@@ -228,6 +228,24 @@ async def test_what_is_allowed_ends_after_seven_days_and_with_its_conversation(b
 
 
 @unapproved
+async def test_a_question_that_was_not_kept_is_asked_again(bench: Bench, site: Site) -> None:
+    """Its worker was killed after it had recorded the end of the stretch."""
+    one = submission("c", "h")
+    bench.answers += [model_of(NOTE)] * 3
+    assert await bench.conduct(one) == Ending(finish="open")
+    bench.paused.forget("c")
+    assert await bench.conduct(one) == Ending(finish="open")
+    (paused,) = bench.paused.all()
+    (waiting,) = paused.unanswered
+    following = bench.paused.answer("c", {waiting.invocation: Approve()}).next_submission
+    assert following is not None
+    assert await bench.conduct(following) == Ending(finish="stop")
+    assert await bench.conduct(one) == Ending(finish="open")
+    assert site.words("note") == ["c:w"]
+    assert not bench.paused.all()
+
+
+@unapproved
 async def test_a_denied_call_is_not_run_and_the_model_reads_why(bench: Bench, site: Site) -> None:
     bench.answers += [model_of([turn("I write.", calls=[call("append", word="w")]), turn("Then not.")])] * 2
     await bench.conduct(submission("c", "h"))
