@@ -219,6 +219,16 @@ def test_a_run_that_goes_on_at_a_terminal_was_answered(user: User, score: str, a
         resumed = user.run("resume")
         assert (resumed.returncode, "no longer valid" in resumed.stderr) == (0, False), resumed.stderr
         assert (user.workspace / "note.txt").read_text() == "Hello."
+        # No worker has looked yet.
+        for options, found in (
+            ((), ["answered", "answered"]),
+            (("--state", "answered"), ["answered"] * 2),
+            (("--state", "queued"), []),
+        ):
+            listed = json.loads(user.call("runs", "list", *options, "--format", "json").stdout)
+            assert [one["state"] for one in listed] == found
+        watched = user.run("runs", "watch")
+        assert (watched.returncode, "continued in another program" in watched.stderr) == (0, True), watched.stderr
         # The next worker finds nothing to do, and asks the model nothing.
         with user.start("work") as process:
             wait_for(process, "takes submitted runs")

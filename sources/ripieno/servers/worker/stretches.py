@@ -230,10 +230,11 @@ class Stretches:
                 writer.take(RunFailed(code=refusal.code or "failed", message=reason))
             finally:
                 self.allowed.end(submission)
-                with contextlib.suppress(InputError):
-                    await run_in_thread(self._keep, submission, run, watched.cut(), name="keep")
-                    stored = True
-        if run.unrecorded or not stored:
+                if not run.unrecorded:
+                    with contextlib.suppress(InputError):
+                        await run_in_thread(self._keep, submission, run, watched.cut(), name="keep")
+                        stored = True
+        if not stored:
             # It is tried again, from what the journal has.
             return None, None
         finish = run.conversation.finish or "error"
