@@ -7,7 +7,7 @@ import pathlib
 import signal
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 import pytest
 
@@ -15,7 +15,9 @@ from ripieno.assembly.submissions import SubmittedRun, submit
 from ripieno.canisters import ResultCanister, UserCanister
 from ripieno.canisters.events import ConductEnded, Event, ResultReady, TurnEnded
 from ripieno.conducting.paused import PausedStore
+from ripieno.servers.worker import worker as worker_module
 from ripieno.storage.databases.claims import LEASE
+from ripieno.storage.dispatch import leases
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher
 from ripieno.storage.dispatch.leases import WorkerLeases
 from ripieno.testing import call, model_of, turn
@@ -290,6 +292,35 @@ async def test_waiting_costs_nothing_and_an_answer_goes_on(site: Site) -> None:
             one for one in journal.restore(paused.identifier).conversation.canisters if isinstance(one, ResultCanister)
         ]
         assert [one.error for one in results] == [None]
+
+
+async def test_a_worker_looks_for_dead_ones_only_when_a_lease_may_have_ended(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the renewals of its own lease, that is all that one without runs asks the journal."""
+    used: list[str] = []
+
+    class Counted(WorkerLeases):
+        def renew(self, name: str, host: str) -> None:
+            used.append("renew")
+            super().renew(name, host)
+
+        def left(self) -> float:
+            used.append("look")
+            return super().left()
+
+        def bury(self, take_back: Callable[[str], object]) -> Sequence[str]:
+            used.append("look")
+            return super().bury(take_back)
+
+    monkeypatch.setattr(worker_module, "_BEAT", 0.01)
+    monkeypatch.setattr(leases, "RENEWAL", 0.3)
+    monkeypatch.setattr(leases, "WorkerLeases", Counted)
+    async with asyncio.timeout(HANG), site.worker():
+        while used.count("renew") < 6:  # noqa: ASYNC110  of the worker
+            await asyncio.sleep(0.01)
+    # There are many beats between two renewals.
+    assert 0 < used.count("look") <= 2 * used.count("renew")
 
 
 def test_leases_are_what_the_help_promises() -> None:

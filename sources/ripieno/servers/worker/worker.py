@@ -124,7 +124,7 @@ class Worker:
 
     async def _beat(self, left: asyncio.Event) -> None:
         """Renews the lease, and looks after cancelled submissions and dead workers, until the event is set."""
-        renewed = cleaned = time.monotonic()
+        renewed = cleaned = look = time.monotonic()
         failing = False
         while not left.is_set():
             with contextlib.suppress(TimeoutError):
@@ -138,10 +138,8 @@ class Worker:
                 for identifier in await run_in_thread(self._dispatcher.cancelled, self.running, name="cancelled"):
                     self._stretches.stop(identifier)
                 await self._stretches.allowed.take_back()
-                for name in await run_in_thread(self._leases.bury, self._dispatcher.take_back, name="lease"):
-                    self._report(f"The worker {name} has not renewed its lease: its runs are queued again.")
-                    if self._metrics is not None:
-                        self._metrics.take_over()
+                if now >= look:
+                    look = now + await self._bury()
                 await self._begin_again()
                 await self._end_again(now)
                 if now - cleaned >= _CLEANING:
@@ -153,6 +151,18 @@ class Worker:
                 failing = True
             else:
                 failing = False
+
+    async def _bury(self) -> float:
+        """Queues again the runs of dead workers; returns the seconds until there may be further ones."""
+        left = await run_in_thread(self._leases.left, name="lease")
+        if left > 0:
+            # A worker that comes later has a lease that ends later.
+            return min(left, leases.RENEWAL)
+        for name in await run_in_thread(self._leases.bury, self._dispatcher.take_back, name="lease"):
+            self._report(f"The worker {name} has not renewed its lease: its runs are queued again.")
+            if self._metrics is not None:
+                self._metrics.take_over()
+        return 0.0
 
     async def _begin_again(self) -> None:
         """Queues again what could not go on."""
