@@ -237,9 +237,9 @@ class Stretches:
         if not stored:
             # It is tried again, from what the journal has.
             return None, None
-        finish = run.conversation.finish or "error"
-        if self._leaving and finish == "cancelled":
+        if self._is_given_back(run):
             return None, None
+        finish = run.conversation.finish or "error"
         return Ending(finish="error" if reason else finish, reason=reason), watched.ended
 
     async def _write_again(self, submission: Submission) -> None:
@@ -351,11 +351,18 @@ class Stretches:
             workspace=submission.workspace or None,
         )
 
+    def _is_given_back(self, run: Run) -> bool:
+        """Whether the end of the worker has ended a run: another worker continues it."""
+        return self._leaving and run.conversation.finish == "cancelled"
+
     def _keep(self, submission: Submission, run: Run, cut: Sequence[Mapping[str, Any]]) -> None:
         """Keeps a conversation that waits, and forgets any other; and the texts of an answer that was cut off."""
         conversation = run.conversation
         if cut:
             self._journal.record([cut_record(submission.owner, conversation.identifier, cut)])
+        if self._is_given_back(run):
+            # The next worker goes on, with the answers that there were.
+            return
         if not conversation.open:
             self._paused.forget(conversation.identifier, owner=submission.owner)
             return
