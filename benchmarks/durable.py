@@ -6,6 +6,7 @@ As a program, it is the worker: ``python -m benchmarks.durable PLACE``.
 import asyncio
 import contextlib
 import dataclasses
+import datetime
 import importlib.util
 import pathlib
 import random
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 HOST = "bench"
 STARTS, CANCELS, CONDUCTS, WORDS, PACE = 40, 10, 40, 200, 0.02
+#: Workers that are killed, and the runs of each.
+KILLED, HELD = 4, 25
 #: Seconds in which an idle worker is counted.
 IDLE = 20.0
 
@@ -83,7 +86,7 @@ async def sites() -> AsyncGenerator[Sequence[tuple[str, pathlib.Path | str]], No
 
 
 @contextlib.asynccontextmanager
-async def worker(place: pathlib.Path | str) -> AsyncGenerator[None, None]:
+async def worker(place: pathlib.Path | str) -> AsyncGenerator[asyncio.subprocess.Process, None]:
     """A worker in a process of its own."""
     program = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", __name__, str(place)), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
@@ -93,7 +96,7 @@ async def worker(place: pathlib.Path | str) -> AsyncGenerator[None, None]:
     try:
         if await program.stdout.readline() != b"ready\n":
             raise RuntimeError("The worker does not start.")
-        yield
+        yield program
     finally:
         program.stdin.close()
         await program.wait()
@@ -188,6 +191,41 @@ async def _watched(site: Site) -> list[Row]:
     ]
 
 
+async def submitted_takeovers() -> list[Row]:
+    """From the death of a worker to the beginning of each of its runs at another one."""
+    return await _over_both(_taken_over)
+
+
+async def _taken_over(site: Site) -> list[Row]:
+    from ripieno.storage.dispatch.leases import LEASE
+
+    waits: list[float] = []
+    for _ in range(KILLED):
+        async with worker(site.place) as dying:
+            runs = [await submitted(site.journal, site.dispatcher, "slow") for _ in range(HELD)]
+            await asyncio.gather(*(_began(site, run.submission.conversation, 1) for run in runs))
+            async with worker(site.place):
+                killed = time.time()
+                dying.kill()
+                begun = await asyncio.gather(*(_began(site, run.submission.conversation, 2) for run in runs))
+                waits += [one - killed for one in begun]
+                await asyncio.gather(*(run.cancel() for run in runs))
+                await asyncio.gather(*runs)
+    what = f"takeover of a killed worker's runs, p99, {site.database}"
+    detail = f"{len(waits)} runs, p50 {percentile(waits, 50):.0f} ms"
+    budget = (LEASE + 2) * 1000
+    return [Row(what=what, measured=percentile(waits, 99), budget=budget, unit="ms", detail=detail)]
+
+
+async def _began(site: Site, conversation: str, times: int) -> float:
+    """When a conversation begins for this time, in seconds since 1970."""
+    while True:
+        began = await asyncio.to_thread(lambda: list(site.journal.lines(conversation, stage="began")))
+        if len(began) >= times:
+            return datetime.datetime.fromisoformat(began[times - 1].at).timestamp()
+        await asyncio.sleep(0.5)
+
+
 async def submitted_cost() -> list[Row]:
     """CPU of a conduct that a worker runs, above that of one in the program; and the statements of an idle worker."""
 
@@ -247,7 +285,7 @@ async def _work(place: pathlib.Path | str) -> None:
 
     with queue(place) as (journal, dispatcher):
         async with ripieno.assemble({"ensembles": {"enabled": []}}, recorder=journal) as assembly:
-            working = Worker(assembly, dispatcher, hosts=[HOST], model_of=clock, grace=0)
+            working = Worker(assembly, dispatcher, hosts=[HOST], slots=HELD + 1, model_of=clock, grace=0)
             task = asyncio.create_task(working.run())
             await (await submitted(journal, dispatcher, "short"))
             print("ready", flush=True)

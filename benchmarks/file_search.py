@@ -13,10 +13,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from benchmarks.measurement import Row
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import freeze
+from ripieno.storage.places import Places
 
 FILES, FOLDERS = 100_000, 1_000
 RUNS = 5

@@ -318,6 +318,7 @@ ROWS: tuple[Measure, ...] = (
     chats.chat_idle,
     durable.submitted_runs,
     durable.submitted_cost,
+    durable.submitted_takeovers,
     browser.page_first_paint,
     browser.page_events,
     browser.page_long_conversation,

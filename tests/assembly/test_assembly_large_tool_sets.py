@@ -9,7 +9,6 @@ import pytest
 
 from ripieno.approvals import Approve
 from ripieno.assembly import Assembly, assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.ensembles.offers import Offer
@@ -21,6 +20,7 @@ from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.servers.http.server import serve
+from ripieno.storage.places import Places
 from ripieno.testing import call, turn
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score

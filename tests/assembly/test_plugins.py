@@ -85,6 +85,15 @@ def test_what_is_not_allowed_is_reported_and_never_imported(site: pathlib.Path) 
     )
 
 
+def test_several_that_are_not_allowed_are_named_with_one_as_the_example(site: pathlib.Path) -> None:
+    install(site, "pigeon-post", "good_plugin", GOOD)
+    install(site, "albatross", "other_plugin", GOOD)
+    assert discover().advice == (
+        "Installed plugins that are not allowed: albatross, pigeon-post. "
+        'To allow one, name it under [plugins], such as: allow = ["albatross"]'
+    )
+
+
 @pytest.mark.parametrize("spelling", ["pigeon-post", "Pigeon_Post", "pigeon.post"])
 def test_allowed_plugin_plays_whatever_the_spelling(site: pathlib.Path, spelling: str) -> None:
     install(site, "pigeon-post", "good_plugin", GOOD)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from ripieno.assembly import Assembly, assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import AssemblyFailure, ExecutionFault
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze
+from ripieno.storage.places import Places
 from tests.support.command_line import User
 from tests.support.sandbox_tiers import SHELTERS, shelter
 from tests.support.scripted_models import ensemble, invoke, tool

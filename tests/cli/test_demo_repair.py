@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.assembly.configuration import load_configuration
 from ripieno.canisters import Conversation
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.scores import find_score
@@ -16,6 +16,7 @@ from ripieno.cli.demo.rehearse import wanted_ensembles
 from ripieno.cli.demo.workspace import examine, prepare
 from ripieno.exceptions import InputError
 from ripieno.sandbox.detection import try_tier
+from ripieno.storage.places import Places
 from tests.support.command_line import User
 
 WORK = ["git_clone", "run_command", "search", "read_file", "edit_file", "run_command", "git_diff", "git_commit"]

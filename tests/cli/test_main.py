@@ -45,6 +45,24 @@ def test_what_needs_no_library_imports_none(user: User, argument: str) -> None:
     assert out
 
 
+@pytest.mark.parametrize("argument", ["--version", "--help", "complete"])
+def test_help_and_completion_load_neither_configuration_nor_event_loop(user: User, argument: str) -> None:
+    user.configure('[model]\ndefault = "house/large"\n')
+    completing = {"_RIPIENO_COMPLETE": "bash_complete", "COMP_WORDS": "ripieno che", "COMP_CWORD": "1"}
+    program = (
+        "import sys\nfrom ripieno.cli import main\n"
+        f"try: main({[] if argument == 'complete' else [argument]!r})\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('asyncio', 'ripieno.assembly') if name in sys.modules])"
+    )
+    with user.python("-c", program, PYTHONSAFEPATH="1", **(completing if argument == "complete" else {})) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert err == ""
+    said, loaded = out.rstrip().rsplit("\n", 1)
+    assert loaded == "[]"
+    assert argument != "complete" or said == "plain,check"
+
+
 def test_the_module_runs_as_a_command(user: User) -> None:
     with user.python("-m", "ripieno", "--version") as process:
         out, _ = process.communicate(timeout=PATIENCE)

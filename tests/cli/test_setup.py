@@ -83,6 +83,7 @@ def test_a_bundled_name_is_refused_before_anything_is_written(call: Call, user: 
     ("arguments", "command"),
     [
         (["greetings"], "ripieno new ensemble greetings"),
+        (["tool", "greetings"], "ripieno new ensemble greetings"),
         (["ensembl", "greetings"], "ripieno new ensemble greetings"),
         (["greetings", "--folder", "my tools"], "ripieno new ensemble greetings --folder 'my tools'"),
     ],

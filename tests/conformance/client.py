@@ -17,11 +17,11 @@ from typing import Any
 
 import ripieno
 from ripieno.approvals import Approve, CallbackConfirmer
-from ripieno.assembly.configuration import Places
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import AssemblyFailure, ConnectionFailure
 from ripieno.jsonvalues import thaw
 from ripieno.origins.mcp.oauth.sign_in import sign_in
+from ripieno.storage.places import Places
 from ripieno.testing import call, turn
 from ripieno.testing.scores.turns import ScoredCall
 from ripieno.testing.wires import model_of

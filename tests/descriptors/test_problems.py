@@ -48,6 +48,8 @@ BARE = EMPTY + '[[invokers]]\nname = "a"\ndescription = "A"\n'
 NAME = "name must be a name of letters, digits, _ and -, at most 64, not"
 TABLES = "invokers must be a list of tables, each one invoker, not a table"
 DESCRIBED = 'description = "Reads a file"'
+STRING, PATTERN = '{ type = "string" }', "required"
+PROPERTY = f"An argument stands under properties: properties.text = {STRING}"
 NAME_THEM = "Name the required arguments in the table that has the properties."
 NEITHER = "Add [connection] or [[invokers]]. If it has no invokers, write invokers = []."
 NO_FUNCTION = 'Add module = "package.module" to [ensemble], or an [invocable] table to the invoker.'
@@ -78,6 +80,7 @@ CASES: list[tuple[str, str, str, str, int, str | None]] = [
     (SEARCH, '["pattern"]', '["patern"]', "'patern' is required but is not a property", 13, "Did you mean 'pattern'?"),
     (SEARCH, "{ type", "{ required = true, type", "required must be a list of names, not true or false", 16, NAME_THEM),
     (SEARCH, "minimum = 0", "minimun = 0", "JSON Schema has no keyword 'minimun'", 18, "Did you mean 'minimum'?"),
+    (SEARCH, PATTERN, f"text = {STRING}\n{PATTERN}", "JSON Schema has no keyword 'text'", 13, PROPERTY),
     (SEARCH, 'type = "object"\n', "", "arguments must be an object", 11, 'Write: type = "object".'),
     (SEARCH, '= "."', "= 1979-05-27", "default must be a JSON value, not a date", 17, "Write it in quotes."),
     (SEARCH, 'origin = "command"', "", "[invocable] lacks origin", 20, 'Example: origin = "command".'),

@@ -18,7 +18,7 @@ import pytest
 import ripieno.testing
 from ripieno.approvals import Approve
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.assembly.configuration import load_configuration
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.descriptors import RetryPolicy
@@ -28,6 +28,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import parse
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.origins.mcp.settings import CONNECTION
+from ripieno.storage.places import Places
 from ripieno.testing import call, turn
 from ripieno.testing.scores import Score
 from ripieno.testing.wires import model_of

@@ -12,11 +12,11 @@ import tomli_w
 
 import ripieno
 from ripieno.approvals import Confirmer
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import freeze
+from ripieno.storage.places import Places
 
 #: A variable that every process of one server has, so that none of them can hide.
 _MARK = "RIPIENO_TESTS_MARK"

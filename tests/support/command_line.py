@@ -16,8 +16,8 @@ from typing import Any
 from unittest import mock
 
 import ripieno
-from ripieno.assembly.configuration import Places
 from ripieno.cli import main
+from ripieno.storage.places import Places
 from tests.support.forked_python import Forked
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -21,7 +21,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ripieno.approvals import Confirmer
 from ripieno.assembly import Assembly, assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent
 from ripieno.canisters.events import Event, play
 from ripieno.conducting import Watcher
@@ -37,6 +36,7 @@ from ripieno.models.protocols.prompted.reader import in_words, recover
 from ripieno.servers.gateway.application import create_application
 from ripieno.servers.http.connections import Bounds
 from ripieno.servers.http.server import serve
+from ripieno.storage.places import Places
 from ripieno.testing.rehearsal.server import base_url
 from ripieno.testing.rehearsal.server import create_application as rehearse
 from ripieno.testing.scores import Score

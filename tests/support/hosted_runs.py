@@ -13,7 +13,6 @@ from frozendict import frozendict
 from ripieno.approvals import Confirmer
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly import Assembly, assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import Canister, Controls, InvocationCanister, TextualContent, UserCanister
 from ripieno.canisters.events import ContentSealed, Event, InvocationSealed, ResultReady, TurnEnded
 from ripieno.descriptors import GatewayDescriptor
@@ -26,6 +25,7 @@ from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.schemas import Schema
 from ripieno.servers.gateway.run import HostedRuns
 from ripieno.servers.gateway.stored.requests import StoredRequest
+from ripieno.storage.places import Places
 
 SECRET = b"a secret of the tests"
 CALLER = "ada"

@@ -20,7 +20,6 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places
 from ripieno.assembly.shortcuts import prepare_ensembles
 from ripieno.canisters import (
     AssistantCanister,
@@ -40,6 +39,7 @@ from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.servers.http.server import serve
+from ripieno.storage.places import Places
 from ripieno.testing import call, turn
 from ripieno.testing.rehearsal import clock
 from ripieno.testing.rehearsal.server import BODY_BYTES, base_url, create_application

@@ -10,12 +10,12 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from ripieno.assembly import Assembly, assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import Event
 from ripieno.ensembles import Ensemble
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze
+from ripieno.storage.places import Places
 
 _DATA = pathlib.Path(__file__).parents[2] / "data" / "ensembles"
 

@@ -9,8 +9,8 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.assembly import Assembly, assemble
-from ripieno.assembly.configuration import Places
 from ripieno.ensembles import Context, Invoker, Outcome, Surroundings
+from ripieno.storage.places import Places
 from ripieno.storage.undo import UndoLog
 from tests.support.toml_ensembles import make_context
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ripieno.assembly import Assembly, assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.ensembles import Invoker
@@ -19,6 +18,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.execution import Circumstances, Execution
 from ripieno.execution.call import settle
 from ripieno.jsonvalues import freeze
+from ripieno.storage.places import Places
 from tests.counts import count
 from tests.skips import needs
 from tests.support.git_repositories import make_repository

@@ -11,13 +11,13 @@ import pytest
 
 from ripieno.approvals import Approve, Confirmer
 from ripieno.assembly import Assembly, assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.descriptors.rules import Pattern
 from ripieno.ensembles.offers import Offer
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze
+from ripieno.storage.places import Places
 from tests.counts import count
 from tests.support.scripted_models import Person
 from tests.toolset.bundled_tools import code_of, text_of

@@ -26,7 +26,7 @@ from ripieno.conducting.history import History
 from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor, HistoryDescriptor
 from ripieno.descriptors.names import split
 from ripieno.ensembles import Ensemble, Invoker, Origin
-from ripieno.ensembles.offers import Offer
+from ripieno.ensembles.offers import Offer, only_ensembles
 from ripieno.ensembles.opener import connect_all, disconnect_all, needed_origins, opener
 from ripieno.ensembles.requirements import find_absent
 from ripieno.ensembles.threads import run_in_thread
@@ -299,11 +299,11 @@ class Assembly:
     ) -> Run:
         """A run with this assembly's ensembles, execution and models, and with the settings of ``agent``.
 
-        ``owner`` is the user for whom it is made; ``Approve(always=True)`` counts for that user's conversation only.
-        ``confirmer`` is asked instead of the assembly's. ``answers`` are a person's answers that were given in advance,
-        by the identifiers of open invocations. ``workspace`` is the folder of this run's tools, by default the
-        assembly's; servers that were started stay in that one. Errors: ``InputError`` for unknown names and for an
-        unfit workspace, before any request; ``UsageError`` if the assembly was never entered.
+        ``ensembles`` take the place of the assembly's: ``[*assembly.ensembles, mine]`` adds one. ``owner`` is the user
+        for whom it is made. ``confirmer`` is asked instead of the assembly's. ``answers``: see ``ripieno.conduct``.
+        ``workspace`` is the folder of this run's tools, by default the assembly's; servers that were started stay in
+        that one. Errors: ``InputError`` for unknown names and for an unfit workspace, before any request;
+        ``UsageError`` if the assembly was never entered.
         """
         chosen, settings = self._settle(
             model=model,
@@ -376,7 +376,7 @@ class Assembly:
         if ensembles is None and not self._entered:
             advice = "Use: async with ripieno.assemble(...) as assembly."
             raise UsageError(f"This assembly was not entered, so it has no tools yet. {advice}")
-        enabled = self.ensembles if ensembles is None else tuple(ensembles)
+        enabled = self.ensembles if ensembles is None else only_ensembles(ensembles)
         limits, history = None, self.configuration.history
         chosen = model if isinstance(model, Model) else None
         if agent is not None:

@@ -2,9 +2,10 @@
 
 import json
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.trust import trust_command
 from ripieno.descriptors.loading.layers import LeftOut
+from ripieno.storage.places import Places
 from ripieno.values import Value
 
 

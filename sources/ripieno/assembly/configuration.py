@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-import platformdirs
 
 from ripieno.assembly.plugins import BUILT_IN, Registry, discover, find_missing, place_to_allow
 from ripieno.assembly.providers import combine_providers
@@ -42,6 +41,7 @@ from ripieno.descriptors.named_files import NamedFiles
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.jsonvalues import is_table
 from ripieno.storage.pins import Pins, PinStore
+from ripieno.storage.places import Places
 from ripieno.storage.undo import UndoLog
 from ripieno.values import Value
 
@@ -53,25 +53,6 @@ _HOW = (
     'A configuration is a TOML file, for example with the two lines [ensembles] and enabled = ["io"], or empty. '
     "Its keys: ripieno schema config"
 )
-
-
-class Places(Value, kw_only=True):
-    """The folders of this user's own files. Tests and applications may pass others."""
-
-    configuration: pathlib.Path
-    state: pathlib.Path
-
-    @classmethod
-    def of_user(cls) -> "Places":
-        """The system's folders; ``RIPIENO_CONFIG_HOME`` and ``RIPIENO_STATE_HOME`` name others."""
-        configuration = os.environ.get("RIPIENO_CONFIG_HOME") or platformdirs.user_config_dir("ripieno")
-        state = os.environ.get("RIPIENO_STATE_HOME") or platformdirs.user_state_dir("ripieno")
-        return cls(configuration=pathlib.Path(configuration), state=pathlib.Path(state))
-
-    @property
-    def file(self) -> pathlib.Path:
-        """The configuration file."""
-        return self.configuration / "config.toml"
 
 
 class LoadedConfiguration(Value, kw_only=True):

@@ -3,13 +3,14 @@
 import pathlib
 from collections.abc import Mapping
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.protection import withheld
 from ripieno.descriptors.templates import Template
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Database
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal import NAME, Journal
+from ripieno.storage.places import Places
 
 
 def journal_place(url: str | None, state: pathlib.Path, environment: Mapping[str, str]) -> pathlib.Path | str:

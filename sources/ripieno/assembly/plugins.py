@@ -66,12 +66,10 @@ class Registry(Value, kw_only=True):
         others = sorted({one.distribution for one in self.plugins if not one.allowed})
         if not others:
             return ""
-        where = f"To allow {'it' if len(others) == 1 else 'the first'}, write under [plugins]"
+        where = f"under [plugins]{self.file and f' in {self.file}'}"
+        how = f"To allow it, write {where}" if len(others) == 1 else f"To allow one, name it {where}, such as"
         line = f"allow = {json.dumps([*self.allow, others[0]])}"
-        return (
-            f"Installed plugins that are not allowed: {', '.join(others)}. "
-            f"{where}{self.file and f' in {self.file}'}: {line}"
-        )
+        return f"Installed plugins that are not allowed: {', '.join(others)}. {how}: {line}"
 
     def resolve(self, kind: str, name: str) -> Any:
         """The object of a name in ``origins``, ``protocols``, ``sandboxes`` or ``commands``; imports it.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ripieno.approvals import Confirmer, Grants
 from ripieno.assembly.assembly import Assembly
-from ripieno.assembly.configuration import Places, load_own_configuration
+from ripieno.assembly.configuration import load_own_configuration
 from ripieno.assembly.trust import Project
 from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.events import Alert
@@ -18,6 +18,7 @@ from ripieno.ensembles.opener import connect_all, disconnect_all
 from ripieno.exceptions import AssemblyFailure, UsageError
 from ripieno.jsonvalues import EMPTY
 from ripieno.sandbox import Spawner
+from ripieno.storage.places import Places
 from ripieno.storage.records import Recorder
 
 

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import journal_place, open_database
 from ripieno.assembly.submission_states import find_following, find_submission
 from ripieno.canisters import Conversation
@@ -27,6 +27,7 @@ from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, QueueInspe
 from ripieno.storage.dispatch.events import EventLog, Logged, QuestionAnswered, RunFailed, StretchBegan, topic_of
 from ripieno.storage.dispatch.rates import Rates
 from ripieno.storage.journal import Journal
+from ripieno.storage.places import Places
 from ripieno.storage.records import Recorder
 
 #: The file name of the queue in a user's state folder.

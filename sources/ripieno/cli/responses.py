@@ -5,10 +5,10 @@ import os
 import click
 
 from ripieno.assembly.journal import open_database, open_journal
+from ripieno.canisters.display import clean
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
-from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import NameAbsence
 from ripieno.servers.gateway.stored.requests import RESPONSE, is_identifier

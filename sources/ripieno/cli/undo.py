@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from ripieno.canisters.display import clean
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Number, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
-from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, ToolFault
 from ripieno.storage.undo import Step, UndoEntry
 from ripieno.toolset.workspace.undo import Undone, choose

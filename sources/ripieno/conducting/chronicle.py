@@ -36,6 +36,8 @@ class Chronicle:
         self._kept = conversation.kept_by(reporter.recorder)
         #: The places of results that the pipeline records.
         self._results: set[int] = set()
+        #: A number of first canisters, and of the answers that begin in them: a long conversation is counted once.
+        self._counted = (0, 0)
         self._began = False
         #: Whether the end could not be recorded, because the recorder cannot be reached.
         self.unrecorded = False
@@ -156,11 +158,15 @@ class Chronicle:
         self._reporter.record(records, scope, written)
 
     def _new(self, canisters: Sequence[Canister]) -> Iterator[Record]:
-        turn = 0
-        for position, begins in enumerate(assistant_begins(canisters)):
+        known, turn = self._counted if self._counted[0] <= self._kept else (0, 0)
+        first = max(known - 1, 0)
+        for position, begins in enumerate(assistant_begins(canisters[first:]), first):
+            if position < known:
+                continue  # Counted before; it says whether the next one begins an answer.
             turn += begins
             if position >= self._kept and position not in self._results:
                 yield self._said(canisters[position], position, turn)
+        self._counted = len(canisters), turn
 
     def _said(self, canister: Canister, place: int, turn: int) -> Record:
         return self._record("said", turn, canister=canister, details={"place": place})

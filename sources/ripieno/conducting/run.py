@@ -5,7 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from typing import Any
 
-from ripieno.approvals import Answer, Confirmer, Given
+from ripieno.approvals import Answer, Approve, Confirmer, Edit, Given
+from ripieno.approvals.grants import Binding
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.conversation import Waiting
@@ -13,7 +14,8 @@ from ripieno.canisters.events import Event
 from ripieno.conducting.driver import Driver, Watcher
 from ripieno.conducting.history import History, HistoryStrategy
 from ripieno.ensembles import Ensemble
-from ripieno.exceptions import UsageError
+from ripieno.ensembles.offers import only_ensembles
+from ripieno.exceptions import InputError, UsageError
 from ripieno.execution import Execution
 from ripieno.jsonvalues import listed
 from ripieno.models import Model
@@ -218,16 +220,14 @@ def conduct(
 
     Nothing happens before the run is iterated, awaited or entered. ``owner`` is the user for whom it is made: what a
     person allows ``always`` counts for this owner and this conversation only. ``confirmer`` is asked instead of the
-    execution's. ``answers`` are a person's answers that were given in advance, by the identifiers of open invocations.
+    execution's. ``answers`` are a person's answers that were given in advance, by the identifiers of open invocations:
+    for the calls as ``conversation.waiting`` has them, or as a ``Given`` says.
 
-    Errors: ``UsageError`` for names in place of ensembles.
+    Errors: ``UsageError`` for names in place of ensembles; ``InputError`` for an answer to a call of which the
+    conversation does not say what was shown.
     """
     conversation = Conversation.of(what)
-    given: tuple[Any, ...] = listed(ensembles)
-    if names := [one for one in given if isinstance(one, str)]:
-        raise UsageError(
-            f"conduct takes ensembles, not names. To load them: ripieno.assemble({{'ensembles': {names}}})"
-        )
+    given = only_ensembles(ensembles)
     if supervisor is not None:
         instructions = SupervisorCanister.of(supervisor) if isinstance(supervisor, str) else supervisor
         canisters = conversation.canisters
@@ -247,7 +247,22 @@ def conduct(
         controls=controls or Controls(),
         limits=limits or pipeline.limits,
         history=history,
-        answers=answers or {},
+        answers=_bound(answers or {}, conversation),
         watchers=watchers,
     )
     return Run(driver)
+
+
+def _bound(answers: Mapping[str, Answer | Given], conversation: Conversation) -> Mapping[str, Answer | Given]:
+    """The answers, each for the call that was shown."""
+    shown: dict[str, Any] = {one.invocation: one.binding for one in conversation.waiting if one.binding}
+    bound = dict(answers)
+    for invocation, answer in answers.items():
+        if isinstance(answer, Approve | Edit):
+            if invocation not in shown:
+                raise InputError(
+                    f"The answer to {invocation!r} cannot be valid: the conversation does not say what was shown. "
+                    "Conduct it with a DeferredConfirmer, which asks again, and answer that conversation."
+                )
+            bound[invocation] = Given(answer=answer, binding=Binding(**shown[invocation]))
+    return bound

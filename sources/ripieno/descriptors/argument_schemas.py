@@ -117,13 +117,21 @@ def _inspect(schema: Mapping[str, Any], path: Path, problems: Problems) -> None:
         at = (*path, keyword)
         if keyword not in KEYWORDS:
             if not keyword.startswith("x-"):
-                problems.add(at, f"JSON Schema has no keyword {keyword!r}", spelling(keyword, KEYWORDS))
+                hint = spelling(keyword, KEYWORDS) or _advise_property(keyword, value)
+                problems.add(at, f"JSON Schema has no keyword {keyword!r}", hint)
             continue
         for key, inner in parts(keyword, value):
             if is_table(inner):
                 _inspect(inner, at if key is None else (*at, key), problems)
     _inspect_type(schema.get("type"), path, problems)
     _inspect_required(schema, path, problems)
+
+
+def _advise_property(name: str, value: Any) -> str:
+    """Advice for what was probably meant as an argument; empty if it does not look like one."""
+    kind = value.get("type") if is_table(value) else value
+    known = isinstance(kind, str) and kind in TYPES
+    return f'An argument stands under properties: properties.{name} = {{ type = "{kind}" }}' if known else ""
 
 
 def _inspect_type(value: Any, path: Path, problems: Problems) -> None:

@@ -7,61 +7,20 @@ while the code that its ensemble names is as it was. A trusted project's code mu
 import errno
 import hashlib
 import os
-import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
+from ripieno.descriptors.command_words import is_named_code, words_of
 from ripieno.descriptors.ensembles import EnsembleDescriptor
 from ripieno.descriptors.reader.regular_files import open_regular
 from ripieno.exceptions import InputError
-from ripieno.jsonvalues import EMPTY, is_list, is_table
+from ripieno.jsonvalues import EMPTY
 
 #: The largest file that is checked, in bytes. It is read at each start.
 LARGEST = 256 * 1024 * 1024
 _CHUNK = 256 * 1024
 #: Strings longer than this, in characters, name no file.
 _LONGEST = 1024
-_FUNCTION = re.compile(r"(?P<file>.+\.py):[A-Za-z_][\w.]*")
-_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-#: What separates words in a text for a shell, and paths in a word.
-_SEPARATORS = re.compile(r"[\s;|&()<>`\"'$]+")
-_LISTED = re.compile(r"[:,=@]+")
-#: An option with its value in one word, such as ``-frules``.
-_ATTACHED = re.compile(r"-[A-Za-z](?P<value>.+)")
-#: Programs that run the files after them.
-_INTERPRETERS = re.compile(
-    r"(?:ba|da|z|k|fi|c|tc|a)?sh|busybox|(?:python|pypy|ruby|perl|php|lua|node|tclsh|guile)[\d.]*|nodejs|luajit|deno|bun"
-    r"|npx|pnpx|tsx|ts-node|uvx?|pipx|poetry|hatch|rscript|julia|octave|java|jshell|scala|groovy|kotlinc?|dotnet|pwsh"
-    r"|powershell|g?make|just|task|[gmn]?awk|sed|env|nice|nohup|setsid|timeout|sudo|xargs|source|\."
-    r"|go|cargo|run(?:ghc|haskell)|ocaml|elixir|escript|expect|wish|emacs|[gn]?vim?|gdb|lldb|swift|dart|sbcl|clojure|clj"
-    r"|crystal|nim|zig|racket|raku|nu|xonsh|osascript|i?python[\d.]*|ansible-playbook|cmake|gradlew?|rake|bundle"
-    r"|stdbuf|ionice|chrt|taskset|unshare|chroot|ld-linux.*|ld-musl.*",
-    re.IGNORECASE,
-)
-#: Options of such programs whose value, the next word, is not the script, as a regular expression. A flag of that name
-#: makes one more word code. The values of ``-o`` are no code: settings of a shell, or results.
-_VALUED = re.compile(
-    r"-[WXrCIf]|-cp|-classpath|--(?:require|import|loader|experimental-loader|conditions|class-path|module-path"
-    r"|add-modules|file|makefile|with|env-file|directory|rcfile|init-file)"
-)
-_PLAIN = frozenset({"-o", "+o", "-O", "+O"})
-#: Variables whose values make programs run code, and those with folders in which Python looks for code at its start.
-_LOADING = re.compile(
-    r"(?:BASH_)?ENV|LD_(?:PRELOAD|AUDIT)|DYLD_INSERT_LIBRARIES|PYTHONSTARTUP|PERL5OPT|PERL5DB|RUBYOPT|CLASSPATH"
-    r"|(?:NODE|JAVA_TOOL|_JAVA|JDK_JAVA|MAVEN|GRADLE)_OP(?:TION|T)S|MAKEFILES|EDITOR|VISUAL|PAGER"
-    r"|GIT_(?:SSH|SSH_COMMAND|EDITOR|PAGER|EXTERNAL_DIFF|ASKPASS|CONFIG_GLOBAL|CONFIG_SYSTEM)"
-)
-_SITES = ("sitecustomize.py", "usercustomize.py")
-#: Files that programs run, or that decide what they run.
-_CODE = re.compile(
-    r".*\.(?:py|pyw|pyz|pth|sh|bash|zsh|ksh|fish|[cm]?[jt]s|[jt]sx|rb|pl|pm|php|lua|r|jl|tcl|scm|ps1|bat|cmd|jar|class"
-    r"|groovy|kts?|scala|awk|sed|mk|so|dylib|dll|wasm|sql|j2|jinja|toml|ini|cfg|conf|ya?ml|rc|properties"
-    r"|go|rs|hs|mli?|swift|dart|exs?|erl|clj[cs]?|lisp|el|exp|nim|zig|cr|rkt|raku|nu|xsh|c|cc|cpp|cxx|cs|fsx?|vim"
-    r"|ipynb|cmake|gradle|ninja|tf)"
-    r"|(?:gnu)?makefile|justfile|rakefile|dockerfile|gemfile|cmakelists\.txt|package\.json|go\.mod|pom\.xml|\..*rc",
-    re.IGNORECASE,
-)
 
 
 def paths_named(descriptor: EnsembleDescriptor, workspace: str | os.PathLike[str]) -> dict[str, bool]:
@@ -78,7 +37,7 @@ def paths_named(descriptor: EnsembleDescriptor, workspace: str | os.PathLike[str
         folders.insert(0, os.path.abspath(descriptor.folder))
     found: dict[str, bool] = {}
     everything = (*settings, descriptor.configuration, *(one.configuration for one in descriptor.invokers))
-    for word, code in ((descriptor.module or "", True), *_words(everything)):
+    for word, code in ((descriptor.module or "", True), *words_of(everything)):
         if 0 < len(word) <= _LONGEST and "\x00" not in word:
             for folder in folders:
                 joined = os.path.join(folder, word)
@@ -90,76 +49,9 @@ def paths_named(descriptor: EnsembleDescriptor, workspace: str | os.PathLike[str
     return found
 
 
-def _words(value: Any) -> Iterator[tuple[str, bool]]:
-    """The words that may be paths, and whether their place shows that they are code."""
-    if is_table(value):
-        for name, one in value.items():
-            if name in ("argv", "command") and is_list(one):
-                yield from _argv(one)
-            elif name == "environment" and is_table(one):
-                yield from _variables(one)
-            else:
-                yield from _words(one)
-    elif is_list(value):
-        for one in value:
-            yield from _words(one)
-    elif isinstance(value, str):
-        yield from _parts(value, code=False)
-
-
-def _variables(environment: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """The words of environment variables."""
-    for name, value in environment.items():
-        if not isinstance(value, str):
-            yield from _words(value)
-            continue
-        yield from _parts(value, code=_LOADING.fullmatch(name) is not None)
-        if name == "PYTHONPATH":
-            yield from ((f"{folder or '.'}/{site}", True) for folder in value.split(":") for site in _SITES)
-
-
-def _argv(argv: Sequence[Any]) -> Iterator[tuple[str, bool]]:
-    """The words of a command. Code are its first, and those after an interpreter up to its second that is no option.
-
-    Values of options are code, too, but do not count.
-    """
-    scripts, option = 1, ""
-    for element in argv:
-        if not isinstance(element, str):
-            yield from _words(element)
-            continue
-        yield from _parts(element, code=scripts > 0 and option not in _PLAIN)
-        if option in _PLAIN or _VALUED.fullmatch(option) is not None:
-            option = ""
-            continue
-        if _INTERPRETERS.fullmatch(os.path.basename(element)) is not None:
-            scripts = 2
-        elif not element.startswith("-"):
-            scripts -= 1
-        option = element
-
-
-def _parts(text: str, *, code: bool) -> Iterator[tuple[str, bool]]:
-    """A string, the file of a function, values in options and lists of paths, and the words of a text for a shell."""
-    yield text, code
-    if code and _MODULE.fullmatch(text) is not None:
-        path = text.replace(".", "/")
-        yield from ((path + end, True) for end in (".py", "/__main__.py"))
-        # A module's packages are imported before it.
-        yield from ((path[: end.start()] + "/__init__.py", True) for end in re.finditer("/|$", path))
-    if (match := _FUNCTION.fullmatch(text)) is not None:
-        yield match["file"], True
-    for part in _SEPARATORS.split(text):
-        yield part, code
-        yield part.partition("=")[2], code
-        if (attached := _ATTACHED.fullmatch(part)) is not None:
-            yield attached["value"], code
-        yield from ((one, code) for one in _LISTED.split(part))
-
-
 def is_code(path: str) -> bool:
     """Whether a file is code by its name, its first bytes or its rights. Errors: ``OSError``."""
-    if _CODE.fullmatch(os.path.basename(path)) is not None or os.access(path, os.X_OK):
+    if is_named_code(path) or os.access(path, os.X_OK):
         return True
     with open(path, "rb", opener=open_regular) as stream:
         return stream.read(2) == b"#!"
@@ -260,4 +152,7 @@ class NamedFiles:
 
 
 def _changed(path: str) -> str:
-    return f"{path} has changed since this program started. Review it, then start again."
+    return (
+        f"{path} has changed since this program started, and an ensemble names it as code. Review it, then start "
+        "again. A file of data does not count as code if its path is an argument of the tool."
+    )

@@ -3,6 +3,7 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from frozendict import frozendict
 
@@ -11,7 +12,7 @@ from ripieno.canisters.faults import Fault
 from ripieno.descriptors.names import matches
 from ripieno.ensembles.ensemble import Ensemble, Invoker
 from ripieno.ensembles.tool_search import Catalogue, Helpers, choose_searchable, make_helpers, resolve_call
-from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, ToolFault, nearest
+from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, ToolFault, UsageError, nearest
 from ripieno.jsonvalues import listed
 from ripieno.storage.outputs import READER
 
@@ -188,3 +189,13 @@ def _clash(newcomer: Invoker, holder: Invoker) -> Problem:
         message=f"{newcomer.identity} and {holder.identity} would both be offered as {newcomer.exposed!r}.",
         hint=f'Give one of the ensembles a prefix: [ensemble] prefix = "{newcomer.ensemble.name}".',
     )
+
+
+def only_ensembles(given: Sequence[Ensemble]) -> tuple[Ensemble, ...]:
+    """The ensembles, one or several. Errors: ``UsageError`` for names in place of them."""
+    everything: tuple[Any, ...] = listed(given)
+    if names := [one for one in everything if isinstance(one, str)]:
+        raise UsageError(
+            f"conduct takes ensembles, not names. To load them: ripieno.assemble({{'ensembles': {names}}})"
+        )
+    return everything

@@ -17,8 +17,6 @@ from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence,
 from ripieno.jsonvalues import EMPTY
 from ripieno.models.model import Model, Provider
 from ripieno.models.protocol import Capabilities, Protocol
-from ripieno.models.protocols.prompted import prompted_protocol
-from ripieno.models.protocols.text_calls.interpreter import interpret
 from ripieno.models.transport.breaker import Breaker
 from ripieno.models.transport.clients import endpoint_of
 from ripieno.models.transport.clouds import reach
@@ -138,6 +136,8 @@ class Providers:
         # Some of its models leave calls in the text; each request's capabilities say which ones.
         rows = (descriptor.capabilities, *(row.capabilities for row in descriptor.models))
         if carrier is None and any(row.get("text_calls") for row in rows):
+            from ripieno.models.protocols.text_calls.interpreter import interpret
+
             protocol = dataclasses.replace(protocol, interpret=interpret)
         provider = Provider(
             name=descriptor.name,
@@ -195,6 +195,7 @@ class Providers:
 
 def _prompted(provider: Provider) -> Provider:
     """The same endpoint for models that call by text. Such calls survive streaming as any text does."""
+    from ripieno.models.protocols.prompted import prompted_protocol
 
     def capabilities(model: str) -> Capabilities:
         return {**provider.capabilities(model), "stream_calls": True}

@@ -132,7 +132,8 @@ class Redactor:
         """Whether texts or JSON may contain a secret; base64 always may."""
         if not self._marks:
             return False
-        together = "\n".join(texts)
+        # A line's end after an identifier would look like wrapped base64.
+        together = "\0".join(texts)
         return '"data":"' in together or bool(self._found(together))
 
     def _found(self, text: str) -> list[_Hit]:

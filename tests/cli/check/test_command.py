@@ -305,3 +305,17 @@ def test_functions_are_imported_unless_that_is_unwanted(call: Call, user: User) 
     done = call("check", "--format", "json")
     assert (done.code, done.err) == (0, "noise\n")
     assert json.loads(done.out)["problems"] == []
+
+
+def test_a_file_with_errors_is_checked_for_its_functions_too_and_has_no_warnings(call: Call, user: User) -> None:
+    file = user.ensemble(
+        "half",
+        '[ensemble]\nname = "half"\ndescripton = "x"\n'
+        '[[invokers]]\nname = "one"\ndescription = "x"\neffects = "none"\n'
+        'invocable = { origin = "python", function = "./absent.py:go" }\n',
+    )
+    for paths in ((), (str(file),)):
+        done = call("check", *paths, "--format", "json")
+        problems = json.loads(done.out)["problems"]
+        assert [(one["line"], one["severity"]) for one in problems] == [(3, "error"), (7, "error"), (8, "error")]
+        assert "There is no Python file" in problems[-1]["message"]

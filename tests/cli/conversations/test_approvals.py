@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.protection import withheld
 from ripieno.cli.common import exit_codes
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.storage.journal import Journal
+from ripieno.storage.places import Places
 from ripieno.testing.scores import Score
 from tests.cli.conversations.test_ask import serving
 from tests.support.command_line import User

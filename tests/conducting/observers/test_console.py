@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import ImageContent, InvocationCanister, ResultCanister, TextualContent
+from ripieno.canisters.display import SHOWN, brief, clean
 from ripieno.canisters.events import (
     Alert,
     ConductEnded,
@@ -26,7 +27,7 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.canisters.faults import Fault, Report
-from ripieno.conducting.observers.console import SHOWN, Renderer, brief, clean, show
+from ripieno.conducting.observers.console import Renderer, show
 
 INVOCATION = InvocationCanister(identifier="call_1", name="read_file", arguments=frozendict(path="a.txt"))
 

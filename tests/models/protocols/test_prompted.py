@@ -15,7 +15,6 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
@@ -44,6 +43,7 @@ from ripieno.models.protocols.prompted.prompt import STYLES
 from ripieno.models.protocols.prompted.reader import in_words, recover
 from ripieno.models.protocols.prompted.writer import written_result
 from ripieno.servers.http.server import serve
+from ripieno.storage.places import Places
 from ripieno.testing import call, turn
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score

@@ -14,7 +14,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from ripieno.assembly.configuration import Places
 from ripieno.assembly.submissions import SubmittedRun
 from ripieno.canisters import Conversation, ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.events import ResultReady
@@ -29,6 +28,7 @@ from ripieno.servers.chat.ring import EventsLost
 from ripieno.servers.http.limits import Refused
 from ripieno.storage.dispatch.events import StretchBegan
 from ripieno.storage.journal import NAME
+from ripieno.storage.places import Places
 from tests.support.chat_servers import ChatProcess, assembly_of_server, chat_server
 from tests.support.chats import Reader
 from tests.support.postgresql import address_with_queue

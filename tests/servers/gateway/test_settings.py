@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.cli.serve import responses
 from ripieno.descriptors import GatewayDescriptor
@@ -22,6 +22,7 @@ from ripieno.exceptions import InputError
 from ripieno.servers.http import listeners
 from ripieno.servers.http.keys import Keys, digest_of, make_key
 from ripieno.servers.http.listeners import bind
+from ripieno.storage.places import Places
 from tests.descriptors.descriptor_examples import read_configuration
 from tests.support.command_line import User
 from tests.support.users import Done

@@ -14,7 +14,6 @@ from mcp.types import ToolListChangedNotification
 
 from ripieno.approvals import Answer, ConfirmationRequest, Edit
 from ripieno.assembly import Assembly, assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
@@ -23,6 +22,7 @@ from ripieno.schemas import Schema
 from ripieno.servers.mcp import server
 from ripieno.servers.mcp.calls import PENDING
 from ripieno.servers.mcp.server import create_server
+from ripieno.storage.places import Places
 from tests.support.command_line import PATIENCE
 from tests.support.mcp_server_process import ERAS
 from tests.support.mcp_servers.well_behaved import app

@@ -3,7 +3,7 @@
 import pathlib
 
 from ripieno.approvals import Approve, Deny
-from ripieno.assembly.configuration import Places
+from ripieno.storage.places import Places
 from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.wires import model_of

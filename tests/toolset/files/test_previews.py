@@ -9,8 +9,8 @@ from frozendict import frozendict
 from ripieno.approvals import Answer, Approve, CallbackConfirmer, ConfirmationRequest, Deny
 from ripieno.approvals.presentation import show_change
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister
+from ripieno.storage.places import Places
 from tests.toolset.file_tools import file_tools
 from tests.toolset.furnished_workspace import snapshot
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from frozendict import frozendict
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_own_configuration, prefix_of, provision
+from ripieno.assembly.configuration import LoadedConfiguration, load_own_configuration, prefix_of, provision
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, State, TaskStatus, ToolStatus
 from ripieno.assembly.failures import find_failures
 from ripieno.assembly.protection import sandbox_of
@@ -26,6 +26,7 @@ from ripieno.ensembles.requirements import find_absent, find_hidden, has_command
 from ripieno.exceptions import AssemblyFailure, NameAbsence
 from ripieno.jsonvalues import listed
 from ripieno.sandbox.processes import LocalSpawner
+from ripieno.storage.places import Places
 from ripieno.toolset import DATA
 from ripieno.values import Value
 

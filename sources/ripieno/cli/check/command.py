@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import click
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
-from ripieno.assembly.failures import check_origins
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import TrustStore, find_project
+from ripieno.canisters.display import clean, count
 from ripieno.cli.check.checks import OF_CONFIGURATIONS, OF_ENSEMBLES
 from ripieno.cli.check.coverage import check_environment, split_words
 from ripieno.cli.check.functions import check_functions
@@ -22,8 +22,7 @@ from ripieno.cli.common.assembly import left_out_lines, left_out_mappings, load_
 from ripieno.cli.common.findings import Check, Subject, find_problems
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
-from ripieno.cli.common.tables import count, print_json
-from ripieno.conducting.observers.console import clean
+from ripieno.cli.common.tables import print_json
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.invokers import INVOCABLE
 from ripieno.descriptors.json_schema import FILES
@@ -34,6 +33,7 @@ from ripieno.descriptors.reader.kinds import INVALID
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.ensembles.origin import check_invocable
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
+from ripieno.storage.places import Places
 from ripieno.testing.scores import Score
 from ripieno.values import Value
 
@@ -191,7 +191,13 @@ def _check_configuration(loaded: LoadedConfiguration, imports: _Imports) -> Find
     files = {one.file for one in read.left_out}
     left_out = tuple(one for one in read.descriptors if one.file in files)
     more = _find(OF_ENSEMBLES, Subject(loaded=loaded, descriptors=left_out), _all(importing=False))
-    return dataclasses.replace(findings, problems=(*findings.problems, *more.problems), ensembles=len(names))
+    partial = _find_in_part(Subject(loaded=loaded, descriptors=loaded.unreadable), imports, findings.problems)
+    return dataclasses.replace(
+        findings,
+        problems=(*findings.problems, *more.problems, *partial.problems),
+        ensembles=len(names),
+        unread=tuple(dict.fromkeys((*findings.unread, *partial.unread))),
+    )
 
 
 def _find(checks: Iterable[Check], subject: Subject, imports: _Imports) -> Findings:
@@ -206,6 +212,14 @@ def _find(checks: Iterable[Check], subject: Subject, imports: _Imports) -> Findi
         if one not in imported and one.file and any(tool.invocable.origin == "python" for tool in one.invokers)
     ]
     return Findings(tuple(problems), unread=tuple(dict.fromkeys(unread)))
+
+
+def _find_in_part(subject: Subject, imports: _Imports, reported: Collection[Problem]) -> Findings:
+    """The further errors of files with errors, as far as they could be read. Warnings could follow from an error."""
+    known = {(one.file, one.key) for one in reported if one.severity == "error"}
+    findings = _find(OF_ENSEMBLES, subject, imports)
+    problems = (one for one in findings.problems if one.severity == "error" and (one.file, one.key) not in known)
+    return dataclasses.replace(findings, problems=tuple(problems))
 
 
 def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], imports: _Imports) -> Findings:
@@ -235,10 +249,10 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], imports: _Im
     read = load_ensembles([Layer(name="caller", paths=tuple(ensembles))])
     subject = Subject(loaded=base, descriptors=tuple(read.ensembles.values()))
     findings = _find(OF_ENSEMBLES, subject, imports)
-    found += (*read.problems, *findings.problems)
-    found += locate(check_origins(read.unreadable, base.registry, reported=read.problems))
-    unread += findings.unread
-    return Findings(problems=_sorted(found), ensembles=len(ensembles) + number, unread=tuple(unread))
+    partial = _find_in_part(Subject(loaded=base, descriptors=read.unreadable), imports, read.problems)
+    found += (*read.problems, *findings.problems, *partial.problems)
+    unread += (*findings.unread, *partial.unread)
+    return Findings(problems=_sorted(found), ensembles=len(ensembles) + number, unread=tuple(dict.fromkeys(unread)))
 
 
 def _explain_absence(path: pathlib.Path, loaded: LoadedConfiguration, problems: Sequence[Problem]) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from ripieno.approvals.grants import Grants
 from ripieno.assembly import Assembly
 from ripieno.assembly.availability import absence, reason_of
 from ripieno.assembly.builtins import DEFAULT_PROTOCOL, ripieno_protocols
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration, provision
 from ripieno.assembly.failures import find_failures, problems_of
 from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import Project, TrustStore, find_project
@@ -28,6 +28,7 @@ from ripieno.descriptors.loading.layers import LeftOut
 from ripieno.ensembles import Origin
 from ripieno.exceptions import AssemblyFailure, NameAbsence, Problem, RipienoError
 from ripieno.models import Protocol
+from ripieno.storage.places import Places
 
 #: Seconds in which most servers have started.
 _USUAL_START = 2.0

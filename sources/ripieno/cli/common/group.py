@@ -1,10 +1,12 @@
 """The group of all commands: built-in ones from a table, then those of allowed plugins. Each is imported when named."""
 
 import importlib
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.options import Settings, add_format, common
@@ -76,13 +78,12 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            from ripieno.assembly.configuration import load_configuration
             from ripieno.exceptions import nearest
 
             # A slip needs no advice about plugins.
             known = self.list_commands(ctx)
             slip = nearest(args[0], known)
-            advice: str = "" if slip else (_registry(ctx) or load_configuration().registry).advice
+            advice: str = "" if slip else (_registry(ctx) or _load_registry(None)).advice
             message = f"No such command {args[0]!r}.{advice and f' {advice}'}"
             raise click.exceptions.NoSuchCommand(args[0], message, possibilities=known, ctx=ctx)
         return super().resolve_command(ctx, args)
@@ -98,6 +99,12 @@ class Commands(click.Group):
         except PluginFailure as failure:
             return str(failure)
         return "From a plugin." if command is None else command.get_short_help_str(100) or "From a plugin."
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Completes names of commands, and options; click would import each command for its line."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*(CompletionItem(name, help=self._line(ctx, name)) for name in names), *options]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, self._line(ctx, name)) for name in self.list_commands(ctx)]
@@ -116,12 +123,29 @@ def _registry(ctx: click.Context) -> Any:
     """The ``Registry`` of plugins; None if there is no configuration that could allow one."""
     found: dict[str, Any] = ctx.meta
     if "ripieno.registry" not in found:
-        from ripieno.assembly.configuration import Places, load_configuration
+        from ripieno.storage.places import Places
 
         config = ctx.ensure_object(Settings).config
-        known = config is not None or Places.of_user().file.is_file()
-        found["ripieno.registry"] = load_configuration(config).registry if known else None
+        files = (Places.of_user().file, *(() if config is None else (config,)))
+        # Loading costs most of the time of help and completion.
+        found["ripieno.registry"] = _load_registry(config) if any(map(_mentions_plugins, files)) else None
     return found["ripieno.registry"]
+
+
+def _mentions_plugins(file: pathlib.Path) -> bool:
+    """Whether a file may have the table ``[plugins]``. Loading reports one that cannot be read."""
+    try:
+        return b"plugins" in file.read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def _load_registry(config: pathlib.Path | None) -> Any:
+    from ripieno.assembly.configuration import load_configuration
+
+    return load_configuration(config).registry
 
 
 def _foreign(name: str, path: str) -> click.Command:

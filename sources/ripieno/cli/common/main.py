@@ -1,6 +1,5 @@
 """Execution of a command: errors become one message and an exit code, and signals cancel it."""
 
-import asyncio
 import contextlib
 import contextvars
 import dataclasses
@@ -17,9 +16,9 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import click
 
+from ripieno.canisters.display import clean
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.options import Settings
-from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import (
     AssemblyFailure,
     ConfigurationInvalidity,
@@ -208,6 +207,8 @@ def run_async(
 
     Errors: ``Interrupted`` if a signal has ended it; the errors of the coroutine.
     """
+    import asyncio  # A quarter of a start; help and completion do without.
+
     supervising = _supervise(main, wake, again)
     try:
         outcome = asyncio.run(supervising)
@@ -223,6 +224,8 @@ def run_async(
 async def _supervise(
     main: Coroutine[Any, Any, Result], wake: Callable[[int], Reaction] | None, again: Callable[[int], None] | None
 ) -> Result | Interrupted:
+    import asyncio
+
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(main)
     received: list[tuple[int, Reaction]] = []

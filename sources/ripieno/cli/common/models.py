@@ -5,12 +5,13 @@ from collections.abc import Mapping
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.builtins import DEFAULT_PROTOCOL
-from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.assembly.configuration import load_configuration
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY
 from ripieno.models import Model
 from ripieno.models.transport.clouds import HOMES
+from ripieno.storage.places import Places
 from ripieno.storage.redaction import HIDDEN
 
 _CREDENTIALS = "the credentials of its cloud"

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import click
 
+from ripieno.canisters.display import clean
 from ripieno.cli.common.main import messages_to
 from ripieno.conducting import Watcher
-from ripieno.conducting.observers.console import clean
 
 _logger = logging.getLogger("ripieno.cli")
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ripieno.conducting.observers.console import DANGEROUS, brief, clean
+from ripieno.canisters.display import DANGEROUS, brief, clean
 from ripieno.jsonvalues import thaw
 
 
@@ -25,11 +25,6 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for row in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def count(number: int, thing: str) -> str:
-    """``1 call``, ``2 calls``."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def described(text: str, *, full: bool = False) -> str:

@@ -22,12 +22,13 @@ from ripieno.approvals import (
     RulesConfirmer,
     TerminalConfirmer,
 )
-from ripieno.assembly.configuration import Places
+from ripieno.canisters.display import brief
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common.editor import Editor
 from ripieno.cli.common.main import Reaction, say
-from ripieno.conducting.observers.console import Renderer, brief
+from ripieno.conducting.observers.console import Renderer
 from ripieno.jsonvalues import canonical
+from ripieno.storage.places import Places
 
 _DEVICE = "/dev/tty"
 _LINE_BYTES = 4096

@@ -12,6 +12,7 @@ from ripieno.approvals import Approve, Deny
 from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.conversation import Waiting
+from ripieno.canisters.display import clean
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.completion import completion
 from ripieno.cli.common.options import Format, Settings, common, formats
@@ -28,7 +29,6 @@ from ripieno.cli.conversations.waiting_calls import (
     waiting_mapping,
 )
 from ripieno.cli.journal.selection import has_journal, open_journal, own_place
-from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.exceptions import Conflict, InputError, NameAbsence
 from ripieno.storage.databases.opening import database_at

@@ -20,6 +20,7 @@ import click
 from ripieno.approvals.allowances import Allowance
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation
+from ripieno.canisters.display import brief
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import Interrupted, classify, say
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -30,7 +31,6 @@ from ripieno.cli.conversations.persistence import Keeper, open_keeper
 from ripieno.cli.conversations.resume import recall
 from ripieno.cli.conversations.selection import find_or_latest
 from ripieno.conducting import Run
-from ripieno.conducting.observers.console import brief
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import RipienoError
 from ripieno.testing.cassettes import Replay

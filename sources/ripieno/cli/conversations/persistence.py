@@ -11,9 +11,9 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import open_database, open_journal
 from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.canisters.conversation import Waiting
+from ripieno.canisters.display import brief
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings
-from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import with_results
 from ripieno.storage.journal import Journal

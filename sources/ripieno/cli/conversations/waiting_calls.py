@@ -6,8 +6,8 @@ from typing import Any
 from ripieno.approvals import Approve
 from ripieno.approvals.presentation import Presentation
 from ripieno.canisters.conversation import Waiting
+from ripieno.canisters.display import clean
 from ripieno.cli.conversations.persistence import first_words
-from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused
 from ripieno.ensembles import ServerClaim
 from ripieno.jsonvalues import canonical, thaw

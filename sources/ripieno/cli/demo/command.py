@@ -13,7 +13,7 @@ import click
 
 from ripieno.assembly import Assembly, assemble
 from ripieno.assembly.builtins import DEFAULT_PROTOCOL
-from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.assembly.configuration import load_configuration
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.cli.common import exit_codes
@@ -32,6 +32,7 @@ from ripieno.exceptions import UsageError
 from ripieno.jsonvalues import is_list, merge
 from ripieno.models import Protocol
 from ripieno.servers.http.server import serve
+from ripieno.storage.places import Places
 from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score

@@ -10,18 +10,19 @@ from collections.abc import Sequence
 
 import click
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, prefix_of
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration, prefix_of
+from ripieno.canisters.display import clean
 from ripieno.cli.common.completion import complete_score
 from ripieno.cli.common.findings import exposed_names
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
 from ripieno.cli.common.scores import find_score
 from ripieno.cli.common.tables import print_table
-from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.names import unprefixed
 from ripieno.models import Protocol
 from ripieno.servers.http.server import serve
+from ripieno.storage.places import Places
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
 from ripieno.toolset import DATA

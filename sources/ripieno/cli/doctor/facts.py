@@ -11,7 +11,7 @@ from typing import Any
 
 from ripieno.approvals.rules import expect
 from ripieno.assembly.availability import absence, is_available
-from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.failures import find_failures
 from ripieno.assembly.plugins import PluginStatus
 from ripieno.assembly.trust import Project, TrustStore
@@ -32,6 +32,7 @@ from ripieno.exceptions import InputError, RipienoError
 from ripieno.sandbox import Sandbox
 from ripieno.sandbox.tiers import MOST_PROCESSES, most_memory
 from ripieno.storage.pins import Comparison, PinRecord, compare
+from ripieno.storage.places import Places
 
 _ROOT = (
     "This program and its tools run as root. Landlock is weaker for root: files that only root may read are hidden "

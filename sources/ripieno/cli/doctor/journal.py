@@ -4,13 +4,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import open_database
 from ripieno.cli.check.needs import check_journal
 from ripieno.cli.common.findings import Subject, find_problems
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY
 from ripieno.storage.databases.tables import VERSION
+from ripieno.storage.places import Places
 
 #: Seconds of difference between two clocks that are reported as a warning.
 _CLOCKS = 5.0

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import journal_place
 from ripieno.assembly.submissions import inspect_queue
-from ripieno.cli.common.tables import count
+from ripieno.canisters.display import count
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.dispatch.contract import QueueInspection
+from ripieno.storage.places import Places
 
 _ENGINE = "dbos"
 

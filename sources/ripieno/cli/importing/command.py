@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from ripieno.assembly.availability import how_to_include
-from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
+from ripieno.canisters.display import clean
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import owner_of
 from ripieno.cli.common.main import say
@@ -21,9 +22,9 @@ from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.importing.ensembles import Made, Variables, make, propose_name
 from ripieno.cli.importing.servers import ServerEntry, find_entries, parse, read_entry
 from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
-from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.exceptions import InputError, NameAbsence
+from ripieno.storage.places import Places
 from ripieno.values import Value
 
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 import click
 
 from ripieno.approvals.visible_text import visible
-from ripieno.assembly.configuration import Places
 from ripieno.assembly.submissions import forget_submissions
+from ripieno.canisters.display import brief, count
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import confirm, say
 from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
-from ripieno.cli.common.tables import count, print_json, print_table
+from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.journal.selection import (
     complete_conversation,
     find_conversation,
@@ -28,7 +28,6 @@ from ripieno.cli.journal.selection import (
     read_since,
 )
 from ripieno.cli.journal.transcript import excerpt, heading, moment, transcript
-from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
 from ripieno.storage.files import open_private
@@ -36,6 +35,7 @@ from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_
 from ripieno.storage.journal.copies import copy_journal
 from ripieno.storage.journal.lines import Line, says
 from ripieno.storage.outputs import Outputs
+from ripieno.storage.places import Places
 
 #: Characters of an identifier in tables.
 _ABBREVIATED = 12

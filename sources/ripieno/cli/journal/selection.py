@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Sequence
 
 import click
 
-from ripieno.assembly.configuration import Places
 from ripieno.assembly.journal import journal_place
 from ripieno.cli.common.completion import completion
 from ripieno.cli.common.main import say
@@ -19,6 +18,7 @@ from ripieno.exceptions import ConfigurationInvalidity, InputError
 from ripieno.jsonvalues import EMPTY
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal import Journal, Summary
+from ripieno.storage.places import Places
 
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -6,8 +6,9 @@ from typing import Literal
 import click
 
 from ripieno.approvals.visible_text import visible
+from ripieno.canisters.display import count
 from ripieno.cli.common.options import Format, common, formats
-from ripieno.cli.common.tables import count, print_json, print_table
+from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.journal.selection import find_conversation, has_journal, journals, name_of, open_journal, read_since
 from ripieno.storage.journal import Statistics, Tally
 

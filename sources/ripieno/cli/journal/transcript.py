@@ -14,8 +14,7 @@ from ripieno.canisters import (
     SupervisorCanister,
     TextualContent,
 )
-from ripieno.cli.common.tables import count
-from ripieno.conducting.observers.console import clean, label
+from ripieno.canisters.display import clean, count, label
 from ripieno.jsonvalues import canonical
 from ripieno.storage.journal import DELETED, Line, Summary
 from ripieno.storage.journal.restoration import replay

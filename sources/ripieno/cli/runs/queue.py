@@ -8,9 +8,9 @@ from ripieno.assembly.submission_states import SEARCHED, find_submission
 from ripieno.assembly.submissions import NAME, SubmittedRun, dispatcher_beside
 from ripieno.canisters import UserCanister
 from ripieno.canisters.contents import text_of
+from ripieno.canisters.display import brief
 from ripieno.cli.common.completion import completion
 from ripieno.cli.journal.selection import own_place
-from ripieno.conducting.observers.console import brief
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
 from ripieno.storage.journal import Journal

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ripieno.assembly.submission_states import list_submissions
+from ripieno.canisters.display import brief
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
@@ -23,7 +24,6 @@ from ripieno.cli.runs.queue import (
     words_of,
 )
 from ripieno.cli.runs.watch import going_on, show_run
-from ripieno.conducting.observers.console import brief
 from ripieno.storage.dispatch.contract import STATES, Dispatched, Schedule, State
 from ripieno.storage.dispatch.leases import WorkerLeases
 

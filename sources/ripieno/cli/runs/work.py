@@ -10,7 +10,7 @@ import click
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import journal_place, open_database
 from ripieno.assembly.submissions import inspect_queue, open_dispatcher
 from ripieno.cli.common import exit_codes
@@ -26,6 +26,7 @@ from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Database, Disconnected
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.dispatch.contract import RunCounter
+from ripieno.storage.places import Places
 
 _HIGHEST = 65_535
 #: Seconds before further attempts to reach the database. The last one is repeated.

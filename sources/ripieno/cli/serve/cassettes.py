@@ -9,6 +9,7 @@ from typing import Any
 
 from ripieno.canisters import TextualContent, UserCanister
 from ripieno.canisters.contents import text_of
+from ripieno.canisters.display import clean
 from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -20,7 +21,6 @@ from ripieno.canisters.events import (
     ResultReady,
     TextDelta,
 )
-from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.reader.regular_files import open_regular
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.jsonvalues import thaw

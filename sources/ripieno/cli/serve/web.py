@@ -79,7 +79,7 @@ def web(
     allowed: tuple[str, ...],
     log: LogFormat | None,
 ) -> None:
-    """Open a web page for conversations, with their tools, questions and journal.
+    """Open a web page for conversations, questions, the journal and tools.
 
     It prints a link that signs in one browser, once, and opens it. The conversations are those of the journal: one that
     begins here can be continued with `ripieno resume`, and the other way round.

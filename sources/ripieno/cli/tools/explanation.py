@@ -7,7 +7,7 @@ from typing import Any
 
 from ripieno.approvals import Confirmer, RulesConfirmer
 from ripieno.approvals.rules import Verdict, judge
-from ripieno.assembly.configuration import LoadedConfiguration, Places, prefix_of
+from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.cli.check.functions import resolve_functions
@@ -19,6 +19,7 @@ from ripieno.ensembles import Invoker
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ConfigurationInvalidity, InputError, nearest
 from ripieno.jsonvalues import EMPTY, is_table
+from ripieno.storage.places import Places
 from ripieno.values import Value
 
 

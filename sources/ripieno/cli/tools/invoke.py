@@ -26,6 +26,7 @@ from ripieno.canisters import (
     ResultCanister,
     TextualContent,
 )
+from ripieno.canisters.display import clean, label
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
@@ -36,7 +37,7 @@ from ripieno.cli.common.options import FOLDER, Settings, common, journaled, pass
 from ripieno.cli.common.tables import print_json
 from ripieno.cli.common.terminal import Terminal, make_confirmer
 from ripieno.cli.tools.explanation import Called, explain, suggest_tool, unknown_arguments
-from ripieno.conducting.observers.console import Renderer, clean, label
+from ripieno.conducting.observers.console import Renderer
 from ripieno.descriptors.names import split
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer

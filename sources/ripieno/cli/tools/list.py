@@ -12,6 +12,7 @@ from ripieno.assembly import Assembly
 from ripieno.assembly.availability import absence, how_to_include, is_available
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters.controls import Rules
+from ripieno.canisters.display import clean
 from ripieno.cli.common.assembly import (
     left_out_mappings,
     load_layers,
@@ -25,7 +26,6 @@ from ripieno.cli.common.completion import complete_ensemble
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import described, print_json, print_table
-from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker

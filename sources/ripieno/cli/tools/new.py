@@ -7,15 +7,16 @@ import shlex
 import click
 
 from ripieno.assembly.availability import how_to_include
-from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.trust import ENSEMBLES_NAME, find_project, trust_command
+from ripieno.canisters.display import clean
 from ripieno.cli.common.assembly import owner_of
 from ripieno.cli.common.options import FOLDER, Settings, common, pass_settings
 from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
-from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
 from ripieno.exceptions import InputError, nearest
 from ripieno.jsonvalues import EMPTY
+from ripieno.storage.places import Places
 
 _DESCRIPTOR = (
     SCHEMA_LINE
@@ -76,7 +77,8 @@ class Kinds(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             kinds = nearest(args[0], self.commands) or tuple(self.commands)
-            rest = args[1:] if nearest(args[0], self.commands) else args
+            named = len(args) > 1 and not args[1].startswith("-")
+            rest = args[1:] if named or nearest(args[0], self.commands) else args
             commands = " or ".join(shlex.join(["ripieno", "new", kind, *rest]) for kind in kinds)
             raise click.UsageError(f"{args[0]!r} cannot be created. Did you mean: {commands}", ctx)
         return super().resolve_command(ctx, args)

@@ -5,16 +5,16 @@ import sys
 
 import click
 
-from ripieno.assembly.configuration import Places, load_configuration
+from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.failures import find_failures
 from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project, trust_command
+from ripieno.canisters.display import clean, count
 from ripieno.cli.common.main import confirm, say
 from ripieno.cli.common.options import Settings, common, pass_settings
-from ripieno.cli.common.tables import count
 from ripieno.cli.trust.declared import declared
 from ripieno.cli.trust.watch import watch as watch_folder
-from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import ConfigurationInvalidity, InputError
+from ripieno.storage.places import Places
 
 
 @click.command()

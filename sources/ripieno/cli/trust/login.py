@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.canisters.display import clean
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_layers, make_assembly, require_valid, say_alert
 from ripieno.cli.common.completion import complete_ensemble
@@ -16,7 +17,6 @@ from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_table
 from ripieno.cli.common.terminal import has_browser, is_attended, open_page
 from ripieno.cli.common.trials import Trial
-from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import NameAbsence

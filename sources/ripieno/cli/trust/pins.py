@@ -9,15 +9,15 @@ from typing import Any
 import click
 from frozendict import frozendict
 
-from ripieno.assembly.configuration import LoadedConfiguration, Places
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.plugins import Registry
+from ripieno.canisters.display import clean, count
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_valid_layers, make_assembly, require_ensembles
 from ripieno.cli.common.completion import complete_connected
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import FILE, Format, Settings, common, formats, pass_settings
-from ripieno.cli.common.tables import count, print_json
-from ripieno.conducting.observers.console import clean
+from ripieno.cli.common.tables import print_json
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.reader.regular_files import read_regular
@@ -35,6 +35,7 @@ from ripieno.storage.pins import (
     show_difference,
     write_pins,
 )
+from ripieno.storage.places import Places
 from ripieno.values import Value
 
 

@@ -10,8 +10,8 @@ import click
 
 from ripieno.assembly.open_assemblies import count_entered
 from ripieno.assembly.trust import Project, TrustStore, find_project, trust_command
+from ripieno.canisters.display import clean
 from ripieno.cli.trust.declared import declared
-from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError
 
 #: Seconds between two looks at the files; more if a look takes long, so that it uses little of a processor.

@@ -2,13 +2,13 @@
 
 import contextlib
 import dataclasses
-import re
 import sys
 import weakref
 from collections.abc import Generator
 from typing import Literal, TextIO
 
-from ripieno.canisters import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters import TextualContent
+from ripieno.canisters.display import brief, clean, count, label
 from ripieno.canisters.events import (
     Alert,
     ConductEnded,
@@ -25,37 +25,9 @@ from ripieno.canisters.events import (
 )
 from ripieno.jsonvalues import canonical
 
-#: Characters of arguments, and of a result, that a line shows.
-SHOWN = 160
-#: Characters that can move a cursor, hide text or reverse its direction; joiners, which scripts need, are allowed.
-DANGEROUS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 #: Finishes of a run that are not shown: good ones, and those for which an exception is raised.
 _SILENT = ("stop", "terminal", "error", "aborted")
 Kind = Literal["text", "reasoning"]
-
-
-def clean(text: str) -> str:
-    """Text that is safe on a terminal: lines and tabs stay, control characters become visible."""
-    return DANGEROUS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text.replace("\r\n", "\n"))
-
-
-def brief(text: str, length: int = SHOWN) -> str:
-    """The first line of a text, up to a length, with a mark if something is left out."""
-    stripped = text.strip()
-    shown = stripped.partition("\n")[0].rstrip()[:length]
-    return clean(shown) if shown == stripped else f"{clean(shown)} ..."
-
-
-def label(content: ImageContent | AudioContent | DocumentContent | OpaqueContent) -> str:
-    """The label of a content that is not text: its type, and its size or URL. It may be unsafe on a terminal."""
-    if isinstance(content, OpaqueContent):
-        return f"[{content.kind}, for {content.protocol} only]"
-    if content.data is None:
-        return f"[{content.mime_type}, at {content.url}]"
-    return f"[{content.mime_type}, {_count(len(content.data), 'byte')}]"
 
 
 @dataclasses.dataclass(slots=True)
@@ -135,7 +107,7 @@ class Renderer:
                 self.note("! The run waits for you.", "yellow")
             case ConductEnded(finish=finish) if finish not in _SILENT:
                 # A run that is continued can end before the model is asked.
-                after = f" after {_count(event.turns, 'turn')}" if event.turns else ""
+                after = f" after {count(event.turns, 'turn')}" if event.turns else ""
                 self.note(f"! The run ended with {finish!r}{after}.", "yellow")
             case _:
                 pass
@@ -222,7 +194,3 @@ def _result(event: ResultReady) -> str:
         return f"< {event.tool} ({', '.join(marks)}) {text}"
     # It never began, so no earlier line has its arguments.
     return f"{'<' if cached else 'x'} {event.tool} {_arguments(event)} ({', '.join(marks)}) {text}"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

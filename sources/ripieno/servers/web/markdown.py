@@ -16,7 +16,7 @@ from pygments import highlight
 from pygments.formatters.html import HtmlFormatter
 from pygments.lexers import find_lexer_class_by_name
 
-from ripieno.conducting.observers.console import clean
+from ripieno.canisters.display import clean
 from ripieno.ensembles.threads import run_in_thread
 
 #: Characters that are rendered; a longer text is shown as it is (measured: 10,000 take 20 ms).

@@ -5,7 +5,7 @@ from typing import Any
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.availability import absence, disabled, is_available, reason_of
-from ripieno.conducting.observers.console import clean
+from ripieno.canisters.display import clean
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Ensemble
 from ripieno.jsonvalues import thaw

@@ -119,7 +119,7 @@ class Journal:
         opened; ``JsonInvalidity`` for names that are not Unicode; ``Superseded`` if another program has taken a
         conversation that this one had claimed.
         """
-        drafts = [self._draft(record) for record in records]
+        drafts = self._drafts(records)
         fences: dict[_Chain, Fence] = {}
         for record, one in zip(records, drafts, strict=True):
             fence = self.database.fence(record.owner, record.conversation)
@@ -313,10 +313,13 @@ class Journal:
         self.database.clean()
         return bodies
 
-    def _draft(self, record: Record) -> Line:
-        line = draft(record)
-        texts = (line.conversation, line.tool, line.invocation or "", line.body or "", line.owner)
-        return draft(record, self.redactor) if self.redactor.suspects(*texts) else line
+    def _drafts(self, records: Sequence[Record]) -> list[Line]:
+        """The lines of records, without secrets. Those of one commit are searched together: most have none."""
+        drafts = [draft(record) for record in records]
+        texts = (text for one in drafts for text in (one.conversation, one.tool, one.invocation, one.body, one.owner))
+        if not self.redactor.suspects(*filter(None, texts)):
+            return drafts
+        return [draft(record, self.redactor) for record in records]
 
     def _append(self, drafts: Sequence[Line], fences: Mapping[_Chain, Fence]) -> None:
         """Writes lines at the ends of their conversations, all or none."""

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from ripieno.canisters import AssistantCanister, InvocationCanister, SupervisorCanister, UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
-from ripieno.conducting.observers.console import brief
+from ripieno.canisters.display import brief
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ProviderFailure, RipienoError
