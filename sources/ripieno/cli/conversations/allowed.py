@@ -10,11 +10,11 @@ from ripieno.approvals import Approve
 from ripieno.approvals.allowances import Allowance, covers, ways
 from ripieno.approvals.recorded_allowances import recorded_allowances
 from ripieno.canisters.conversation import Waiting
+from ripieno.canisters.display import clean
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.conversations.selection import command_lines
 from ripieno.cli.journal.selection import own_place
-from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.journal import Journal
