@@ -40,7 +40,7 @@ def test_a_call_is_allowed_if_it_was_in_this_scope_and_not_taken_back(steps: Any
     for kind, scope, what, exact in steps:
         if kind == "add":
             tool, arguments = what
-            allowances.add(scope, tool, EFFECTS[tool], arguments, exact=exact)
+            allowances.add(scope, allowances.make(tool, EFFECTS[tool], arguments, exact=exact))
             one = (scope, tool, arguments if exact or tool == "mine.erase" else None)
             expected = [*expected, *([] if one in expected else [one])]
         elif kind == "forget":

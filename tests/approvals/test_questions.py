@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.approvals import Answer, Approve, ConfirmationRequest
-from ripieno.approvals.questions import NobodyAsked
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, DeferredConfirmer
+from ripieno.approvals.questions import DEFERRED, NobodyAsked
 from ripieno.canisters import InvocationCanister
 from ripieno.ensembles import Context
+from ripieno.exceptions import ValidationFault
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze
 from tests.support.scripted_models import ensemble, tool
@@ -56,6 +57,21 @@ def test_a_call_has_its_time_beside_that_of_a_person() -> None:
 def test_the_time_of_a_run_does_not_stand_still() -> None:
     assert outcome(afterwards=2, seconds=70) == "Ada"
     assert outcome(afterwards=2, seconds=30) == "timeout"
+
+
+async def test_the_model_reads_why_there_is_no_answer_also_where_the_tool_fails() -> None:
+    async def insist(context: Context, arguments: dict[str, Any]) -> str:
+        """Fails without an answer."""
+        if await context.inquire("Your name?", _NAME) is None:
+            raise ValidationFault("The user declined.", suggestion="Give another name.")
+        return "Good."
+
+    house = ensemble(tool("ask", insist, effect="none"))
+    execution = Execution(confirmer=DeferredConfirmer())
+    result = await execution.execute(InvocationCanister(identifier="a", name="ask"), ensembles=[house])
+    assert result.error is not None
+    assert result.error.message == "The user declined."
+    assert result.error.suggestion == f"Give another name. {DEFERRED}"
 
 
 def test_whoever_made_the_call_is_asked_first_and_may_pass_it_on() -> None:

@@ -59,6 +59,13 @@ async def hang(context: Context, arguments: dict[str, Any]) -> str:
     return "Never."
 
 
+async def inquire(context: Context, arguments: dict[str, Any]) -> str:
+    """Asks the user."""
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    values = await context.inquire(f"Which {arguments['word']}?", schema)
+    return "The user declined." if values is None else str(values["name"])
+
+
 def gate(context: Context, arguments: dict[str, Any]) -> str:
     """Waits until a test has opened the pipe of this name to write."""
     with open(pathlib.Path(context.configuration["folder"]) / arguments["word"], "rb"):
@@ -105,6 +112,7 @@ def configuration(folder: pathlib.Path, *, approved: bool = True) -> dict[str, A
             ("note", "write", "append"),
             ("hang", "read", "hang"),
             ("gate", "read", "gate"),
+            ("inquire", "read", "inquire"),
         )
     ]
     # Two notes do not wait for each other.

@@ -1,6 +1,7 @@
 """Allowances: what a person has allowed with *always*, for one owner and one conversation, until it is taken back.
 
-They are in memory and end with the program. Before a person gives one, ``ways`` says what it allows.
+They are in memory and end with the program; those of submitted runs are in the journal, too (``recorded_allowances``).
+Before a person gives one, ``ways`` says what it allows.
 """
 
 import datetime
@@ -33,27 +34,45 @@ class Way(Value, kw_only=True):
 
 
 _TERMS = (
-    "They run without a question, as do those that wait now, in this conversation only, until this program ends or you "
-    "take it back. "
+    "They run without a question, as do those that wait now, in this conversation only, {end}. "
     "Rules that ask or deny still apply."
 )
+_UNTIL_THE_END = "until this program ends or you take it back"
+_FOR_DAYS = "for seven days or until you take it back"
 
 
-def ways(tool: str, effect: Effect) -> Sequence[Way]:
-    """The ways in which later calls of a tool can be allowed. A destructive one only with exact arguments."""
+def ways(tool: str, effect: Effect, *, lasting: bool = False) -> Sequence[Way]:
+    """The ways in which later calls of a tool can be allowed. A destructive one only with exact arguments.
+
+    ``lasting``: those of submitted runs, which do not end with a program.
+    """
     calls = f"Later calls of {visible(tool)} with"
-    either = Way(exact=False, calls=f"{calls} any arguments", terms=_TERMS)
-    exactly = Way(exact=True, calls=f"{calls} exactly these arguments", terms=_TERMS)
+    terms = _TERMS.format(end=_FOR_DAYS if lasting else _UNTIL_THE_END)
+    either = Way(exact=False, calls=f"{calls} any arguments", terms=terms)
+    exactly = Way(exact=True, calls=f"{calls} exactly these arguments", terms=terms)
     return (exactly,) if effect == "destructive" else (either, exactly)
 
 
+def covers(allowed: Mapping[str, Any], other: Mapping[str, Any], *, exact: bool) -> bool:
+    """Whether an *always* to one call allows another one. Both have ``tool``, ``effect`` and ``arguments``."""
+    if allowed["tool"] != other["tool"]:
+        return False
+    either = not exact and "destructive" not in (allowed["effect"], other["effect"])
+    return either or digest(allowed["arguments"]) == digest(other["arguments"])
+
+
 class Allowance(Value, kw_only=True):
-    """A permission for later calls of a tool: with any arguments, or with exactly ``arguments``, as canonical JSON."""
+    """A permission for later calls of a tool: with any arguments, or with exactly ``arguments``, as canonical JSON.
+
+    One with an ``until`` lasts so long in any program, and counts for tools of this ``workspace`` alone.
+    """
 
     identifier: str
     tool: str
     arguments: str | None
     at: datetime.datetime
+    until: datetime.datetime | None = None
+    workspace: str = ""
 
     def __str__(self) -> str:
         exactly = "any arguments" if self.arguments is None else f"exactly {visible(self.arguments)}"
@@ -68,11 +87,24 @@ class Allowance(Value, kw_only=True):
             "at": self.at.isoformat(),
         }
 
+    @property
+    def over(self) -> bool:
+        """Whether its time has passed."""
+        return self.until is not None and datetime.datetime.now(datetime.UTC) >= self.until
+
+    def details(self) -> dict[str, Any]:
+        """The details that the record of the answer has of one that lasts."""
+        if self.until is None:
+            return {}
+        exact = {} if self.arguments is None else {"arguments": parse(self.arguments)}
+        times = {"allowed": self.at.isoformat(), "until": self.until.isoformat()}
+        return {"allowance": self.identifier, **times, "workspace": self.workspace, **exact}
+
     def revocation(self, owner: str, conversation: str) -> Record:
         """The record that a person has taken it back."""
         exact = {} if self.arguments is None else {"arguments": parse(self.arguments)}
         rule = f"{self.tool} with {'exactly these' if exact else 'any'} arguments"
-        details = {"rule": rule, "allowed": self.at.isoformat(), **exact}
+        details = {"rule": rule, "allowance": self.identifier, "allowed": self.at.isoformat(), **exact}
         return Record(stage="revoked", conversation=conversation, turn=0, tool=self.tool, owner=owner, details=details)
 
 
@@ -84,25 +116,45 @@ class Allowances:
     """
 
     def __init__(self) -> None:
+        #: For how long they count, also in other programs; None if they end with this one.
+        self.lifetime: datetime.timedelta | None = None
         #: By owner and conversation, then by identifier; the oldest first.
         self._given: dict[tuple[str, str], dict[str, Allowance]] = {}
 
-    def add(self, scope: Scope, identity: str, effect: Effect, arguments: Mapping[str, Any], *, exact: bool) -> None:
-        """Allows a tool, or with ``exact`` a tool with these arguments. Errors: ``JsonInvalidity``."""
+    def make(
+        self, identity: str, effect: Effect, arguments: Mapping[str, Any], *, exact: bool, workspace: str = ""
+    ) -> Allowance:
+        """The allowance of a tool, or with ``exact`` of a tool with these arguments. Errors: ``JsonInvalidity``."""
         text = canonical(freeze(arguments)).decode() if exact or effect == "destructive" else None
-        identifier = _identify(identity, None if text is None else arguments)
         at = datetime.datetime.now(datetime.UTC)
-        given = self._given.setdefault((scope.owner, scope.conversation), {})
-        given[identifier] = Allowance(identifier=identifier, tool=identity, arguments=text, at=at)
+        return Allowance(
+            identifier=_identify(identity, None if text is None else arguments),
+            tool=identity,
+            arguments=text,
+            at=at,
+            until=None if self.lifetime is None else at + self.lifetime,
+            workspace=workspace,
+        )
+
+    def add(self, scope: Scope, allowance: Allowance) -> None:
+        """Adds an allowance, in place of an equal one."""
+        self._given.setdefault((scope.owner, scope.conversation), {})[allowance.identifier] = allowance
 
     def allows(self, scope: Scope, identity: str, effect: Effect, arguments: Mapping[str, Any]) -> bool:
         """Whether a call was allowed: by its tool's full name, or with exactly these arguments."""
         given = self._given.get((scope.owner, scope.conversation))
         if not given:
             return False
-        if effect != "destructive" and _identify(identity, None) in given:
+        either = None if effect == "destructive" else given.get(_identify(identity, None))
+        if either is not None and not either.over:
             return True
-        return _identify(identity, arguments) in given
+        exactly = given.get(_identify(identity, arguments))
+        return exactly is not None and not exactly.over
+
+    @property
+    def conversations(self) -> Sequence[tuple[str, str]]:
+        """The conversations that have some, each after its owner."""
+        return [one for one, given in self._given.items() if given]
 
     def of(self, owner: str) -> Mapping[str, Sequence[Allowance]]:
         """The allowances of an owner, by conversations."""

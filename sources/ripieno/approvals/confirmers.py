@@ -89,9 +89,9 @@ class DeferredConfirmer:
     """
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """Defers a call. A question of a tool cannot be deferred and gets no answer."""
+        """Defers a call. A question of a tool then has no answer, and the model reads why."""
         if request.question is not None:
-            return Deny("No one can answer now.")
+            return Defer("No one can answer during this run.")
         return Defer(request.reason)
 
 

@@ -10,13 +10,18 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.approvals.requests import Approve, ConfirmationRequest, Confirmer, Edit, Question, ask
+from ripieno.approvals.requests import Approve, ConfirmationRequest, Confirmer, Defer, Edit, Question, ask
 from ripieno.canisters import InvocationCanister
 from ripieno.canisters.events import ConfirmationRequested, Event
 from ripieno.ensembles import Invoker
 from ripieno.jsonvalues import EMPTY, freeze
 from ripieno.schemas import Schema
 
+#: What the model reads about questions for which no one was there, beside what the tool says.
+DEFERRED = (
+    "The tool asked the user a question, and no one can answer during this run. If you need the answer, end with the "
+    "question as your own: the next message of the user has it."
+)
 #: Questions of one call that are passed on; further ones get no answer.
 ROUNDS = 5
 #: Asks instead of the confirmer, with text and schema; returns values, or None if there are none. It may raise
@@ -51,6 +56,8 @@ class Inquirer:
         self._notify = notify
         self._inquire = inquire
         self._count = 0
+        #: The questions for which no one was there. They got no answer.
+        self.deferred: tuple[str, ...] = ()
         #: Entered while a person is asked, to stop the time of the call.
         self.pause: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
 
@@ -90,7 +97,9 @@ class Inquirer:
         answer = await ask(self._confirmer, request)
         if isinstance(answer, Edit):
             return answer.arguments
-        # A question cannot be deferred: it then has no answer.
+        if isinstance(answer, Defer):
+            # The call cannot wait: a tool that is under way cannot be stored, nor run again from its beginning.
+            self.deferred = (*self.deferred, text)
         return request.arguments if isinstance(answer, Approve) else None
 
 

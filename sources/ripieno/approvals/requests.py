@@ -32,10 +32,10 @@ class Question(Value, kw_only=True):
 class ConfirmationRequest(Value, kw_only=True):
     """A call that needs confirmation, with its full arguments and presets.
 
-    A person is shown the ``presentation``. ``waivable``: ``Approve(always=True)`` is effective. With a ``question``,
-    the tool asks: ``arguments`` are the defaults, ``Edit`` gives other values, ``Approve`` the defaults, ``Deny`` none.
-    ``revise`` makes the request for the call with other arguments, to show before an ``Edit`` with these; it raises
-    ``InputError`` with the reason if they would be refused.
+    A person is shown the ``presentation``. ``waivable``: ``Approve(always=True)`` is effective; with ``lasting``, in
+    other programs, too. With a ``question``, the tool asks: ``arguments`` are the defaults, ``Edit`` gives other
+    values, ``Approve`` the defaults, ``Deny`` none. ``revise`` makes the request for the call with other arguments, to
+    show before an ``Edit`` with these; it raises ``InputError`` with the reason if they would be refused.
     """
 
     invocation: str
@@ -47,6 +47,7 @@ class ConfirmationRequest(Value, kw_only=True):
     question: Question | None = None
     presentation: Presentation | None = None
     waivable: bool = False
+    lasting: bool = False
     revise: Callable[[Mapping[str, Any]], Awaitable["ConfirmationRequest"]] | None = None
 
     @property
@@ -81,6 +82,7 @@ class ConfirmationRequest(Value, kw_only=True):
             "question": None if question is None else {"text": question.text, "schema": thaw(question.schema)},
             "presentation": self.shown.mapping(),
             "waivable": self.waivable,
+            "lasting": self.lasting,
             "choices": list(self.choices),
         }
 
@@ -89,7 +91,8 @@ class Approve(Value, kw_only=True):
     """The call may run once. With ``always``, later calls of its tool in this conversation may run, too.
 
     ``exact`` narrows that to calls with exactly these arguments, as always for a destructive tool. It is an
-    ``Allowance``: it ends with the program, or when it is taken back. Rules that ask still apply.
+    ``Allowance``: it ends with the program, that of a submitted run after seven days, and each when it is taken back.
+    Rules that ask still apply.
     """
 
     always: bool = False

@@ -1,6 +1,7 @@
 """The states of submissions, as programs and commands show them.
 
-The queue has them, but for one: whether calls that waited have their answers is kept beside the journal.
+The queue has them, but for one: whether calls that waited have their answers, and were continued, is kept beside the
+journal.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ SEARCHED = 1_000
 def find_submission(dispatcher: Dispatcher, database: Database, identifier: str) -> Dispatched:
     """A submission, by its identifier. Errors: ``NameAbsence``; ``InputError``."""
     found = dispatcher.find(identifier)
-    if found.state != "waiting":
+    if not _may_be_answered(found):
         return found
     paused = PausedStore(database).load(found.submission.conversation, owner=found.submission.owner)
     return _settled(found, paused, dispatcher)
@@ -33,9 +34,9 @@ def list_submissions(
     limit: int = 100,
 ) -> Sequence[Dispatched]:
     """Submissions, the newest first. Errors: ``InputError``."""
-    asked: set[State] = {"waiting" if one == "answered" else one for one in states}
+    asked: set[State] = {*states, *(("waiting", "queued") if "answered" in states else ())} - {"answered"}
     found = dispatcher.listed(owner=owner, states=asked, limit=SEARCHED if states else limit)
-    waiting = PausedStore(database).all(owner) if any(one.state == "waiting" for one in found) else ()
+    waiting = PausedStore(database).all(owner) if any(map(_may_be_answered, found)) else ()
     kept = {(one.owner, one.identifier): one for one in waiting}
     settled = [
         _settled(one, kept.get((one.submission.owner, one.submission.conversation)), dispatcher) for one in found
@@ -56,19 +57,30 @@ def find_following(dispatcher: Dispatcher, dispatched: Dispatched) -> Dispatched
 
 def _settled(dispatched: Dispatched, paused: Paused | None, dispatcher: Dispatcher) -> Dispatched:
     """The submission with its state; ``paused`` is its conversation, if that waits."""
-    if dispatched.state != "waiting" or _waits(dispatched, paused, dispatcher):
+    if not _may_be_answered(dispatched) or _waits(dispatched, paused, dispatcher):
         return dispatched
     return dataclasses.replace(dispatched, state="answered")
 
 
+def _may_be_answered(dispatched: Dispatched) -> bool:
+    """Whether it waits for answers, or for a worker that continues with them: another program may have done that."""
+    return dispatched.state == "waiting" or (dispatched.state == "queued" and bool(dispatched.submission.continues))
+
+
 def _waits(dispatched: Dispatched, paused: Paused | None, dispatcher: Dispatcher) -> bool:
-    """Whether the conversation of a submission still waits, and not for a worker that continues it."""
-    if paused is None or paused.submission is None or paused.submission.identifier != dispatched.submission.identifier:
+    """Whether the conversation of a submission still waits: for answers, or for the worker that continues it."""
+    if paused is None or paused.submission is None:
         return False
-    if paused.next_submission is None:
+    identifier, following = dispatched.submission.identifier, paused.next_submission
+    if dispatched.state == "queued":
+        # Its own questions are there if its worker has died after it had asked them.
+        return identifier in (paused.submission.identifier, following and following.identifier)
+    if paused.submission.identifier != identifier:
+        return False
+    if following is None:
         return True
     try:
-        dispatcher.find(paused.next_submission.identifier)
+        dispatcher.find(following.identifier)
     except NameAbsence:
         return True
     return False

@@ -39,6 +39,8 @@ class Chronicle:
         #: A number of first canisters, and of the answers that begin in them: a long conversation is counted once.
         self._counted = (0, 0)
         self._began = False
+        #: Whether the end could not be recorded, because the recorder cannot be reached.
+        self.unrecorded = False
 
     def begin(self, conversation: Conversation, scope: Circumstances, details: Mapping[str, Any]) -> None:
         """Records the participants, and the earlier canisters that are not recorded yet."""
@@ -122,7 +124,10 @@ class Chronicle:
             if self.submitted and finish != "cancelled":
                 # A worker that ends cancels its runs, and another one carries the submission out.
                 details["submitted"] = self.submitted
-            self._reporter.record((self._record("ended", scope.turn, details=details),), scope)
+            self._reporter.record((self._record("ended", scope.turn, details=details),), scope, self._ended)
+
+    def _ended(self, well: bool) -> None:
+        self.unrecorded = not well and self._reporter.away
 
     def _write(self, records: Sequence[Record], conversation: Conversation, scope: Circumstances) -> None:
         recorder, known = self._reporter.recorder, conversation.canisters[: self._kept]

@@ -100,6 +100,11 @@ class Driver:
         self._chronicle.submitted = submission
 
     @property
+    def unrecorded(self) -> bool:
+        """Whether the end of the run could not be recorded, because the recorder cannot be reached."""
+        return self._chronicle.unrecorded
+
+    @property
     def context(self) -> TokenCount:
         """The tokens of the shown part of the conversation so far, with its tools."""
         return self._tokenizer.count(self._view.latest(self.conversation.canisters), self._offer)

@@ -83,7 +83,8 @@ class Paused(Value, kw_only=True):
         answers = {name: write(Answer, given.answer) for name, given in self.answers.items()}
         results = [serialize(one) for one in self.results]
         identifier = digest([self.submission.identifier, len(self.conversation.canisters), answers, results])[:32]
-        return dataclasses.replace(self.submission, identifier=identifier, canisters=())
+        continues = self.submission.identifier
+        return dataclasses.replace(self.submission, identifier=identifier, continues=continues, canisters=())
 
     @property
     def lacking(self) -> tuple[Waiting, ...]:

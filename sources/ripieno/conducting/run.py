@@ -133,6 +133,11 @@ class Run:
         self._driver.carry_out(submission)
 
     @property
+    def unrecorded(self) -> bool:
+        """Whether the run has ended, and its end could not be recorded, because the recorder cannot be reached."""
+        return self._driver.unrecorded
+
+    @property
     def context(self) -> TokenCount:
         """The tokens of the conversation so far, with its tools: how full the model's context is."""
         return self._driver.context

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, Defer, Deny, Edit, Given, Grants
-from ripieno.approvals.allowances import Allowances
+from ripieno.approvals.allowances import Allowance, Allowances
 from ripieno.approvals.grants import Binding, digest_definition, digest_rules
 from ripieno.approvals.presentation import Presentation, present
 from ripieno.approvals.requests import ask, checked
@@ -177,7 +177,8 @@ class Approver:
             changes[digest(revised.prepared.arguments)] = revised.prepared.change
             return dataclasses.replace(revised.request, revise=revise)
 
-        request = dataclasses.replace(request, revise=revise)
+        lasting = self._judge.allowances.lifetime is not None
+        request = dataclasses.replace(request, revise=revise, lasting=lasting)
         asked = {"reason": request.reason, "effect": request.effect, "arguments_digest": presentation.digest}
         if not await self._record("asked", prepared, scope, asked):
             return self._refuse(prepared, UNRECORDED, scope)
@@ -249,17 +250,32 @@ class Approver:
         scope: Circumstances,
         changes: Mapping[str, str | None] = EMPTY,
     ) -> Outcome:
-        invoker, answer = prepared.invoker, given.answer
-        if not await self._record("answered", prepared, scope, _details_of(answer)):
+        invoker, answer, allowance = prepared.invoker, given.answer, None
+        details = _details_of(answer)
+        if isinstance(answer, Approve) and answer.always and prepared.verdict.waivable:
+            allowance = self._allowance(prepared, exact=answer.exact)
+            details |= allowance.details()
+        if not await self._record("answered", prepared, scope, details):
             return self._refuse(prepared, UNRECORDED, scope)
         if isinstance(answer, Deny):
             return self._refuse(prepared, denied(invoker, answer.advice), scope)
         if isinstance(answer, Edit):
             return self._edited(prepared, given, binding, scope, changes)
-        if isinstance(answer, Approve) and answer.always and prepared.verdict.waivable:
-            allowances = self._judge.allowances
-            allowances.add(scope, invoker.identity, invoker.policy.effect, prepared.all_arguments, exact=answer.exact)
+        if allowance is not None:
+            # After its record: what other programs read there is then all that counts here.
+            self._judge.allowances.add(scope, allowance)
         return self._granted(prepared, binding, scope, given.token)
+
+    def _allowance(self, prepared: Prepared, *, exact: bool) -> Allowance:
+        invoker = prepared.invoker
+        surroundings = invoker.ensemble.surroundings
+        return self._judge.allowances.make(
+            invoker.identity,
+            invoker.policy.effect,
+            prepared.all_arguments,
+            exact=exact,
+            workspace="" if surroundings is None else str(surroundings.workspace),
+        )
 
     def _edited(
         self,

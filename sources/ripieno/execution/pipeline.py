@@ -11,8 +11,8 @@ from typing import Any
 
 from ripieno.approvals import Confirmer, Grants, RulesConfirmer
 from ripieno.approvals.allowances import Allowances
-from ripieno.approvals.questions import Inquirer
-from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.approvals.questions import DEFERRED, Inquirer
+from ripieno.canisters import InvocationCanister, ResultCanister, TextualContent
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Alert, ExecutionBegan, ExecutionProgress
 from ripieno.canisters.faults import Fault
@@ -146,9 +146,14 @@ class Execution:
         )
         cached = None if cacheable is None else self._cache.find(cacheable, invocation.identifier)
 
+        confirmer, notify = scope.confirmer or self.confirmer, scope.notify
+        inquirer = Inquirer(confirmer, invocation, invoker, scope.conversation, notify, inquire=scope.inquire)
+
         def finished(call: Call) -> None:
             result = call.outcome
             assert result is not None
+            if inquirer.deferred:
+                result = call.outcome = self._unasked(result, inquirer.deferred, scope, invoker)
             if end is not None:
                 end(result)
             if prepared.edited or prepared.change:
@@ -180,7 +185,6 @@ class Execution:
             refused = ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
             self.reporter.keep((record_of("refused", scope, invoker.identity, invocation, refused),), scope)
             return refused
-        notify = scope.notify
         if notify is not None:
             notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))
 
@@ -191,8 +195,6 @@ class Execution:
                 )
                 call.notify(notify, event)
 
-        confirmer = scope.confirmer or self.confirmer
-        inquirer = Inquirer(confirmer, invocation, invoker, scope.conversation, notify, inquire=scope.inquire)
         keep = self._keep(prepared, scope)
         end = self._cache.begin(invoker, prepared.arguments, cacheable)
         call = Call(
@@ -221,6 +223,18 @@ class Execution:
         )
         inquirer.pause = call.paused
         return call
+
+    def _unasked(
+        self, result: ResultCanister, questions: Sequence[str], scope: Circumstances, invoker: Invoker
+    ) -> ResultCanister:
+        """The result of a call whose questions no one could answer: it says so to the model, and an alert to people."""
+        asked = " ".join(questions)
+        message = f"No one can answer during this run what it asked: {asked} Continue the conversation with the answer."
+        self.reporter.alert(scope, Alert(message=message, tool=invoker.identity))
+        if result.error is None:
+            return dataclasses.replace(result, content=(*result.content, TextualContent(text=DEFERRED)))
+        suggestion = " ".join(filter(None, (result.error.suggestion, DEFERRED)))
+        return dataclasses.replace(result, error=dataclasses.replace(result.error, suggestion=suggestion))
 
     async def conclude(self, call: Call, scope: Circumstances) -> None:
         """Waits until a call has its result, and until that is recorded. A cancellation meanwhile cancels the call."""

@@ -176,8 +176,8 @@ class Reporter:
         self._ended: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
         self._waiting: dict[tuple[asyncio.AbstractEventLoop, str, str], _Waiting] = {}
         self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = weakref.WeakKeyDictionary()
-        #: Whether the last write failed: no call then runs before its start is recorded.
-        self._failing = False
+        #: Why the last write failed, if it did: no call then runs before its start is recorded.
+        self._failure: Exception | None = None
         #: The conversations that other processes have taken over, by owner and identifier.
         self._superseded: dict[tuple[str, str], Superseded] = {}
 
@@ -248,6 +248,11 @@ class Reporter:
             known = {id(one.invocation) for one in waiting.records if one.result in canisters}
             self.keep([one for one in waiting.records if id(one.invocation) in known], waiting.scope)
 
+    def unwritten(self, owner: str, conversation: str) -> Sequence[Record]:
+        """The records of a conversation that could not be written. ``recorded`` without records tries them again."""
+        waiting = self._waiting.get((asyncio.get_running_loop(), owner, conversation))
+        return () if waiting is None or waiting.timer is not None else tuple(waiting.records)
+
     def _take(self, owner: str, conversation: str) -> _Waiting | None:
         if not self._waiting:
             return None
@@ -273,10 +278,15 @@ class Reporter:
         try:
             self.recorder.record(records)
         except Exception as error:
-            self._failing = True
+            self._failure = error
             return error
-        self._failing = False
+        self._failure = None
         return None
+
+    @property
+    def away(self) -> bool:
+        """Whether the last write failed because the recorder cannot be reached."""
+        return isinstance(self._failure, Disconnected)
 
     def superseded(self, owner: str, conversation: str) -> Superseded | None:
         """The error of a conversation that another process has taken over, once; None if none has."""
@@ -323,7 +333,7 @@ class Reporter:
 
         returned = False
         held = self._starting.get(asyncio.get_running_loop()) if self._starting else None
-        if reads and not (held or self._remote or self._failing):
+        if reads and not (held or self._remote or self._failure is not None):
             self._wait(record, scope)
         elif held is None:
             self.record((record,), scope, then)

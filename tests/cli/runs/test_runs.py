@@ -167,6 +167,32 @@ def test_a_known_run_is_watched_beyond_its_answer(user: User, score: str) -> Non
 
 
 @pytest.mark.usefixtures("worker")
+def test_what_is_approved_always_is_listed_and_taken_back(user: User, score: str) -> None:
+    assert user.call("approvals", "allowed").stdout == "Nothing is allowed without a question.\n"
+    submit = ("submit", "--watch", "-m", score)
+    assert user.run(*submit, "--id", "one", "Keep a note.").returncode == 10
+    conversation = json.loads(user.call("runs", "list", "--format", "json").stdout)[0]["conversation"]
+    more = (*submit, "--conversation", conversation, "Keep a note.")
+    approved = user.run("approvals", "approve", "--always")
+    assert "Allowed: Later calls of io.write_file with any arguments." in approved.stdout
+    assert "for seven days or until you take it back" in approved.stdout
+    assert user.run("runs", "watch", "one").returncode == 0
+    assert user.run(*more).returncode == 0
+    (listed,) = json.loads(user.call("approvals", "allowed", "--format", "json").stdout)
+    assert (listed["conversation"], listed["tool"], listed["arguments"]) == (conversation, "io.write_file", None)
+    identifier = listed["identifier"][:8]
+    assert f"{identifier}  {conversation[:8]}" in user.call("approvals", "allowed").stdout
+    assert user.call("approvals", "allowed", "nowhere").stdout == "Nothing is allowed without a question.\n"
+    ended = user.call("approvals", "allowed", "--end", identifier)
+    assert ended.stdout == "Taken back: io.write_file with any arguments\n"
+    again = user.call("approvals", "allowed", "--end", identifier)
+    assert (again.returncode, "ripieno approvals allowed" in again.stderr) == (2, True), again.stderr
+    assert user.run(*more).returncode == 10
+    assert user.call("approvals", "approve", "--exact").returncode == 2
+    assert "exactly these arguments" in user.run("approvals", "approve", "--always", "--exact").stdout
+
+
+@pytest.mark.usefixtures("worker")
 def test_an_answer_that_was_not_submitted_waits_until_it_is(user: User, score: str) -> None:
     user.run("submit", "--watch", "--id", "note", "-m", score, "Keep a note.")
     # As a command does that is killed in between.
@@ -193,6 +219,16 @@ def test_a_run_that_goes_on_at_a_terminal_was_answered(user: User, score: str, a
         resumed = user.run("resume")
         assert (resumed.returncode, "no longer valid" in resumed.stderr) == (0, False), resumed.stderr
         assert (user.workspace / "note.txt").read_text() == "Hello."
+        # No worker has looked yet.
+        for options, found in (
+            ((), ["answered", "answered"]),
+            (("--state", "answered"), ["answered"] * 2),
+            (("--state", "queued"), []),
+        ):
+            listed = json.loads(user.call("runs", "list", *options, "--format", "json").stdout)
+            assert [one["state"] for one in listed] == found
+        watched = user.run("runs", "watch")
+        assert (watched.returncode, "continued in another program" in watched.stderr) == (0, True), watched.stderr
         # The next worker finds nothing to do, and asks the model nothing.
         with user.start("work") as process:
             wait_for(process, "takes submitted runs")

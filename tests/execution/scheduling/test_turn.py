@@ -439,7 +439,8 @@ async def test_always_changes_nothing_for_a_call_with_an_answer_of_its_own() -> 
 async def test_the_answer_to_a_call_counts_whatever_has_been_allowed_since(call: str) -> None:
     stage = deferring()
     around = Circumstances(answers={call: Deny("Not this one.")})
-    stage.execution.allowances.add(around, "mine.write", "write", {"path": "a"}, exact=False)
+    allowances = stage.execution.allowances
+    allowances.add(around, allowances.make("mine.write", "write", {"path": "a"}, exact=False))
     stage.turn = Turn(execution=stage.execution, offer=stage.offer, scope=around, budget=stage.budget)
     stage.seal(call, "write b")
     await stage.turn.finish()

@@ -295,9 +295,9 @@ async def test_what_was_allowed_ends_with_its_conversation(tmp_path: pathlib.Pat
         given = {"answer": "approve", "always": True, "exact": True, "digest": question["digest"]}
         await chat.answer("ada", identifier, "one", given)
         await reader.until("ConductEnded")
-        assert [one.arguments for one in chat.allowances.of("ada")[identifier]] == ['{"text":"one"}']
+        assert [one.arguments for one in (await chat.allowances("ada"))[identifier]] == ['{"text":"one"}']
         await chat.delete("ada", identifier)
-        assert chat.allowances.of("ada") == {}
+        assert await chat.allowances("ada") == {}
 
 
 async def test_who_writes_instead_of_answering_denies_with_these_words(tmp_path: pathlib.Path) -> None:

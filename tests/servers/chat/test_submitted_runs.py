@@ -18,7 +18,7 @@ from ripieno.assembly.submissions import SubmittedRun
 from ripieno.canisters import Conversation, ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.events import ResultReady
 from ripieno.ensembles import Definition
-from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
+from ripieno.exceptions import Conflict, InputError, NameAbsence
 from ripieno.schemas import Schema
 from ripieno.servers.chat import submitted_runs
 from ripieno.servers.chat.chat import Chat
@@ -147,13 +147,8 @@ async def test_a_question_is_answered_at_another_server(site: Site, start: Start
             asked = (await reader.until("QuestionsAsked")).questions
             assert (await reader.until("ConductEnded")).finish == "open"
         first, second = asked
-        # What a worker remembers, no other one does.
-        assert first["choices"] == ("approve", "edit", "deny")
+        assert first["choices"] == ("approve", "always", "edit", "deny")
         assert (await other.snapshot("ada", identifier))["state"] == "waiting"
-        with pytest.raises(RequestInvalidity, match="every time"):
-            await one.answer(
-                "ada", identifier, first["invocation"], {"answer": "approve", "always": True, "digest": first["digest"]}
-            )
         approve = {"answer": "approve", "digest": first["digest"]}
         assert await other.answer("ada", identifier, first["invocation"], approve) == 1
         assert (await readers[0].until("QuestionAnswered")).answer == "approve"
@@ -166,6 +161,42 @@ async def test_a_question_is_answered_at_another_server(site: Site, start: Start
             assert (await reader.until("ConductEnded")).finish == "stop"
         assert await shown(one, identifier) == await shown(other, identifier)
     assert site.words("note") == [f"{identifier}:v"]
+
+
+async def test_what_is_allowed_always_counts_at_any_worker_and_is_taken_back_at_any_server(
+    site: Site, start: Start
+) -> None:
+    worker = start(approved=False)
+    async with asyncio.timeout(HANG), chat_server(site) as one, chat_server(site) as other:
+        identifier = await one.create("ada")
+        reader = await following(one, identifier)
+
+        async def say() -> str | None:
+            await one.say("ada", identifier, HELLO, model="house/two")
+            return (await reader.until("ConductEnded")).finish
+
+        assert await say() == "open"
+        first, _ = (await shown(other, identifier))["questions"]
+        assert "for seven days or until you take it back" in first["always"][0]["terms"]
+        given = {"answer": "approve", "always": True, "digest": first["digest"]}
+        # It also answers the other question.
+        assert await other.answer("ada", identifier, first["invocation"], given) == 0
+        assert (await reader.until("ConductEnded")).finish == "stop"
+        worker.end()
+        start(approved=False)
+        assert await say() == "stop"
+        # The two calls of an answer run at once.
+        assert sorted(site.words("note")) == [f"{identifier}:{word}" for word in ("v", "v", "w", "w")]
+        ((allowance,),) = (await other.allowances("ada")).values()
+        assert str(allowance) == "mine.note with any arguments"
+        assert await other.allowances("bob") == {}
+        with pytest.raises(NameAbsence):
+            await one.take_back("bob", identifier, allowance.identifier)
+        await one.take_back("ada", identifier, allowance.identifier)
+        assert await other.allowances("ada") == {}
+        assert await say() == "open"
+        with pytest.raises(NameAbsence):
+            await other.take_back("ada", identifier, allowance.identifier)
 
 
 async def test_an_edited_call_is_shown_and_then_runs(site: Site, start: Start) -> None:

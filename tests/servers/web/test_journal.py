@@ -136,7 +136,7 @@ async def test_what_was_allowed_and_taken_back_is_shown_with_who_and_when(connec
     )
     scope = Circumstances(conversation="c", turn=1, owner="ada")
     allowances = Allowances()
-    allowances.add(scope, "mine.write", "write", {"text": "a"}, exact=True)
+    allowances.add(scope, allowances.make("mine.write", "write", {"text": "a"}, exact=True))
     (allowance,) = allowances.of("ada")["c"]
     async with connect(scripted(says())) as (served, client):
         served.chat.journal.record([answered, allowance.revocation("ada", "c")])

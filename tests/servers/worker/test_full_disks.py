@@ -34,12 +34,15 @@ def site(place_with_queue: pathlib.Path | str, tmp_path: pathlib.Path) -> Site:
 
 
 @contextlib.contextmanager
-def without_ends(site: Site) -> Generator[None, None, None]:
-    """The database refuses each end of a run that the engine writes."""
+def without_ends(site: Site, *, ends: str = "'SUCCESS', 'ERROR'", code: str = "53100") -> Generator[None, None, None]:
+    """The database refuses each end of a run that the engine writes, with one of these states.
+
+    ``code`` is that of the error in PostgreSQL, by default one after which the engine tries again.
+    """
     if isinstance(site.place, pathlib.Path):
         with contextlib.closing(sqlite3.connect(site.place.with_name(NAME), isolation_level=None)) as file:
             file.execute(
-                "CREATE TRIGGER no_ends BEFORE UPDATE ON workflow_status WHEN new.status IN ('SUCCESS', 'ERROR') "
+                f"CREATE TRIGGER no_ends BEFORE UPDATE ON workflow_status WHEN new.status IN ({ends}) "
                 f"BEGIN SELECT RAISE(ABORT, '{FULL}'); END"
             )
             yield
@@ -49,11 +52,11 @@ def without_ends(site: Site) -> Generator[None, None, None]:
     with psycopg.connect(site.place, autocommit=True) as server:
         server.execute(
             f"CREATE FUNCTION no_ends() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '{FULL}' "  # type: ignore[arg-type]
-            "USING ERRCODE = '53100'; END $$"
+            f"USING ERRCODE = '{code}'; END $$"
         )
         server.execute(
             f"CREATE TRIGGER no_ends BEFORE UPDATE ON {schema}.workflow_status FOR EACH ROW "  # type: ignore[arg-type]
-            "WHEN (new.status IN ('SUCCESS', 'ERROR')) EXECUTE FUNCTION no_ends()"
+            f"WHEN (new.status IN ({ends})) EXECUTE FUNCTION no_ends()"
         )
         yield
         server.execute(f"DROP TRIGGER no_ends ON {schema}.workflow_status")  # type: ignore[arg-type]
@@ -84,6 +87,25 @@ async def test_an_end_that_could_not_be_written_is_written_later(
         assert found.state == ("cancelled" if cancelled else "ended")
         assert len(site.words()) == len(set(site.words())) == 8
         # It was conducted once.
+        assert len(list(journal.lines("c", stage="ended"))) == 1
+
+
+async def test_a_run_whose_end_could_not_be_written_once_has_not_failed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine would write its own error then: the next statement succeeds."""
+    monkeypatch.setattr(worker_module, "UNWRITTEN", 0.0)
+    reported: asyncio.Queue[str] = asyncio.Queue()
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        await asyncio.to_thread(dispatcher.listed)
+        async with asyncio.timeout(HANG), site.worker(report=reported.put_nowait):
+            with without_ends(site, ends="'SUCCESS'", code="P0001"):
+                await asyncio.to_thread(dispatcher.submit, submission("c", site.host))
+                assert (await reported.get()).startswith("The end of the run submission of c could not be written")
+                assert not (await asyncio.to_thread(dispatcher.find, "submission of c")).over
+            while not (found := await asyncio.to_thread(dispatcher.find, "submission of c")).over:  # noqa: ASYNC110  in a database
+                await asyncio.sleep(0.02)
+        assert (found.state, found.finish, found.reason) == ("ended", "stop", "")
         assert len(list(journal.lines("c", stage="ended"))) == 1
 
 

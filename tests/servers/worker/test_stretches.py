@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import datetime
+import os
 import pathlib
 import uuid
 from collections.abc import AsyncGenerator, Sequence
@@ -10,9 +12,10 @@ from typing import Any
 import pytest
 
 from ripieno.approvals import Approve, Deny
+from ripieno.approvals.recorded_allowances import recorded_allowances
 from ripieno.assembly import Assembly
-from ripieno.canisters import Conversation, ResultCanister, UserCanister
-from ripieno.canisters.events import ConductEnded, Event, TextDelta
+from ripieno.canisters import Conversation, ResultCanister, TextualContent, UserCanister
+from ripieno.canisters.events import Alert, ConductEnded, Event, TextDelta
 from ripieno.conducting.paused import PausedStore
 from ripieno.models import Model
 from ripieno.servers.worker.stretches import Stretches
@@ -153,6 +156,95 @@ async def test_a_call_that_needs_approval_ends_the_stretch_and_an_answer_begins_
     assert site.words() == ["c:w"]
 
 
+NOTE = [turn("I write.", calls=[call("note", word="w")]), turn("Done.")]
+
+
+async def allow(bench: Bench, *, conversation: str = "c", exact: bool = False) -> None:
+    """Conducts a run until it asks, allows such calls, and conducts it to its end."""
+    bench.answers += [model_of(NOTE)] * 2
+    assert await bench.conduct(submission(conversation, "h")) == Ending(finish="open")
+    (paused,) = bench.paused.all()
+    (waiting,) = paused.unanswered
+    changed = bench.paused.answer(conversation, {waiting.invocation: Approve(always=True, exact=exact)})
+    assert changed.next_submission is not None
+    assert await bench.conduct(changed.next_submission) == Ending(finish="stop")
+
+
+@unapproved
+async def test_what_is_allowed_always_counts_in_later_stretches_of_any_worker(
+    bench: Bench, site: Site, tmp_path: pathlib.Path
+) -> None:
+    await allow(bench)
+    with site.journal() as journal:
+        async with assembly_of(site, journal, approved=False) as assembly:
+            other = Bench(site=site, journal=journal, assembly=assembly)
+            finishes: list[str | None] = []
+            for name, fields in (
+                ("c", {}),
+                # Another conversation, another owner, and another workspace.
+                ("d", {}),
+                ("c", {"owner": "ada"}),
+                ("c", {"workspace": str(tmp_path)}),
+            ):
+                other.answers.append(model_of(NOTE))
+                ending = await other.conduct(submission(name, "h", identifier=uuid.uuid4().hex, **fields))
+                finishes.append(ending and ending.finish)
+            assert finishes == ["stop", "open", "open", "open"]
+            assert assembly.execution.allowances.conversations == []
+    assert site.words("note") == ["c:w", "c:w"]
+
+
+@unapproved
+async def test_what_is_taken_back_is_asked_about_again_also_by_a_worker_under_way(bench: Bench, site: Site) -> None:
+    await allow(bench)
+    os.mkfifo(site.folder / "pipe")
+    bench.answers.append(model_of([turn("I wait.", calls=[call("gate", word="pipe")]), *NOTE]))
+    going = asyncio.create_task(bench.conduct(submission("c", "h", identifier="another")))
+    while not [one for one in bench.journal.lines("c", stage="started") if one.tool == "mine.gate"]:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    with site.journal() as other:
+        ((allowance,),) = recorded_allowances(other).values()
+        await bench.stretches.allowed.take_back()
+        assert bench.assembly.execution.allowances.conversations == [("", "c")]
+        other.record([allowance.revocation("", "c")])
+        assert recorded_allowances(other) == {}
+    await bench.stretches.allowed.take_back()
+    await asyncio.to_thread(lambda: open(site.folder / "pipe", "wb").close())
+    assert await going == Ending(finish="open")
+    assert site.words("note") == ["c:w"]
+
+
+@unapproved
+async def test_what_is_allowed_ends_after_seven_days_and_with_its_conversation(bench: Bench) -> None:
+    await allow(bench, exact=True)
+    ((allowance,),) = recorded_allowances(bench.journal).values()
+    assert str(allowance) == 'mine.note with exactly {"word":"w"}'
+    assert allowance.until == allowance.at + datetime.timedelta(days=7)
+    bench.journal.delete("c")
+    assert recorded_allowances(bench.journal) == {}
+    bench.assembly.execution.allowances.lifetime = datetime.timedelta()
+    await allow(bench, conversation="d")
+    assert recorded_allowances(bench.journal) == {}
+
+
+@unapproved
+async def test_a_question_that_was_not_kept_is_asked_again(bench: Bench, site: Site) -> None:
+    """Its worker was killed after it had recorded the end of the stretch."""
+    one = submission("c", "h")
+    bench.answers += [model_of(NOTE)] * 3
+    assert await bench.conduct(one) == Ending(finish="open")
+    bench.paused.forget("c")
+    assert await bench.conduct(one) == Ending(finish="open")
+    (paused,) = bench.paused.all()
+    (waiting,) = paused.unanswered
+    following = bench.paused.answer("c", {waiting.invocation: Approve()}).next_submission
+    assert following is not None
+    assert await bench.conduct(following) == Ending(finish="stop")
+    assert await bench.conduct(one) == Ending(finish="open")
+    assert site.words("note") == ["c:w"]
+    assert not bench.paused.all()
+
+
 @unapproved
 async def test_a_denied_call_is_not_run_and_the_model_reads_why(bench: Bench, site: Site) -> None:
     bench.answers += [model_of([turn("I write.", calls=[call("append", word="w")]), turn("Then not.")])] * 2
@@ -174,6 +266,23 @@ async def test_a_message_instead_of_an_answer_declines_the_call(bench: Bench, si
     assert await bench.conduct(submission("c", "h", "No, stop.", identifier="other")) == Ending(finish="stop")
     assert bench.journal.restore("c").conversation.text == "As you like."
     assert site.words() == []
+
+
+async def test_a_tool_that_asks_says_that_no_one_can_answer_and_how_to_go_on(bench: Bench) -> None:
+    bench.answers += [
+        model_of([turn("I ask.", calls=[call("inquire", word="colour")]), turn("Which colour?")]),
+        model_of([turn("Red it is.")]),
+    ]
+    one = submission("c", "h")
+    assert await bench.conduct(one) == Ending(finish="stop")
+    (alert,) = [event for event in bench.events(one) if isinstance(event, Alert)]
+    assert alert.tool == "mine.inquire"
+    assert alert.message.endswith("what it asked: Which colour? Continue the conversation with the answer.")
+    (result,) = [each for each in bench.journal.restore("c").conversation.canisters if isinstance(each, ResultCanister)]
+    declined, why = (content.text for content in result.content if isinstance(content, TextualContent))
+    assert declined == "The user declined."
+    assert "end with the question as your own: the next message of the user has it" in why
+    assert await bench.conduct(submission("c", "h", "Red.", identifier="answer")) == Ending(finish="stop")
 
 
 async def test_after_a_crash_the_message_is_not_said_again(bench: Bench, site: Site) -> None:

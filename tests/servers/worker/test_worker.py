@@ -7,15 +7,20 @@ import pathlib
 import signal
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 import pytest
 
+from ripieno.approvals import Approve
+from ripieno.assembly.submission_states import find_submission
 from ripieno.assembly.submissions import SubmittedRun, submit
 from ripieno.canisters import ResultCanister, UserCanister
 from ripieno.canisters.events import ConductEnded, Event, ResultReady, TurnEnded
 from ripieno.conducting.paused import PausedStore
+from ripieno.models import Model
+from ripieno.servers.worker import worker as worker_module
 from ripieno.storage.databases.claims import LEASE
+from ripieno.storage.dispatch import leases
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher
 from ripieno.storage.dispatch.leases import WorkerLeases
 from ripieno.testing import call, model_of, turn
@@ -208,6 +213,37 @@ async def test_a_worker_that_ends_gives_its_runs_to_the_next(site: Site) -> None
         assert len(said) == 1
 
 
+async def test_an_answered_run_that_is_given_back_is_queued(site: Site) -> None:
+    script = [
+        turn("I write.", calls=[call("append", word="w")]),
+        turn("I wait.", calls=[call("hang", word="x")]),
+        turn("Done."),
+    ]
+
+    def model(_: str) -> Model:
+        return model_of(script)
+
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        store = PausedStore(journal.database)
+        async with asyncio.timeout(HANG):
+            async with site.worker(approved=False, grace=0, model_of=model):
+                await asyncio.to_thread(dispatcher.submit, submission("c", site.host))
+                await asyncio.to_thread(ended, dispatcher, "submission of c")
+                (paused,) = store.all()
+                following = store.answer("c", {one.invocation: Approve() for one in paused.unanswered}).next_submission
+                assert following is not None
+                await asyncio.to_thread(dispatcher.submit, following)
+                while not any(one.tool == "mine.hang" for one in journal.lines("c", stage="started")):  # noqa: ASYNC110  in a database
+                    await asyncio.sleep(0.02)
+            found = await asyncio.to_thread(find_submission, dispatcher, journal.database, following.identifier)
+            assert (found.state, found.over) == ("queued", False)
+            async with site.worker(approved=False, model_of=model):
+                await asyncio.to_thread(ended, dispatcher, following.identifier)
+        assert journal.restore("c").conversation.text == "Done."
+        assert site.words() == ["c:w"]
+        assert not store.all()
+
+
 def test_workers_never_conduct_one_conversation_at_once_and_keep_its_order(
     site: Site, start: Callable[..., WorkerProcess]
 ) -> None:
@@ -263,8 +299,6 @@ def test_clocks_that_differ_by_an_hour_end_no_lease(postgresql_site: Site) -> No
 
 async def test_waiting_costs_nothing_and_an_answer_goes_on(site: Site) -> None:
     """1,000 conversations that wait are no workflows, and hold no memory."""
-    from ripieno.approvals import Approve
-
     many = count(1000, 200)
     asks = [turn("I write.", calls=[call("append", word="w")]), turn("Done.")]
     with site.dispatcher() as dispatcher, site.journal() as journal:
@@ -290,6 +324,35 @@ async def test_waiting_costs_nothing_and_an_answer_goes_on(site: Site) -> None:
             one for one in journal.restore(paused.identifier).conversation.canisters if isinstance(one, ResultCanister)
         ]
         assert [one.error for one in results] == [None]
+
+
+async def test_a_worker_looks_for_dead_ones_only_when_a_lease_may_have_ended(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside the renewals of its own lease, that is all that one without runs asks the journal."""
+    used: list[str] = []
+
+    class Counted(WorkerLeases):
+        def renew(self, name: str, host: str) -> None:
+            used.append("renew")
+            super().renew(name, host)
+
+        def left(self) -> float:
+            used.append("look")
+            return super().left()
+
+        def bury(self, take_back: Callable[[str], object]) -> Sequence[str]:
+            used.append("look")
+            return super().bury(take_back)
+
+    monkeypatch.setattr(worker_module, "_BEAT", 0.01)
+    monkeypatch.setattr(leases, "RENEWAL", 0.3)
+    monkeypatch.setattr(leases, "WorkerLeases", Counted)
+    async with asyncio.timeout(HANG), site.worker():
+        while used.count("renew") < 6:  # noqa: ASYNC110  of the worker
+            await asyncio.sleep(0.01)
+    # There are many beats between two renewals.
+    assert 0 < used.count("look") <= 2 * used.count("renew")
 
 
 def test_leases_are_what_the_help_promises() -> None:

@@ -1,6 +1,7 @@
 """Leases of workers: renewed, ended, and buried once."""
 
 import concurrent.futures
+import math
 from collections.abc import Generator
 
 import pytest
@@ -35,6 +36,18 @@ def test_a_lease_is_alive_until_it_ends(database: Database) -> None:
     assert [one.name for one in leases.alive()] == ["w1", "w2"]
     leases.forget("w2")
     assert [one.name for one in leases.alive()] == ["w1"]
+
+
+def test_the_time_that_is_left_is_that_of_the_lease_that_ends_first(database: Database) -> None:
+    leases = WorkerLeases(database)
+    assert leases.left() == math.inf
+    leases.renew("w1", "one")
+    assert 0 < leases.left() <= LEASE
+    leases.renew("w2", "two")
+    expire(database, "w1")
+    assert leases.left() < 0
+    leases.forget("w1")
+    assert 0 < leases.left() <= LEASE
 
 
 def test_the_dead_are_buried_once_and_the_living_never(database: Database) -> None:

@@ -67,7 +67,7 @@ def test_a_journal_of_an_earlier_version_is_refused_and_stays(tmp_path: Path) ->
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 2")
     connection.close()
-    with pytest.raises(InputError, match=r"not a journal of version 6\. Move it away"):
+    with pytest.raises(InputError, match=r"not a journal of version 7\. Move it away"):
         Journal(path)
     assert path.exists()
 

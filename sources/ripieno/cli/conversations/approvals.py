@@ -17,6 +17,7 @@ from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.completion import completion
 from ripieno.cli.common.options import Format, Settings, common, formats
 from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.conversations.allowed import allowed, also_allowed, say_allowed
 from ripieno.cli.conversations.persistence import first_words, is_elsewhere, result_command, resume_command
 from ripieno.cli.conversations.selection import command_lines, only_waiting
 from ripieno.cli.conversations.waiting_calls import (
@@ -55,6 +56,9 @@ def approvals() -> None:
       ripieno approvals approve 3f9a
       ripieno resume 3f9a
     """
+
+
+approvals.add_command(allowed)
 
 
 @approvals.command("list")
@@ -140,19 +144,26 @@ def show(conversation: str, call: str, output: Format) -> None:
 @approvals.command()
 @click.argument("conversation", default="", shell_complete=_PAUSED)
 @click.argument("calls", nargs=-1)
+@click.option("--always", is_flag=True, help="Also allow later calls of their tools in this conversation.")
+@click.option("--exact", is_flag=True, help="With --always: only calls with exactly these arguments.")
 @common
-def approve(conversation: str, calls: tuple[str, ...]) -> None:
+def approve(conversation: str, calls: tuple[str, ...], *, always: bool, exact: bool) -> None:
     """Approve calls of a CONVERSATION, each once, exactly as shown. Without CALLS, approves all that wait.
 
     An approval is valid for seven days, and only for what was shown: it expires if the tool, its arguments or the rules
-    change.
+    change. What --always allows is printed, and lasts as long as that says. Of a destructive tool, only calls with
+    exactly these arguments are allowed.
 
     \b
     Example:
       ripieno approvals approve
       ripieno approvals approve 3f9a call_2
+      ripieno approvals approve 3f9a --always
     """
-    _answer(conversation, calls, Approve())
+    if exact and not always:
+        raise InputError("--exact goes with --always.")
+    given = [name for name, one in (("--always", always), ("--exact", exact)) if one]
+    _answer(conversation, calls, Approve(always=always, exact=exact), *given)
 
 
 @approvals.command()
@@ -179,8 +190,9 @@ def deny(conversation: str, calls: tuple[str, ...], advice: str) -> None:
 def revoke(conversation: str, calls: tuple[str, ...]) -> None:
     """Take back approvals of a CONVERSATION that were not used. Without CALLS, takes back all of them.
 
-    The calls wait again. What was allowed for later calls, with "always", is in the program that asked: there, take it
-    back on the page under Approvals, or in `ripieno chat` with /revoke.
+    The calls wait again. What was allowed for later calls, with "always", is taken back elsewhere: for the runs of
+    workers with `ripieno approvals allowed`, for others in the program that asked, on the page under Approvals or in
+    `ripieno chat` with /revoke.
 
     \b
     Example:
@@ -242,13 +254,17 @@ def _answer(conversation: str, calls: Sequence[str], answer: Approve | Deny, *op
         raise InputError(f"No call of {paused.identifier} waits for approval, but {names} for a result. {advice}")
     if not wanted:
         raise InputError(f"No call of {paused.identifier} waits for an answer. {_next_step(paused)}")
+    also = also_allowed(paused, wanted, answer) if isinstance(answer, Approve) and answer.always else ()
     changed = paused
     if answered := {one.invocation: answer for one in wanted if one.why == "approval"}:
+        answered |= {one.invocation: Approve() for one in also}
         changed = store.answer(paused.identifier, answered, owner=paused.owner)
     if isinstance(answer, Deny) and (declined := [one for one in wanted if one.why == "caller"]):
         results = [_denied(paused, one, answer.advice) for one in declined]
         changed = store.give(paused.identifier, results, owner=paused.owner)
-    _report(changed, "Denied" if denies else "Approved", wanted)
+    if isinstance(answer, Approve) and answer.always:
+        say_allowed(wanted, answer)
+    _report(changed, "Denied" if denies else "Approved", [*wanted, *also])
 
 
 def _denied(paused: Paused, waiting: Waiting, advice: str) -> ResultCanister:

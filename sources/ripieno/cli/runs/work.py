@@ -13,6 +13,7 @@ from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import journal_place, open_database
 from ripieno.assembly.submissions import inspect_queue, open_dispatcher
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import load_valid_layers, make_assembly
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
@@ -55,8 +56,8 @@ def work(
 
     Any number of workers share a queue: on one machine in a file, on several in the PostgreSQL database that [journal]
     url names. A run whose worker or machine fails is continued by another worker within 17 seconds, and no call runs
-    twice. After Ctrl-C or SIGTERM, runs may end; those that do not are given back. If the database cannot be reached at
-    the start, the worker waits for it.
+    twice. After Ctrl-C or SIGTERM, runs may end; those that do not are given back. A second signal ends the worker at
+    once. If the database cannot be reached at the start, it waits for it.
 
     \b
     Example:
@@ -86,9 +87,16 @@ def work(
                     slots=slots or chosen.slots,
                     grace=chosen.grace if grace is None else grace,
                     metrics=metrics,
-                )
+                ),
+                again=_end_now,
             )
         say("The worker has ended.")
+
+
+def _end_now(number: int) -> None:
+    # Tools and connections end with the process, as if it were killed.
+    say("The worker ends at once. Another one goes on with its runs within 17 seconds.")
+    os._exit(exit_codes.SIGNAL + number)
 
 
 async def _work(
@@ -126,6 +134,8 @@ async def _work(
             await asyncio.shield(working)
         except asyncio.CancelledError:
             worker.stop()
+            if worker.running:
+                say("Another signal ends it at once.")
             await working
             raise
 

@@ -203,7 +203,7 @@ class _Endpoints:
         return {"conversations": await self._chat.questions(owner)}
 
     async def allowances(self, _: Request, owner: str) -> Answered:
-        found = self._chat.allowances.of(owner)
+        found = await self._chat.allowances(owner)
         return {"conversations": {name: [one.mapping() for one in given] for name, given in found.items()}}
 
     async def take_back(self, request: Request, owner: str) -> Answered:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Approve, Edit, Given
+from ripieno.approvals.allowances import Allowance
 from ripieno.approvals.grants import Binding
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, ResultCanister, UserCanister
@@ -58,8 +59,6 @@ class Chat:
         self.limits = limits or ChatLimits()
         self._assembly = assembly
         self._workspace = workspace
-        #: What owners have allowed with *always*.
-        self.allowances = assembly.execution.allowances
         self.uploads = Uploads(self.limits.waiting_bytes)
 
     async def __aenter__(self) -> "Chat":
@@ -124,7 +123,7 @@ class Chat:
             await self._runs.end(held)
             self._open.drop(owner, identifier)
             self.uploads.forget(owner, identifier)
-            self.allowances.forget(owner, identifier)
+            self._assembly.execution.allowances.forget(owner, identifier)
             await self._store.delete(owner, identifier)
             await self._runs.forget(owner, identifier)
 
@@ -372,9 +371,8 @@ class Chat:
         """The open questions of all conversations of an owner, by the identifiers of the conversations."""
         found: dict[str, list[dict[str, Any]]] = {}
         for paused in await self._store.waiting(owner):
-            elsewhere = self._runs.elsewhere(
-                owner, paused.identifier, paused.workspace, is_submitted=paused.submission is not None
-            )
+            submitted = paused.submission is not None
+            elsewhere = self._runs.elsewhere(owner, paused.identifier, paused.workspace, is_submitted=submitted)
             asked = questions_of(paused.conversation, elsewhere)
             found[paused.identifier] = [thaw(one) for one in asked if one["invocation"] not in paused.answers]
         for name in [one for one, held in self._open.of(owner) if held.questions and not held.running]:
@@ -385,9 +383,13 @@ class Chat:
             found[identifier] = [thaw(one) for one in held.questions]
         return {identifier: asked for identifier, asked in found.items() if asked}
 
+    async def allowances(self, owner: str) -> Mapping[str, Sequence[Allowance]]:
+        """What the owner has allowed with *always*, by conversations."""
+        return await self._runs.allowances(owner)
+
     async def take_back(self, owner: str, identifier: str, allowance: str) -> None:
         """Ends what *always* has allowed, and then records that. Errors: ``NameAbsence`` if there is none."""
-        taken = self.allowances.take_back(owner, identifier, allowance)
+        taken = await self._runs.take_back(owner, identifier, allowance)
         if taken is None:
             raise NameAbsence("allowance", allowance)
         await self._store.record(taken.revocation(owner, identifier))

@@ -136,7 +136,8 @@ class OpenQuestions(TypedDict):
 class Allowance(TypedDict):
     """Later calls of a tool run without a question: with any arguments, or with exactly these, as a text of JSON.
 
-    It holds in its conversation, until the server ends or it is taken back. ``at`` is ISO 8601 in UTC.
+    It holds in its conversation, until it is taken back; until the server ends or, with workers, for seven days. ``at``
+    is ISO 8601 in UTC.
     """
 
     identifier: str

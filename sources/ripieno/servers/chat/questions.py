@@ -11,15 +11,13 @@ from typing import Any, TypeAlias
 from frozendict import frozendict
 
 from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit, Given
-from ripieno.approvals.allowances import Allowances, ways
+from ripieno.approvals.allowances import covers, ways
 from ripieno.approvals.grants import Binding
 from ripieno.approvals.visible_text import visible
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation, InvocationCanister
 from ripieno.canisters.conversation import Waiting
-from ripieno.canisters.faults import Effect
 from ripieno.exceptions import Conflict, RequestInvalidity
-from ripieno.execution import Circumstances
 from ripieno.execution.approval import edited_arguments
 from ripieno.jsonvalues import digest, freeze, is_table, thaw
 
@@ -105,17 +103,10 @@ def also_approved(
     """
     if not isinstance(answer, Approve) or not answer.always:
         return {}
-    scope, allowances = Circumstances(), Allowances()
-    allowances.add(scope, *_call_of(answered), exact=answer.exact)
     others = [one for one in questions if one["kind"] == "approval" and one["invocation"] != answered["invocation"]]
-    allowed = [one["invocation"] for one in others if one["always"] and allowances.allows(scope, *_call_of(one))]
+    allowed = [one["invocation"] for one in others if one["always"] and covers(answered, one, exact=answer.exact)]
     waiting = [one for one in conversation.waiting if one.invocation in allowed]
     return {one.invocation: Given(answer=Approve(), binding=binding_of(one)) for one in waiting}
-
-
-def _call_of(question: Question) -> tuple[str, Effect, Mapping[str, Any]]:
-    call: Any = question
-    return call["tool"], call["effect"], call["arguments"]
 
 
 def check_edit(assembly: Assembly, tool: str, edit: Edit) -> None:
@@ -149,7 +140,9 @@ def approval_question(waiting: Waiting, elsewhere: str = "") -> Question:
         "notes": [visible(one) for one in (elsewhere, *presentation["notes"]) if one],
         "claim": None if claim is None else {name: _lines(str(text)) for name, text in claim.items()},
     }
-    offered = ways(request["tool"], request["effect"]) if "always" in request["choices"] else ()
+    # Conversations that waited before workers remembered what is allowed do not have it.
+    lasting = bool(request.get("lasting"))
+    offered = ways(request["tool"], request["effect"], lasting=lasting) if "always" in request["choices"] else ()
     asked: Question = freeze(
         {
             "kind": "approval",

@@ -5,9 +5,10 @@ import contextlib
 import functools
 import math
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 
 from ripieno.approvals import Given
+from ripieno.approvals.allowances import Allowance
 from ripieno.assembly import Assembly
 from ripieno.canisters import Canister, Conversation, ResultCanister
 from ripieno.conducting import Run
@@ -216,6 +217,14 @@ class Runs:
         await self._store.give(held.owner, conversation.identifier, result)
         held.conversation, held.checked = conversation, -math.inf
         held.publish(QuestionAnswered(invocation=result.invocation_id, answer="result"))
+
+    async def allowances(self, owner: str) -> Mapping[str, Sequence[Allowance]]:
+        """What the owner has allowed with *always*, by conversations."""
+        return self._assembly.execution.allowances.of(owner)
+
+    async def take_back(self, owner: str, identifier: str, allowance: str) -> Allowance | None:
+        """Ends what *always* has allowed, before that is recorded, and returns it. None if there is none."""
+        return self._assembly.execution.allowances.take_back(owner, identifier, allowance)
 
     async def stop(self, held: HeldConversation) -> None:
         """Stops the run of a conversation, if there is one."""

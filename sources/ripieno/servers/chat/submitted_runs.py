@@ -6,10 +6,12 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Given
+from ripieno.approvals.allowances import Allowance
+from ripieno.approvals.recorded_allowances import recorded_allowances
 from ripieno.assembly import Assembly
 from ripieno.assembly.journal import open_database
 from ripieno.assembly.submissions import SubmittedRun, make_submission
@@ -178,6 +180,15 @@ class SubmittedRuns(Runs):
     async def give(self, held: HeldConversation, result: ResultCanister) -> None:
         await super().give(held, result)
         await self._note(held, result.invocation_id, "result")
+
+    async def allowances(self, owner: str) -> Mapping[str, Sequence[Allowance]]:
+        found = await _in_thread(lambda: recorded_allowances(self._journal, owner=owner))
+        return {name: given for (_, name), given in found.items()}
+
+    async def take_back(self, owner: str, identifier: str, allowance: str) -> Allowance | None:
+        # The record ends it.
+        given = (await self.allowances(owner)).get(identifier, ())
+        return next((one for one in given if one.identifier == allowance), None)
 
     async def stop(self, held: HeldConversation) -> None:
         for one in await self._pending(held.owner, held.conversation.identifier):

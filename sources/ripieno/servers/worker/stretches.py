@@ -18,20 +18,22 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.canisters.contents import text_of
-from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.events import ConductEnded, Event, ExecutionBegan, InvocationSealed, ResultReady, TurnBegan
 from ripieno.conducting import Run
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import Resumable, resumable
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import NameAbsence, Superseded
-from ripieno.jsonvalues import EMPTY, freeze, thaw
+from ripieno.exceptions import InputError, NameAbsence, Superseded
+from ripieno.execution import Circumstances
+from ripieno.jsonvalues import EMPTY, thaw
 from ripieno.models import Model
 from ripieno.schemas import Schema
 from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.http.errors import refusal_of
+from ripieno.servers.worker.allowed_calls import AllowedCalls
 from ripieno.servers.worker.event_writer import EventWriter
+from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.dispatch.contract import CLIENT, Ending, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, StretchBegan
 from ripieno.storage.journal import Journal
@@ -92,6 +94,7 @@ class Stretches:
         self._journal = journal
         self._paused = PausedStore(journal.database)
         self._events = EventLog(journal.database, journal.redactor.value)
+        self.allowed = AllowedCalls(assembly, journal)
         #: The submissions that run or wait for their claim, with their runs.
         self._running: dict[str, Run | None] = {}
         #: Held by the stretch of a conversation. If it is dispatched again while this worker still conducts it, whose
@@ -109,7 +112,7 @@ class Stretches:
         return tuple(self._running)
 
     async def conduct(self, submission: Submission) -> Ending | None:
-        """One stretch. It raises nothing; None if the worker ends before the stretch did."""
+        """One stretch. It raises nothing; None if the worker ends before the stretch did, or the database is away."""
         async with self._turns.setdefault((submission.owner, submission.conversation), asyncio.Lock()):
             return await self._conduct(submission)
 
@@ -125,9 +128,13 @@ class Stretches:
             async with self._claimed(submission) as held:
                 ending, ended = await self._continue(submission) if held else (self._cancelled(), None)
             if ending is not None and ended is not None:
-                # Who reads it may answer questions: the conversation must be free then.
-                await run_in_thread(self._events.add, submission, ended, name="events")
+                # Who reads it may answer questions: the conversation must be free then. The queue says it, too.
+                with contextlib.suppress(InputError):
+                    await run_in_thread(self._events.add, submission, ended, name="events")
             return ending
+        except Disconnected:
+            # What was done is in the journal, and the next stretch goes on from there.
+            return None
         except Superseded as error:
             # If another worker has the submission, this end is not written.
             return Ending(finish="error", reason=str(error))
@@ -194,6 +201,7 @@ class Stretches:
 
     async def _continue(self, submission: Submission) -> tuple[Ending | None, ConductEnded | None]:
         """The end of the stretch, and the event that is still to be written."""
+        await self._write_again(submission)
         ending, restored, paused = await run_in_thread(self._restore, submission, name="restore")
         if ending is not None:
             return ending, None
@@ -204,13 +212,14 @@ class Stretches:
         run.carry_out(submission.identifier)
         kept, canisters = run.conversation.kept_by(self._journal), run.conversation.canisters
         missed = await run_in_thread(self._missed, submission, canisters, kept, name="events")
+        await self.allowed.begin(submission)
         async with EventWriter(self._events, submission, self._journal.redactor) as writer:
             writer.take(StretchBegan(kept=kept, canisters=canisters[kept:]))
             for result in missed:
                 writer.take(result)
             watched = _Watched(run, writer.take)
             run.watch(watched)
-            reason = ""
+            reason, stored = "", False
             try:
                 await run
             except Superseded:
@@ -220,11 +229,28 @@ class Stretches:
                 reason = refusal.message
                 writer.take(RunFailed(code=refusal.code or "failed", message=reason))
             finally:
-                await run_in_thread(self._keep, submission, run, watched.cut(), name="keep")
-        finish = run.conversation.finish or "error"
-        if self._leaving and finish == "cancelled":
+                self.allowed.end(submission)
+                if not run.unrecorded:
+                    with contextlib.suppress(InputError):
+                        await run_in_thread(self._keep, submission, run, watched.cut(), name="keep")
+                        stored = True
+        if not stored:
+            # It is tried again, from what the journal has.
             return None, None
+        if self._is_given_back(run):
+            return None, None
+        finish = run.conversation.finish or "error"
         return Ending(finish="error" if reason else finish, reason=reason), watched.ended
+
+    async def _write_again(self, submission: Submission) -> None:
+        """Records results that this worker could not record before, unless another one has gone on without them."""
+        owner, name = submission.owner, submission.conversation
+        reporter = self._assembly.execution.reporter
+        if unwritten := reporter.unwritten(owner, name):
+            states = await run_in_thread(lambda: self._journal.state_of(name, owner=owner), name="states")
+            lacking = {(one.turn, one.identifier) for one in states if one.status != "finished"}
+            if all(one.invocation and (one.turn, one.invocation.identifier) in lacking for one in unwritten):
+                await reporter.recorded((), Circumstances(owner=owner, conversation=name))
 
     def _missed(self, submission: Submission, canisters: Sequence[Canister], kept: int) -> list[ResultReady]:
         """The results that a dead worker has not shown, with those of calls that it did not end.
@@ -253,9 +279,11 @@ class Stretches:
             restored = resumable(self._journal, name, paused, owner=owner)
         except NameAbsence:
             restored = Resumable(conversation=Conversation(identifier=name))
-        if ended is not None:
-            return Ending(finish=str(_details(ended).get("finish", ""))), restored, paused
         conversation = restored.conversation
+        finish = "" if ended is None else str(_details(ended).get("finish", ""))
+        # A question that was not kept is asked again.
+        if ended is not None and not (finish == "open" and paused is None and conversation.open):
+            return Ending(finish=finish), restored, paused
         if began is not None and not conversation.open and (answered := self._answered(submission, began)) is not None:
             return self._end(submission, answered), restored, paused
         if (
@@ -323,17 +351,24 @@ class Stretches:
             workspace=submission.workspace or None,
         )
 
+    def _is_given_back(self, run: Run) -> bool:
+        """Whether the end of the worker has ended a run: another worker continues it."""
+        return self._leaving and run.conversation.finish == "cancelled"
+
     def _keep(self, submission: Submission, run: Run, cut: Sequence[Mapping[str, Any]]) -> None:
         """Keeps a conversation that waits, and forgets any other; and the texts of an answer that was cut off."""
         conversation = run.conversation
         if cut:
             self._journal.record([cut_record(submission.owner, conversation.identifier, cut)])
+        if self._is_given_back(run):
+            # The next worker goes on, with the answers that there were.
+            return
         if not conversation.open:
             self._paused.forget(conversation.identifier, owner=submission.owner)
             return
         self._paused.save(
             Paused(
-                conversation=conversation.replace(waiting=tuple(map(_once, conversation.waiting))),
+                conversation=conversation,
                 workspace=submission.workspace or str(self._assembly.surroundings.workspace),
                 model=run.model.identity,
                 agent=submission.agent,
@@ -359,14 +394,6 @@ def _client_ensemble(submission: Submission) -> Ensemble:
         for one in submission.client_tools
     )
     return Ensemble.of_request(tools, name=CLIENT)
-
-
-def _once(waiting: Waiting) -> Waiting:
-    """The question without ``always``: what a worker remembers, no other one does, and no one could take it back."""
-    request = thaw(waiting.request)
-    if "choices" in request:
-        request["choices"] = [one for one in request["choices"] if one != "always"]
-    return dataclasses.replace(waiting, request=freeze(request))
 
 
 def _details(line: Line) -> Mapping[str, Any]:

@@ -74,6 +74,8 @@ class Worker:
         self._metrics = metrics
         #: The ends of stretches until the queue has them, and when each was given to it.
         self._endings: dict[str, tuple[float, Ending]] = {}
+        #: Stretches that could not go on without the database. They are dispatched again.
+        self._interrupted: set[str] = set()
         self._stopping = asyncio.Event()
 
     @property
@@ -114,13 +116,15 @@ class Worker:
         ending = await self._stretches.conduct(submission)
         if ending is not None:
             self._endings[submission.identifier] = time.monotonic(), ending
+        else:
+            self._interrupted.add(submission.identifier)
         if self._metrics is not None:
             self._metrics.end("given_back" if ending is None else ending.finish, time.monotonic() - began)
         return ending
 
     async def _beat(self, left: asyncio.Event) -> None:
         """Renews the lease, and looks after cancelled submissions and dead workers, until the event is set."""
-        renewed = cleaned = time.monotonic()
+        renewed = cleaned = look = time.monotonic()
         failing = False
         while not left.is_set():
             with contextlib.suppress(TimeoutError):
@@ -133,10 +137,10 @@ class Worker:
                     renewed = now
                 for identifier in await run_in_thread(self._dispatcher.cancelled, self.running, name="cancelled"):
                     self._stretches.stop(identifier)
-                for name in await run_in_thread(self._leases.bury, self._dispatcher.take_back, name="lease"):
-                    self._report(f"The worker {name} has not renewed its lease: its runs are queued again.")
-                    if self._metrics is not None:
-                        self._metrics.take_over()
+                await self._stretches.allowed.take_back()
+                if now >= look:
+                    look = now + await self._bury()
+                await self._begin_again()
                 await self._end_again(now)
                 if now - cleaned >= _CLEANING:
                     cleaned = now
@@ -147,6 +151,28 @@ class Worker:
                 failing = True
             else:
                 failing = False
+
+    async def _bury(self) -> float:
+        """Queues again the runs of dead workers; returns the seconds until there may be further ones."""
+        left = await run_in_thread(self._leases.left, name="lease")
+        if left > 0:
+            # A worker that comes later has a lease that ends later.
+            return min(left, leases.RENEWAL)
+        for name in await run_in_thread(self._leases.bury, self._dispatcher.take_back, name="lease"):
+            self._report(f"The worker {name} has not renewed its lease: its runs are queued again.")
+            if self._metrics is not None:
+                self._metrics.take_over()
+        return 0.0
+
+    async def _begin_again(self) -> None:
+        """Queues again what could not go on."""
+        interrupted, self._interrupted = self._interrupted, set()
+        try:
+            if interrupted:
+                await run_in_thread(self._dispatcher.take_back, self.name, list(interrupted), name="interrupted")
+        except InputError:
+            self._interrupted |= interrupted
+            raise
 
     async def _end_again(self, now: float) -> None:
         """Queues again what has ended here, and has no end in the queue: it ends at once, or is cancelled."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 #: The version of these tables.
-VERSION = 6
+VERSION = 7
 
 # Who continues a conversation, where several machines share the database: see ``claims.py``.
 _CLAIMS = """
@@ -117,6 +117,11 @@ _RATES = """
     ){strict}
 """
 
+# What people have allowed with *always* is found without reading all lines.
+_ANSWERS = """
+    CREATE INDEX lines_of_answers ON lines (owner, conversation, number) WHERE stage IN ('answered', 'revoked')
+"""
+
 #: The SQL that creates them, with the names of types in braces.
 CREATE: Sequence[str] = (
     """
@@ -142,6 +147,7 @@ CREATE: Sequence[str] = (
     "CREATE INDEX lines_of_conversation ON lines (conversation, number)",
     # Without owners, as on one person's machine, this index is empty and costs nothing.
     "CREATE INDEX lines_of_owner ON lines (owner, conversation, number) WHERE owner != ''",
+    _ANSWERS,
     """
     CREATE TABLE paused (
         owner {text} NOT NULL,
@@ -183,4 +189,4 @@ CLEANED: Sequence[str] = (
 )
 
 #: The steps from each earlier version. Those before 3 have another chain and are refused.
-MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,), 4: (*_DISPATCH, *_RESPONSES), 5: (_RATES,)}
+MIGRATIONS: Mapping[int, Sequence[str]] = {3: (_CLAIMS,), 4: (*_DISPATCH, *_RESPONSES), 5: (_RATES,), 6: (_ANSWERS,)}

@@ -16,7 +16,8 @@ Priority = Literal["normal", "low"]
 PRIORITIES: tuple[Priority, ...] = ("normal", "low")
 #: ``scheduled`` waits for its time, ``queued`` for a worker. ``waiting`` ended with calls that wait for a person.
 #: ``failed`` ended with an error; ``ended`` in any other way. ``answered`` was waiting, and its calls have their
-#: answers: these are kept beside the journal, so that a dispatcher alone says ``waiting``.
+#: answers, or was queued with the answers, and another program has continued it. That is kept beside the journal: a
+#: dispatcher alone says ``waiting`` or ``queued``.
 State = Literal["scheduled", "queued", "running", "waiting", "answered", "ended", "failed", "cancelled"]
 STATES: tuple[State, ...] = ("scheduled", "queued", "running", "waiting", "answered", "ended", "failed", "cancelled")
 
@@ -41,6 +42,7 @@ class Submission(Value, kw_only=True):
     ``canisters`` are said first; without any, the calls that wait are continued with the answers that are kept beside
     the journal. Names of models, agents and tools are those of the worker's configuration. ``workspace`` is a folder on
     ``host``; without a host, any worker takes it, in its own workspace. ``client_tools`` are offered, too.
+    ``continues`` is the submission whose waiting calls have their answers now.
 
     ``response``: the conversation is the identifier of a stored response of a gateway, and ``owner`` its caller. What
     it asks for is encrypted in its row.
@@ -57,6 +59,7 @@ class Submission(Value, kw_only=True):
     host: str = ""
     priority: Priority = "normal"
     client_tools: tuple[ClientTool, ...] = ()
+    continues: str = ""
     response: bool = False
 
 

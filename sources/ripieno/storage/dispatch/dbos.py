@@ -6,7 +6,6 @@ and never raise. Measured facts of DBOS 3.4 that this file depends on:
 * A launch recovers only workflows of its own executor. Those of dead workers are listed by executor and resumed.
 * One process has one instance, so that ``working`` can be entered once at a time. Clients have no instance.
 * Workflows run on the event loop in which it was launched.
-* Values are stored as pickles by default: here they are JSON, since a reader of pickles runs code.
 * A queue with ``partition_concurrency=1`` runs the workflows of one key one after another. Among keys it chooses by
   chance, whatever their priorities: each priority has a queue of its own.
 """
@@ -43,6 +42,7 @@ from ripieno.storage.dispatch.contract import (
 )
 from ripieno.storage.dispatch.inspection import CANCELLED, WORKFLOW
 from ripieno.storage.dispatch.rates import Rates
+from ripieno.storage.dispatch.serializer import JsonSerializer
 
 #: The version of the workflow and its arguments. Workers of any release take those of the same version.
 VERSION = "ripieno-1"
@@ -67,19 +67,6 @@ _OVER = ["SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "CANCELLED"]
 _IDLE = 5.0
 #: Rows that are read at once.
 _MOST = 1_000
-
-
-class _Json(dbos.Serializer):
-    """Writes values as JSON. It writes any value: a workflow whose end cannot be written never ends."""
-
-    def serialize(self, data: Any) -> str:
-        return json.dumps(data, default=str)
-
-    def deserialize(self, serialized_data: str) -> Any:
-        return json.loads(serialized_data)
-
-    def name(self) -> str:
-        return "ripieno_json"
 
 
 class DbosDispatcher:
@@ -224,11 +211,10 @@ class DbosDispatcher:
         async def run(stored: dict[str, Any]) -> dict[str, Any]:
             ending: Ending | None
             try:
-                submission = deserialize(Submission, stored)
-                if await asyncio.to_thread(self.cancelled, [submission.identifier]):
-                    ending = Ending(finish="cancelled")
-                else:
-                    ending = await stretch(submission)
+                submission, cancelled = deserialize(Submission, stored), False
+                with contextlib.suppress(InputError):  # Its worker looks again while it conducts it.
+                    cancelled = bool(await asyncio.to_thread(self.cancelled, [submission.identifier]))
+                ending = Ending(finish="cancelled") if cancelled else await stretch(submission)
             except SerializationInvalidity as error:
                 ending = Ending(finish="error", reason=f"It was submitted by another release: {error}")
             if ending is None:
@@ -249,7 +235,7 @@ class DbosDispatcher:
                     "dbos_system_schema": self._schema,
                     "executor_id": worker,
                     "application_version": VERSION,
-                    "serializer": _Json(),
+                    "serializer": JsonSerializer(),
                     "log_level": "ERROR",
                     "scheduler_polling_interval_sec": 1.0,
                     "sys_db_idle_transaction_timeout_sec": _IDLE,
@@ -297,7 +283,7 @@ class DbosDispatcher:
                 self._client = dbos.DBOSClient(
                     system_database_url=self._url,
                     dbos_system_schema=self._schema,
-                    serializer=_Json(),
+                    serializer=JsonSerializer(),
                     application_name=_APPLICATION,
                     retry_connection_errors=False,
                     sys_db_idle_transaction_timeout_sec=_IDLE,

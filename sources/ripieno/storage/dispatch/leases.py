@@ -4,6 +4,7 @@ A worker that does not renew its lease is taken for dead, and what it ran is que
 claim of each conversation, with its epoch, keeps it from recording or running anything more (``databases/claims.py``).
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 from ripieno.storage.databases.contract import Connection, Database
@@ -53,6 +54,12 @@ class WorkerLeases:
         """The workers whose leases have not ended."""
         with self._database.using("read") as connection:
             return alive_workers(connection)
+
+    def left(self) -> float:
+        """The seconds until the next lease ends, if none is renewed before; none are left if one has ended."""
+        with self._database.using("read") as connection:
+            (until,) = connection.execute("SELECT min(until) - now_seconds() FROM workers").fetchone()
+        return math.inf if until is None else float(until)
 
     def bury(self, take_back: Callable[[str], object]) -> Sequence[str]:
         """Calls ``take_back`` for each worker whose lease has ended, and forgets it; returns their names.
