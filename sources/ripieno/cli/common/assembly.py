@@ -215,6 +215,11 @@ def make_assembly(
     )
 
 
+def assembly_of(settings: Settings) -> Assembly:
+    """The assembly for a plugin's command, not entered yet. Errors: ``AssemblyFailure``."""
+    return make_assembly(load_valid_layers(settings))
+
+
 def say_alert(alert: Alert) -> None:
     """Writes an alert as a line on standard error."""
     say(f"! {f'{alert.tool}: ' if alert.tool else ''}{alert.message}")

@@ -11,6 +11,8 @@ from click.shell_completion import CompletionItem
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.options import Settings, add_format, common
 
+#: The function that makes the assembly for a plugin's command.
+ASSEMBLY = "ripieno.cli.common.assembly:assembly_of"
 #: Each command: its module and name, and its line in ``ripieno --help``, so that help imports none of them.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": (
@@ -67,12 +69,15 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
-            module, _, name = COMMANDS[cmd_name][0].partition(":")
-            command: click.Command = getattr(importlib.import_module(module), name)
+            command: click.Command = _imported(COMMANDS[cmd_name][0])
             add_format(command)
             return command
         paths = _plugin_commands(ctx)
-        return _foreign(cmd_name, paths[cmd_name]) if cmd_name in paths else None
+        if cmd_name not in paths:
+            return None
+        settings = ctx.ensure_object(Settings)
+        settings.assemble = lambda: _imported(ASSEMBLY)(settings)
+        return _foreign(cmd_name, paths[cmd_name])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -110,6 +115,11 @@ class Commands(click.Group):
         rows = [(name, self._line(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def _plugin_commands(ctx: click.Context) -> Mapping[str, str]:

@@ -36,15 +36,9 @@ class Settings:
     json: bool = False
     #: Whether the command records its calls in the journal.
     journal: bool = False
-
-    def assemble(self) -> Any:
-        """The ``Assembly`` of the command line, not entered yet: with these options, and a trusted project's files.
-
-        For commands of plugins, too. Errors: ``AssemblyFailure``.
-        """
-        from ripieno.cli.common.assembly import load_valid_layers, make_assembly
-
-        return make_assembly(load_valid_layers(self))
+    #: For a plugin's command: makes the ``Assembly`` of the command line, not entered yet, with these options and a
+    #: trusted project's files. Errors: ``AssemblyFailure``.
+    assemble: Callable[[], Any] = lambda: None
 
     @property
     def folder(self) -> pathlib.Path:
