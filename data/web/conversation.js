@@ -91,6 +91,8 @@ export class Conversation {
       questions: found.questions,
       running,
       status: found.state,
+      // Without a whole answer since the user's message, the model begins anew.
+      again: found.state === "idle" && last === "user",
       resumable: found.state === "interrupted" || (found.state === "idle" && (last === "user" || last === "result")),
       problem: null,
     });
@@ -122,7 +124,7 @@ export class Conversation {
         items.turn = items.list.length;
         items.message(event.message, event.place);
         items.turn = items.list.length;
-        this.later({ running: true, resumable: false, problem: null, title: state.value.title || textOf(event.message) });
+        this.later({ running: true, resumable: false, again: true, problem: null, title: state.value.title || textOf(event.message) });
         break;
       case "QuestionsAsked":
         this.later({ questions: event.questions });
@@ -163,6 +165,7 @@ export class Conversation {
 
   folded(event) {
     const { tokens, running } = this.state.value;
+    if (event.type === "TurnEnded") this.later({ again: false });
     if (event.type === "TurnEnded" && event.usage) {
       const { input_tokens: input = 0, output_tokens: output = 0 } = event.usage;
       this.later({ tokens: { input: tokens.input + input, output: tokens.output + output } });

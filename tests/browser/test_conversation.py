@@ -80,7 +80,7 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     await page.reload()
     await expect(page.locator(".text")).to_have_text("I begin, and")
     await expect(page.locator(".notice", has_text="Stopped.")).to_have_count(1)
-    await button(page, "Continue").click()
+    await button(page, "Ask again").click()
     texts = page.locator(".text, .notice")
     for _ in range(2):
         await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
@@ -90,6 +90,19 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
 
 
+async def test_a_run_that_is_stopped_after_a_call_is_continued(serve_page: ServePage, visitor: Visitor) -> None:
+    model = scripted(invokes(invoke("look")), [TurnBegan(), asyncio.Event().wait], says("Found."))
+    page = await begin(visitor, await serve_page(model, tool("look")))
+    await expect(page.locator(".call .state")).to_have_text("done")
+    await button(page, "Stop").click()
+    for _ in range(2):
+        await expect(button(page, "Continue")).to_be_visible()
+        await page.reload()
+    await button(page, "Continue").click()
+    await expect(page.locator(".text", has_text="Found.")).to_be_visible()
+    assert len(model.asked) == 3
+
+
 async def test_a_run_that_is_stopped_twice_says_so_once(serve_page: ServePage, visitor: Visitor) -> None:
     never = asyncio.Event()
     page = await begin(visitor, await serve_page(scripted([TurnBegan(), never.wait])))
@@ -97,7 +110,7 @@ async def test_a_run_that_is_stopped_twice_says_so_once(serve_page: ServePage, v
         await button(page, "Stop").click()
         await expect(button(page, "Stop")).to_have_count(0)
         await expect(page.locator(".notice")).to_have_text(["Stopped.", re.compile("The model has not answered")])
-        await button(page, "Continue").click()
+        await button(page, "Ask again").click()
     await expect(button(page, "Stop")).to_have_count(1)
 
 
@@ -134,7 +147,7 @@ async def test_a_snapshot_that_comes_late_replaces_no_newer_one(serve_page: Serv
 async def test_the_text_of_a_failed_run_stays_beside_the_next_answer(serve_page: ServePage, visitor: Visitor) -> None:
     failure = ProviderFailure("scripted", "it is out of service")
     page = await begin(visitor, await serve_page(scripted([TurnBegan(), TextDelta("I be"), failure], says("Again."))))
-    await button(page, "Continue").click()
+    await button(page, "Ask again").click()
     await expect(page.locator(".text")).to_have_text(["I be", "Again."])
     await page.reload()
     await expect(page.locator(".text, .notice")).to_have_text(["I be", "This answer was cut off.", "Again."])
@@ -144,7 +157,7 @@ async def test_a_failed_run_is_continued(serve_page: ServePage, visitor: Visitor
     failure = ProviderFailure("scripted", "it is out of service")
     page = await begin(visitor, await serve_page(scripted([TurnBegan(), failure], says("Here I am."))))
     await expect(page.locator(".notice.bad")).to_be_visible()
-    await button(page, "Continue").click()
+    await button(page, "Ask again").click()
     await expect(page.locator(".text", has_text="Here I am.")).to_be_visible()
 
 
