@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.submissions import journal_of
+from ripieno.canisters.display import count
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError
 from ripieno.execution.scheduling.locks import Locks
@@ -100,7 +101,8 @@ class Worker:
             try:
                 await self._stopping.wait()
                 if self.running:
-                    self._report(f"{len(self.running)} runs are under way. They have {self._grace:.0f} s to end.")
+                    running = count(len(self.running), "run")
+                    self._report(f"{running} under way: {self._grace:.0f} s to end.")
                 await self._stretches.leave(self._grace)
             finally:
                 left.set()
