@@ -34,12 +34,19 @@ def listed(user: User) -> list[tuple[str, int]]:
     return [(one["caller"], one["responses"]) for one in json.loads(done.stdout)]
 
 
+def test_what_is_stored_is_not_erased_without_a_question(stored: User) -> None:
+    done = stored.call("responses", "forget", "")
+    assert (done.returncode, "To erase, add: --yes" in done.stderr) == (2, True)
+    assert listed(stored) == [("", 1), ("ada", 2)]
+
+
 def test_callers_are_listed_and_erased(stored: User) -> None:
     assert listed(stored) == [("", 1), ("ada", 2)]
     assert "(without a key)" in stored.call("responses", "list").stdout
-    assert stored.call("responses", "forget", "ada").stdout == "Erased all that was stored for ada.\n"
+    assert stored.call("responses", "forget", "ada", "--yes").stdout == "Erased all that was stored for ada.\n"
     assert listed(stored) == [("", 1)]
-    assert stored.call("responses", "forget", "").stdout == "Erased all that was stored for callers without a key.\n"
+    done = stored.call("responses", "forget", "", "--yes")
+    assert done.stdout == "Erased all that was stored for callers without a key.\n"
     assert listed(stored) == []
 
 
@@ -48,12 +55,12 @@ def test_the_journal_forgets_an_erased_caller_and_no_other(stored: User) -> None
         for name, owner in (("one", "ada"), ("two", "")):
             canister = UserCanister.of(f"A zebra for {name}.")
             journal.record([Record(stage="said", conversation=name, turn=0, owner=owner, canister=canister)])
-        assert stored.call("responses", "forget", "ada").returncode == 0
+        assert stored.call("responses", "forget", "ada", "--yes").returncode == 0
         assert [one.identifier for one in journal.page().summaries] == ["two"]
         assert not [line for line in journal.lines("one") if line.body is not None and "zebra" in line.body]
         assert journal.verify() is None
     # What is erased is unknown.
-    assert stored.run("responses", "forget", "ada").returncode == 2
+    assert stored.run("responses", "forget", "ada", "--yes").returncode == 2
 
 
 def test_of_callers_without_a_key_the_journal_forgets_responses_and_not_the_users_own(stored: User) -> None:
@@ -65,16 +72,16 @@ def test_of_callers_without_a_key_the_journal_forgets_responses_and_not_the_user
         for one in conversations:
             journal.record([Record(stage="said", conversation=one.identifier, turn=0, canister=one.canisters[0])])
             PausedStore(journal.database).save(Paused(conversation=one, workspace="/", model="house/small"))
-        assert stored.call("responses", "forget", "(without a key)").returncode == 0
+        assert stored.call("responses", "forget", "(without a key)", "--yes").returncode == 0
         assert [one.identifier for one in journal.page().summaries] == [own]
         assert [one.identifier for one in PausedStore(journal.database).all()] == [own]
         assert not [line for line in journal.lines(response) if line.body is not None and "zebra" in line.body]
-    done = stored.run("responses", "forget", "")
+    done = stored.run("responses", "forget", "", "--yes")
     assert (done.returncode, "Known: ada." in done.stderr) == (2, True)
 
 
 def test_an_unknown_caller_is_named_with_those_that_are_known(stored: User) -> None:
-    done = stored.run("responses", "forget", "ad")
+    done = stored.run("responses", "forget", "ad", "--yes")
     assert done.returncode == 2
     assert "'ad'" in done.stderr
     assert "ada" in done.stderr

@@ -387,7 +387,7 @@ def test_another_secret_than_that_of_the_store_is_refused_at_the_start(noted: Us
     refused = noted.run(*words, GATEWAY_SECRET="another secret of the tests")
     reason, _, advice = refused.stderr.partition("or erase them: ripieno ")
     assert (refused.returncode, "were stored under another secret of [gateway]." in reason) == (2, True), refused.stderr
-    assert noted.call(*shlex.split(advice.splitlines()[0])).returncode == 0
+    assert noted.call(*shlex.split(advice.splitlines()[0]), "--yes").returncode == 0
     with serving(noted, *words, GATEWAY_SECRET="another secret of the tests") as (_, port, _):
         assert ask(port, "/v1/responses", model="small-1", input="Write.")["status"] == "incomplete"
 
