@@ -67,14 +67,17 @@ def _starting(site: Site) -> Generator[Callable[..., WorkerProcess], None, None]
 
 
 def ended(dispatcher: Dispatcher, *identifiers: str) -> list[Dispatched]:
-    """The submissions, when they have ended."""
-    until = time.monotonic() + HANG
-    while True:
-        found = [dispatcher.find(one) for one in identifiers]
-        if all(one.over for one in found):
-            return found
-        assert time.monotonic() < until, [(one.submission.identifier, one.state) for one in found if not one.over]
+    """The submissions, when they have ended; the time limit begins anew with each that has."""
+    over, left, until = dict[str, Dispatched](), list(identifiers), time.monotonic() + HANG
+    while left:
+        found = {one: dispatcher.find(one) for one in left}
+        still = [one for one in left if not found[one].over]
+        if len(still) < len(left):
+            over |= {one: found[one] for one in left if found[one].over}
+            left, until = still, time.monotonic() + HANG
+        assert time.monotonic() < until, [(one, found[one].state) for one in left]
         time.sleep(0.02)  # Between looks into a database.
+    return [over[one] for one in identifiers]
 
 
 def test_a_worker_conducts_what_was_submitted(site: Site, start: Callable[..., WorkerProcess]) -> None:
