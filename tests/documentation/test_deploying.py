@@ -206,7 +206,7 @@ def of_worker(states: dict[str, tuple[str, str]], pid: int) -> list[str]:
 
 def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp_path: pathlib.Path) -> None:
     install, looks, creation, anywhere, trial, after, dumps, restoring, cancel = texts("tutorials/deploying", *BLOCKS)
-    assert "pip install 'ripieno[durable,otel]'" in install
+    assert "pip install '.[durable,otel]'" in install
     shell = Shell(user, postgresql_server, tmp_path)
     for line in creation.splitlines():
         # A role of this test, without a terminal for its password.

@@ -25,10 +25,12 @@ from ripieno.canisters.events import (
 from ripieno.conducting.channel import Channel
 from ripieno.conducting.chronicle import Chronicle
 from ripieno.conducting.history import History, HistoryStrategy, HistoryView
+from ripieno.conducting.resume import lost_results, with_results
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason
 from ripieno.ensembles.placed import workspace_of
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure, WireInvalidity
 from ripieno.execution import Circumstances, Execution
 from ripieno.execution.budget import Budget
@@ -38,6 +40,7 @@ from ripieno.execution.scheduling.turn import Turn
 from ripieno.jsonvalues import freeze, freeze_containers
 from ripieno.models import Model
 from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
+from ripieno.storage.journal import Journal
 
 #: Called when a run begins, with the identifier of its conversation and the identity of its model. Returns a function
 #: that gets every event of the run, whether or not the run is iterated, and must not raise.
@@ -176,6 +179,7 @@ class Driver:
             names = ", ".join(f"{one.name} ({one.identifier})" for one in waiting)
             advice = 'Say those first, or decline them: conversation.decline_open("reason").'
             raise InputError(f"These invocations wait for their results: {names}. {advice}")
+        await self._accept_losses()
         participants = {
             "model": self.model.identity,
             "ensembles": [ensemble.name for ensemble in self.ensembles],
@@ -202,6 +206,13 @@ class Driver:
                 return finish
             controls = controls.relaxed()
         return "cancelled" if self.cancelled else "limit"
+
+    async def _accept_losses(self) -> None:
+        """Gives open calls that another program had started, and whose end is not recorded, their results."""
+        recorder = self.execution.reporter.recorder
+        if self.conversation.open and isinstance(recorder, Journal):
+            lost = await run_in_thread(lost_results, recorder, self.conversation, self.owner, name="journal")
+            self.conversation = with_results(lost, self.conversation)
 
     def _urge(self, controls: Controls, *, again: bool) -> None:
         """Asks a model that made no call, although one is required, for the call once more; if ``again``, gives up."""

@@ -16,9 +16,10 @@ from ripieno.canisters import Canister, Conversation, InvocationCanister, Result
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.faults import Fault
 from ripieno.conducting.paused import Paused
-from ripieno.exceptions import NameAbsence
+from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import canonical
 from ripieno.storage.journal import Journal, Restored, Unfinished
+from ripieno.storage.journal.restoration import fold
 from ripieno.values import Value
 
 #: The fault of a call that started and has no recorded end.
@@ -95,6 +96,26 @@ def paused_resumable(paused: Paused) -> Resumable:
     """The conversation to resume from its saved state alone."""
     conversation = with_results(paused.results, paused.conversation)
     return Resumable(conversation=conversation, answers=paused.answers, workspace=paused.workspace)
+
+
+def lost_results(journal: Journal, conversation: Conversation, owner: str) -> tuple[ResultCanister, ...]:
+    """The results of open calls that had started, and of whose end nothing is recorded: they are not repeated.
+
+    ``resumable`` has added these; another copy, such as that of ``Journal.restore`` or a client's, lacks them. Errors:
+    ``InputError`` of the database.
+    """
+    try:
+        states = journal.restore_end(conversation.identifier, owner=owner, newest=1).states
+    except InputError:  # It is not recorded, or not all of it, or erased.
+        states = fold(journal.lines(conversation.identifier, owner=owner))
+    opened = {one.identifier: one.timestamp for one in conversation.open}
+    lost = [one for one in states if one.status == "outcome_unknown" and one.identifier in opened]
+    return tuple(
+        ResultCanister(invocation_id=one.identifier, error=UNKNOWN)
+        for one in lost
+        # Models use an identifier again.
+        if one.invocation is None or one.invocation.timestamp == opened[one.identifier]
+    )
 
 
 def with_results(results: Sequence[ResultCanister], conversation: Conversation) -> Conversation:

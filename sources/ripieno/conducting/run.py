@@ -256,9 +256,15 @@ def conduct(
 def _bound(answers: Mapping[str, Answer | Given], conversation: Conversation) -> Mapping[str, Answer | Given]:
     """The answers, each for the call that was shown."""
     shown: dict[str, Any] = {one.invocation: one.binding for one in conversation.waiting if one.binding}
+    behind = [one.invocation for one in conversation.waiting if one.why == "behind"]
     bound = dict(answers)
     for invocation, answer in answers.items():
         if isinstance(answer, Approve | Edit):
+            if invocation in behind:
+                raise InputError(
+                    f"The call {invocation!r} waits for an earlier one, and was not shown yet. Answer only those whose "
+                    '"why" is "approval"; this one is asked about in the next run.'
+                )
             if invocation not in shown:
                 raise InputError(
                     f"The answer to {invocation!r} cannot be valid: the conversation does not say what was shown. "
