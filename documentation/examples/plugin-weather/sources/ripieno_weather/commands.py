@@ -1,4 +1,4 @@
-"""``ripieno forecast CITY``: a command of the plugin. It has the options of every command, such as ``--config``."""
+"""``ripieno forecast CITY``: a command of the plugin. Options such as ``--config`` stand before its name."""
 
 import asyncio
 from typing import Any
