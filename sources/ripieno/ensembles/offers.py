@@ -60,10 +60,10 @@ class Offer:
     ) -> "Offer":
         """The invokers of the ensembles in their order, or those that ``tools`` (patterns) match.
 
-        A bundled tool that two bundled ensembles have is offered once, as a tool of the first. Errors:
-        ``ConfigurationInvalidity`` for two ensembles with one name, and for two other tools with one exposed name;
-        ``NameAbsence`` for a pattern without a match. With ``left_out``, for later changes, none is raised:
-        ``left_out(newcomer, holder)`` is called, and the newcomer is left out.
+        A bundled tool that two bundled ensembles have is offered once, as a tool of the one with a configuration, or
+        else of the first. Errors: ``ConfigurationInvalidity`` for two ensembles with one name, and for two other tools
+        with one exposed name; ``NameAbsence`` for a pattern without a match. With ``left_out``, for later changes,
+        none is raised: ``left_out(newcomer, holder)`` is called, and the newcomer is left out.
         """
         tools = None if tools is None else listed(tools)
         chosen: dict[str, Invoker] = {}
@@ -83,7 +83,8 @@ class Offer:
                 if holder is None:
                     chosen[invoker.exposed] = invoker
                 elif _is_same(invoker, holder):
-                    continue
+                    preferred = invoker if invoker.configuration and not holder.configuration else holder
+                    chosen[invoker.exposed] = preferred
                 elif left_out is not None:
                     left_out(invoker, holder)
                 else:
@@ -168,12 +169,11 @@ class Offer:
 
 
 def _is_same(one: Invoker, other: Invoker) -> bool:
-    """Whether two ensembles have the same bundled tool, with the same settings."""
+    """Whether two ensembles have the same bundled tool. Their configurations may differ."""
     return (
         one.bundled is not None
         and one.bundled == other.bundled
-        and (one.schema, one.description, one.policy, one.configuration)
-        == (other.schema, other.description, other.policy, other.configuration)
+        and (one.schema, one.description, one.policy) == (other.schema, other.description, other.policy)
     )
 
 

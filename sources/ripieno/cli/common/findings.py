@@ -1,5 +1,6 @@
 """The input and output of the checks that ``check`` and ``doctor`` run, and the checks that compare several files."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -72,8 +73,9 @@ def check_names(subject: Subject) -> Iterator[Problem]:
     for descriptor in subject.loaded.ensembles:
         for body, invoker, name in exposed_names(descriptor):
             ensemble, other = holders.setdefault(name, (descriptor, invoker))
+            alike = dataclasses.replace(invoker, configuration=other.configuration)
             if ensemble is descriptor or (
-                (invoker, invoker.file) == (other, other.file) and descriptor.layer == ensemble.layer == "package"
+                (alike, invoker.file) == (other, other.file) and descriptor.layer == ensemble.layer == "package"
             ):
                 continue  # A bundled tool of two bundled ensembles is offered once.
             identity, holder = f"{descriptor.name}.{invoker.name}", f"{ensemble.name}.{other.name}"
