@@ -37,7 +37,7 @@ def test_two_tools_of_one_name_are_an_error_that_names_both() -> None:
         names(IO, other)
     text = str(caught.value)
     assert "notes.read_file and io.read_file would both be offered as 'read_file'" in text
-    assert 'prefix = "notes"' in text
+    assert """Give 'notes' a prefix: Ensemble.of_functions("notes", …, prefix="notes").""" in text
     assert names(IO, other, tools=["io.*"]) == ("read_file", "write_file")
 
 

@@ -177,6 +177,7 @@ class Assembly:
             opener=opener(descriptor, origins, self.surroundings),
             configuration=descriptor.configuration,
             prefix=prefix_of(descriptor),
+            layer=descriptor.layer,
             required=descriptor.required,
             max_parallel=descriptor.max_parallel,
             tokens=descriptor.tokens,

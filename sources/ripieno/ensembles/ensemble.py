@@ -213,9 +213,11 @@ class Ensemble:
         surroundings: Surroundings | None = None,
         recovery: Recovery | None = Recovery(),  # noqa: B008  a frozen value
         max_parallel: int | None = None,
+        layer: str | None = None,
     ) -> None:
         self.name = name
         self.prefix = prefix
+        self.layer = layer  #: The layer of its file; None for an ensemble that a program makes.
         self.required = required
         self.description = description
         #: The tokens that its results together may take of what a model is shown; None is no limit.

@@ -9,6 +9,7 @@ from frozendict import frozendict
 
 from ripieno.canisters import Controls, InvocationCanister
 from ripieno.canisters.faults import Fault
+from ripieno.descriptors.ensembles import is_foreign
 from ripieno.descriptors.names import matches
 from ripieno.ensembles.ensemble import Ensemble, Invoker
 from ripieno.ensembles.tool_search import Catalogue, Helpers, choose_searchable, make_helpers, resolve_call
@@ -185,10 +186,25 @@ def _double(name: str, times: int) -> Problem:
 
 
 def _clash(newcomer: Invoker, holder: Invoker) -> Problem:
+    both = [(one.name, one.prefix, one.layer) for one in (newcomer.ensemble, holder.ensemble)]
     return Problem(
         message=f"{newcomer.identity} and {holder.identity} would both be offered as {newcomer.exposed!r}.",
-        hint=f'Give one of the ensembles a prefix: [ensemble] prefix = "{newcomer.ensemble.name}".',
+        hint=advise_on_clash(both),
     )
+
+
+def advise_on_clash(both: Iterable[tuple[str, str, str | None]]) -> str:
+    """The hint for two ensembles that would offer tools under one name. Each has a name, a prefix and a layer.
+
+    Only the author of an ensemble can give it a prefix: one of the package or of a plugin is left out instead.
+    """
+    for name, prefix, layer in both:
+        if prefix == name or (layer is not None and is_foreign(layer)):
+            continue
+        if layer is None:
+            return f'Give {name!r} a prefix: Ensemble.of_functions("{name}", …, prefix="{name}").'
+        return f'Give {name!r} a prefix, in its file: prefix = "{name}" under [ensemble].'
+    return "Leave out one of the two ensembles: name the others with enabled = […] under [ensembles]."
 
 
 def only_ensembles(given: Sequence[Ensemble]) -> tuple[Ensemble, ...]:
