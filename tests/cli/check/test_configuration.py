@@ -71,15 +71,19 @@ def test_ensembles_that_have_other_authors_are_left_out_where_their_names_clash(
     call: Call, user: User, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "theirs"
-    text = ensemble("birds").replace("say_hello", "read_file").replace('name = "birds"', 'name = "birds"\nprefix = ""')
-    user.ensemble("birds", text, folder=folder / "ensembles")
+    text = (
+        ensemble("finches")
+        .replace("say_hello", "read_file")
+        .replace('name = "finches"', 'name = "finches"\nprefix = ""')
+    )
+    user.ensemble("finches", text, folder=folder / "ensembles")
     monkeypatch.syspath_prepend(tmp_path)
-    install(tmp_path, "ripieno-birds", "birds_plugin", FOLDER_PLUGIN.format(str(folder)))
-    user.configure('[plugins]\nallow = ["ripieno-birds"]\n[ensembles]\nenabled = ["io", "birds"]\n')
+    install(tmp_path, "ripieno-finches", "finches_plugin", FOLDER_PLUGIN.format(str(folder)))
+    user.configure('[plugins]\nallow = ["ripieno-finches"]\n[ensembles]\nenabled = ["io", "finches"]\n')
     hint = "Leave out one of the two ensembles: name the others with enabled = […] under [ensembles]."
     for done in (call("check"), call("tools")):
         assert (done.code, hint in " ".join((done.out + done.err).split())) == (exit_codes.INPUT, True), done
-    user.configure('[plugins]\nallow = ["ripieno-birds"]\n[ensembles]\nenabled = ["birds"]\n')
+    user.configure('[plugins]\nallow = ["ripieno-finches"]\n[ensembles]\nenabled = ["finches"]\n')
     assert (call("check", "--strict").code, call("tools").code) == (0, 0)
 
 
