@@ -60,9 +60,11 @@ class Registry(Value, kw_only=True):
 
     @property
     def advice(self) -> str:
-        """Advice about plugins that failed, or are installed and not allowed; empty if there are none."""
+        """Advice about plugins that failed, are not installed, or are not allowed; empty if there are none."""
         if failed := sorted({one.plugin for one in self.failures}):
             return f"It may come from a plugin that could not be loaded: {', '.join(failed)}."
+        if self.missing:
+            return f"It may come from a plugin that is allowed and not installed: {', '.join(self.missing)}."
         others = sorted({one.distribution for one in self.plugins if not one.allowed})
         if not others:
             return ""
