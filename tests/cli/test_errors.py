@@ -173,3 +173,11 @@ def test_the_options_of_an_advised_command_follow_its_name(call: Call, user: Use
 def test_an_advised_command_is_as_short_as_the_given_one(call: Call, user: User) -> None:
     user.configure('[ensembles]\ninclude = ["none-such"]\n')
     assert call("tools").err.rstrip().endswith(": ripieno check")
+
+
+def test_a_plugin_that_is_no_longer_installed_is_named(call: Call, user: User) -> None:
+    user.configure('[plugins]\nallow = ["ripieno-bakery"]\n')
+    advice = "It may come from a plugin that is allowed and not installed: ripieno-bakery."
+    for command in (("bake",), ("invoke", "bakery.knead"), ("tools", "--ensemble", "bakery")):
+        done = call(*command)
+        assert (done.code, advice in " ".join(done.err.split())) == (exit_codes.INPUT, True), done.err

@@ -199,6 +199,10 @@ def test_what_is_there_stays_unless_forced(bring: Call, user: User) -> None:
     third = bring({"one": {"command": "x"}, "two": {"command": "x"}, "bad": {}}, "--format", "json")
     assert [line.partition(":")[0] for line in third.err.splitlines()] == ["Refused 'bad'", "Already exists"]
     assert (json.loads(third.out)["there"], third.code) == (["one", "two"], exit_codes.INPUT)
+    reference = (ROOT / "documentation" / "reference" / "commands.rst").read_text(encoding="utf-8")
+    chapter = reference.partition("Importing MCP servers")[2].partition("Pinning third-party tools")[0]
+    assert [key for key in json.loads(third.out) if f"``{key}``" not in chapter] == []
+    assert "its ensemble exists" in chapter
     assert bring({"one": {"command": "third"}}, "--force").code == 0
     assert read(user, "one")["connection"]["command"] == ["third"]
 

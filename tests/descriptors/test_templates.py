@@ -48,7 +48,8 @@ def test_the_grammar(text: str, parts: tuple[Any, ...]) -> None:
         ("ab{c", "the brace at character 3", "{{"),
         ("ab}c", "the brace at character 3", "}}"),
         ("{}", "{} at character 1", "write an argument as {name}"),
-        ("{a b}", "{a b} at character 1", "names no argument"),
+        ("{a b}", "{a b} at character 1", 'a literal brace as "{{"'),
+        ('{"a": 1}', "is not a placeholder", 'a literal brace is "{{"'),
         ("x{ENV:A}", "{ENV:A} at character 2", "variables {env:NAME}"),
         ("x{env:A-B}", "{env:A-B} at character 2", "is not a placeholder"),
         ("{a{b}}", "the brace at character 1", "never closed"),
@@ -238,6 +239,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+BRACE = 'A literal brace is written "{{".'
 NO_VALUE = "'paths' is a list or an object, not one value"
 
 
@@ -250,7 +252,7 @@ NO_VALUE = "'paths' is a list or an object, not one value"
         (["p", "{patern}"], ["[1]: 'patern' is not an argument. Did you mean 'pattern'?"]),
         (["p", {"when": "contxt", "argv": ["-c"]}], ["[1].when: 'contxt' is not an argument. Did you mean 'context'?"]),
         (["p", "--", {"each": "path"}], ["[2].each: 'path' is not an argument. Did you mean 'paths' or 'depth'?"]),
-        (["p", "{zzz}"], [f"[1]: 'zzz' is not an argument. Known: {', '.join(sorted(SCHEMA['properties']))}."]),
+        (["p", "{zzz}"], [f"[1]: 'zzz' is not an argument. Known: {', '.join(sorted(SCHEMA['properties']))}. {BRACE}"]),
         (["p", "{paths}"], [f'[1]: {NO_VALUE}. Write {{ each = "paths" }} after "--".']),
         (["p", "{table}"], ["[1]: 'table' is a list or an object, not one value."]),
         (["p", "--", {"each": "pattern"}], ["[2].each: 'pattern' is not a list. Write \"{pattern}\"."]),
@@ -267,6 +269,12 @@ def test_a_place_for_an_argument_that_may_be_absent() -> None:
         ((1,), "'context' may be absent"),
         ((2, "argv", 0), "'anything' may be absent"),
     ]
+    assert 'write { when = "context", argv = [...] }.' in str(template.check(SCHEMA)[0])
+    # Only an argv has such tables.
+    (complaint,) = Template.parse("a {context}").check(SCHEMA)
+    assert complaint.hint == "Make it required, or give it a default."
+    (complaint,) = Template.parse("{paths}").check(SCHEMA)
+    assert complaint.hint is None
     assert template.check(SCHEMA, given=["context", "anything"]) == ()
 
 

@@ -52,3 +52,8 @@ def test_printed_ensembles_give_no_warning(user: User, page: str, name: str) -> 
     (text,) = [one.text for one in blocks(f"tutorials/{page}") if one.kind == "toml" and header in one.text]
     checked = user.call("check", str(user.ensemble(name, text)))
     assert (checked.returncode, f"{name}.toml" in checked.stdout) == (0, False), checked.stdout
+    if name == "notes":
+        # A note has a content.
+        written = user.call("invoke", "--yes", "notes.write_note", "title=a", "text=Hello")
+        assert written.returncode == 0, written.stderr
+        assert user.call("invoke", "--yes", "notes.read_note", "title=a").stdout == "Hello\n"

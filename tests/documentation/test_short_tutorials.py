@@ -365,6 +365,18 @@ def test_the_readme_leads_to_every_tutorial_about_mcp(name: str) -> None:
     assert f"``{name}.rst``" in (ROOT / "README.rst").read_text(encoding="utf-8")
 
 
+READ_AND_EDITED = """
+[score]
+name = "editing"
+[[turns]]
+calls = [{ tool = "read_file", arguments = { path = "a.txt" } }]
+[[turns]]
+calls = [{ tool = "edit_file", arguments = { path = "a.txt", old_content = "one", new_content = "two" } }]
+[[turns]]
+text = "Done."
+"""
+
+
 def test_files_that_have_to_be_read_first(user: User) -> None:
     include, first = (block.text for block in blocks("tutorials/files-and-undo") if block.kind == "toml")
     user.configure(f"{include}\n{first}")
@@ -374,3 +386,12 @@ def test_files_that_have_to_be_read_first(user: User) -> None:
     assert done.returncode != 0
     assert "'a.txt' has not been read in this conversation." in done.stderr + done.stdout
     assert (user.workspace / "a.txt").read_text() == "one\n"
+    # The ensemble with a configuration has the tool that io has, too; what io reads counts as read.
+    score = user.workspace / "score.toml"
+    score.write_text(READ_AND_EDITED)
+    assert user.call("check").returncode == 0
+    offered = user.call("tools").stdout
+    assert ("file_write.write_file" in offered, "io.write_file" in offered, "io.read_file" in offered) == (1, 0, 1)
+    done = user.call("ask", "-m", f"score:{score}", "--autonomous", "Edit it.")
+    assert done.returncode == 0, done.stderr
+    assert (user.workspace / "a.txt").read_text() == "two\n"

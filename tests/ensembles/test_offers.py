@@ -37,7 +37,7 @@ def test_two_tools_of_one_name_are_an_error_that_names_both() -> None:
         names(IO, other)
     text = str(caught.value)
     assert "notes.read_file and io.read_file would both be offered as 'read_file'" in text
-    assert 'prefix = "notes"' in text
+    assert """Give 'notes' a prefix: Ensemble.of_functions("notes", …, prefix="notes").""" in text
     assert names(IO, other, tools=["io.*"]) == ("read_file", "write_file")
 
 
@@ -52,7 +52,11 @@ def test_a_bundled_tool_of_two_bundled_ensembles_is_offered_once() -> None:
     offer = Offer.of([starter, files])
     assert [one.identity for one in offer.everything] == ["io.read_file", "file_read.head"]
     assert names(starter, files, tools=["file_read.*"]) == ("head", "read_file")
-    # With other settings, it is another tool.
+    # One that the user configured is preferred, in any order.
+    mine = ensemble(dataclasses.replace(shared, configuration={"key": 1}), name="file_read")
+    for order in ([starter, mine], [mine, starter]):
+        assert [one.identity for one in Offer.of(order).everything] == ["file_read.read_file"]
+    # With another policy, it is another tool.
     for other in (
         dataclasses.replace(shared, policy=Policy(effect="read", timeout=1)),
         dataclasses.replace(shared, bundled="other.toml"),

@@ -38,16 +38,18 @@ _TERMS = (
     "Rules that ask or deny still apply."
 )
 _UNTIL_THE_END = "until this program ends or you take it back"
+_UNTIL_CONTINUED = "until the program that continues it (ripieno resume) ends"
 _FOR_DAYS = "for seven days or until you take it back"
 
 
-def ways(tool: str, effect: Effect, *, lasting: bool = False) -> Sequence[Way]:
+def ways(tool: str, effect: Effect, *, lasting: bool = False, elsewhere: bool = False) -> Sequence[Way]:
     """The ways in which later calls of a tool can be allowed. A destructive one only with exact arguments.
 
-    ``lasting``: those of submitted runs, which do not end with a program.
+    ``lasting``: those of submitted runs, which do not end with a program. ``elsewhere``: another program than the one
+    that asks the person will run the calls.
     """
     calls = f"Later calls of {visible(tool)} with"
-    terms = _TERMS.format(end=_FOR_DAYS if lasting else _UNTIL_THE_END)
+    terms = _TERMS.format(end=_FOR_DAYS if lasting else _UNTIL_CONTINUED if elsewhere else _UNTIL_THE_END)
     either = Way(exact=False, calls=f"{calls} any arguments", terms=terms)
     exactly = Way(exact=True, calls=f"{calls} exactly these arguments", terms=terms)
     return (exactly,) if effect == "destructive" else (either, exactly)

@@ -177,6 +177,7 @@ class Assembly:
             opener=opener(descriptor, origins, self.surroundings),
             configuration=descriptor.configuration,
             prefix=prefix_of(descriptor),
+            layer=descriptor.layer,
             required=descriptor.required,
             max_parallel=descriptor.max_parallel,
             tokens=descriptor.tokens,
@@ -221,8 +222,7 @@ class Assembly:
                 return ensemble
         for one in self.absences:
             if one.name == name and one.file is None:
-                # The rest, such as lines of the server, was in the alert.
-                first = one.reason.partition("\n")[0]
+                first = one.reason.partition("\n")[0]  # The rest, such as lines of the server, was in the alert.
                 raise NameAbsence("ensemble", name, left_out=f"is not available: {first}")
         reasons = [one.reason for one in self.absences if one.name == name]
         if not reasons and name in self.loaded.known:

@@ -60,16 +60,20 @@ class Registry(Value, kw_only=True):
 
     @property
     def advice(self) -> str:
-        """Advice about plugins that failed, or are installed and not allowed; empty if there are none."""
+        """Advice about plugins that failed, are not installed, or are not allowed; empty if there are none."""
         if failed := sorted({one.plugin for one in self.failures}):
             return f"It may come from a plugin that could not be loaded: {', '.join(failed)}."
+        absent = ""
+        if self.missing:
+            absent = f"It may come from a plugin that is allowed and not installed: {', '.join(self.missing)}."
         others = sorted({one.distribution for one in self.plugins if not one.allowed})
         if not others:
-            return ""
+            return absent
         where = f"under [plugins]{self.file and f' in {self.file}'}"
         how = f"To allow it, write {where}" if len(others) == 1 else f"To allow one, name it {where}, such as"
         line = f"allow = {json.dumps([*self.allow, others[0]])}"
-        return f"Installed plugins that are not allowed: {', '.join(others)}. {how}: {line}"
+        more = f"Installed plugins that are not allowed: {', '.join(others)}. {how}: {line}"
+        return f"{absent} {more}".lstrip()
 
     def resolve(self, kind: str, name: str) -> Any:
         """The object of a name in ``origins``, ``protocols``, ``sandboxes`` or ``commands``; imports it.

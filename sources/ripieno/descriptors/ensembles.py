@@ -154,6 +154,11 @@ class EnsembleDescriptor(Value, kw_only=True):
         }
 
 
+def is_foreign(layer: str) -> bool:
+    """Whether the files of a layer are those of the package or of a plugin, which its user does not edit."""
+    return layer == "package" or layer.startswith("plugin ")
+
+
 HEADER_KEYS = (
     Key("name", ENSEMBLE_NAME, "Its unique name.", required=True, example="io"),
     description_key("Its purpose, for people.", "Reads and writes files"),

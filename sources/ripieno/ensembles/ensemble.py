@@ -213,17 +213,17 @@ class Ensemble:
         surroundings: Surroundings | None = None,
         recovery: Recovery | None = Recovery(),  # noqa: B008  a frozen value
         max_parallel: int | None = None,
+        layer: str | None = None,
     ) -> None:
         self.name = name
         self.prefix = prefix
+        self.layer = layer  #: The layer of its file; None for an ensemble that a program makes.
         self.required = required
         self.description = description
-        #: The tokens that its results together may take of what a model is shown; None is no limit.
-        self.tokens = tokens
+        self.tokens = tokens  #: The tokens that all its results may take of what a model is shown; None is no limit.
         self.configuration: Mapping[str, Any] = freeze_containers(dict(configuration or {}))
         self.surroundings = surroundings
-        #: The number of its calls that may run at the same time, in all conversations together.
-        self.max_parallel = max_parallel
+        self.max_parallel = max_parallel  #: Its calls that may run at the same time, in all conversations together.
         self.connection: Any = None
         self.connects = False  #: Whether its tools have a connection, except while it is disconnected.
         self.state: State = "new"

@@ -9,6 +9,7 @@ from frozendict import frozendict
 
 from ripieno.canisters import Controls, InvocationCanister
 from ripieno.canisters.faults import Fault
+from ripieno.descriptors.ensembles import is_foreign
 from ripieno.descriptors.names import matches
 from ripieno.ensembles.ensemble import Ensemble, Invoker
 from ripieno.ensembles.tool_search import Catalogue, Helpers, choose_searchable, make_helpers, resolve_call
@@ -60,10 +61,10 @@ class Offer:
     ) -> "Offer":
         """The invokers of the ensembles in their order, or those that ``tools`` (patterns) match.
 
-        A bundled tool that two bundled ensembles have is offered once, as a tool of the first. Errors:
-        ``ConfigurationInvalidity`` for two ensembles with one name, and for two other tools with one exposed name;
-        ``NameAbsence`` for a pattern without a match. With ``left_out``, for later changes, none is raised:
-        ``left_out(newcomer, holder)`` is called, and the newcomer is left out.
+        A bundled tool that two bundled ensembles have is offered once, as a tool of the one with a configuration, or
+        else of the first. Errors: ``ConfigurationInvalidity`` for two ensembles with one name, and for two other tools
+        with one exposed name; ``NameAbsence`` for a pattern without a match. With ``left_out``, for later changes,
+        none is raised: ``left_out(newcomer, holder)`` is called, and the newcomer is left out.
         """
         tools = None if tools is None else listed(tools)
         chosen: dict[str, Invoker] = {}
@@ -83,7 +84,8 @@ class Offer:
                 if holder is None:
                     chosen[invoker.exposed] = invoker
                 elif _is_same(invoker, holder):
-                    continue
+                    preferred = invoker if invoker.configuration and not holder.configuration else holder
+                    chosen[invoker.exposed] = preferred
                 elif left_out is not None:
                     left_out(invoker, holder)
                 else:
@@ -168,12 +170,11 @@ class Offer:
 
 
 def _is_same(one: Invoker, other: Invoker) -> bool:
-    """Whether two ensembles have the same bundled tool, with the same settings."""
+    """Whether two ensembles have the same bundled tool. Their configurations may differ."""
     return (
         one.bundled is not None
         and one.bundled == other.bundled
-        and (one.schema, one.description, one.policy, one.configuration)
-        == (other.schema, other.description, other.policy, other.configuration)
+        and (one.schema, one.description, one.policy) == (other.schema, other.description, other.policy)
     )
 
 
@@ -185,10 +186,25 @@ def _double(name: str, times: int) -> Problem:
 
 
 def _clash(newcomer: Invoker, holder: Invoker) -> Problem:
+    both = [(one.name, one.prefix, one.layer) for one in (newcomer.ensemble, holder.ensemble)]
     return Problem(
         message=f"{newcomer.identity} and {holder.identity} would both be offered as {newcomer.exposed!r}.",
-        hint=f'Give one of the ensembles a prefix: [ensemble] prefix = "{newcomer.ensemble.name}".',
+        hint=advise_on_clash(both),
     )
+
+
+def advise_on_clash(both: Iterable[tuple[str, str, str | None]]) -> str:
+    """The hint for two ensembles that would offer tools under one name. Each has a name, a prefix and a layer.
+
+    Only the author of an ensemble can give it a prefix: one of the package or of a plugin is left out instead.
+    """
+    for name, prefix, layer in both:
+        if prefix == name or (layer is not None and is_foreign(layer)):
+            continue
+        if layer is None:
+            return f'Give {name!r} a prefix: Ensemble.of_functions("{name}", …, prefix="{name}").'
+        return f'Give {name!r} a prefix, in its file: prefix = "{name}" under [ensemble].'
+    return "Leave out one of the two ensembles: name the others with enabled = […] under [ensembles]."
 
 
 def only_ensembles(given: Sequence[Ensemble]) -> tuple[Ensemble, ...]:

@@ -121,17 +121,17 @@ def check_invocables(
             at = (*path, "invocable")
             problems = Problems(Source(file=invoker.file))
             read(descriptor, invoker, at, problems)
-            found.extend(problems.finished())
-            # Without the keys that are refused, the others can be checked together.
-            refused = {undotted(one.key)[len(at)] for one in found if one.key and undotted(one.key)[:-1] == at}
+            first = problems.finished()
+            found.extend(first)
+            # Without the keys that are refused, the others can be checked together: the reader sees which are lacking.
+            refused = {undotted(one.key)[len(at)] for one in first if one.key and undotted(one.key)[:-1] == at}
             if refused:
                 kept: frozendict[str, Any] = frozendict(
                     {key: one for key, one in invoker.invocable.settings.items() if key not in refused}
                 )
                 calling = dataclasses.replace(invoker.invocable, settings=kept)
-                problems = Problems(Source(file=invoker.file))
                 if read(descriptor, dataclasses.replace(invoker, invocable=calling), at, problems) is not None:
-                    found.extend(problems.finished())
+                    found.extend(problems.finished()[len(first) :])
     return tuple(found)
 
 

@@ -57,12 +57,34 @@ def test_two_tools_of_one_name_are_found_before_a_start(call: Call, user: User) 
     message = "two.say_hello and one.say_hello would both be offered as 'say_hello'"
     assert f"{two}:6: error: {message}\n" in done.out
     # A start says the same.
-    assert message in call("tools").err
+    hint = """Give 'two' a prefix, in its file: prefix = "two" under [ensemble]."""
+    done = call("tools")
+    assert (message in done.err, hint in done.err, hint in call("check").out) == (True, True, True), done.err
     two.write_text(ensemble("two").replace('name = "two"', 'name = "two"\nprefix = "two"'))
     assert call("check", "--strict").code == 0
     # Another prefix is advised where the ensemble's own name is taken.
     user.ensemble("one", ensemble("one").replace('name = "one"', 'name = "one"\nprefix = "two"'))
-    assert 'prefix = "one"' in call("check").out
+    assert """Give 'one' a prefix, in its file: prefix = "one" under""" in call("check").out
+
+
+def test_ensembles_that_have_other_authors_are_left_out_where_their_names_clash(
+    call: Call, user: User, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "theirs"
+    text = (
+        ensemble("finches")
+        .replace("say_hello", "read_file")
+        .replace('name = "finches"', 'name = "finches"\nprefix = ""')
+    )
+    user.ensemble("finches", text, folder=folder / "ensembles")
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "ripieno-finches", "finches_plugin", FOLDER_PLUGIN.format(str(folder)))
+    user.configure('[plugins]\nallow = ["ripieno-finches"]\n[ensembles]\nenabled = ["io", "finches"]\n')
+    hint = "Leave out one of the two ensembles: name the others with enabled = […] under [ensembles]."
+    for done in (call("check"), call("tools")):
+        assert (done.code, hint in " ".join((done.out + done.err).split())) == (exit_codes.INPUT, True), done
+    user.configure('[plugins]\nallow = ["ripieno-finches"]\n[ensembles]\nenabled = ["finches"]\n')
+    assert (call("check", "--strict").code, call("tools").code) == (0, 0)
 
 
 def test_all_bundled_ensembles_can_be_selected_together(call: Call, user: User) -> None:

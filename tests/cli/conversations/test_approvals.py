@@ -85,6 +85,27 @@ def test_one_call_is_approved_and_one_denied(user: User, call: Call) -> None:
     assert "waits or was interrupted" in once_more.err
 
 
+THREE = """
+[score]
+name = "three"
+[[turns]]
+calls = [{ tool = "write_file", arguments = { path = "first.txt", content = "1" } }]
+[[turns]]
+calls = [{ tool = "write_file", arguments = { path = "second.txt", content = "2" } }]
+[[turns]]
+text = "Both."
+"""
+
+
+def test_always_counts_in_the_program_that_continues(user: User, call: Call) -> None:
+    (user.workspace / "three.toml").write_text(THREE)
+    assert call("ask", "--defer", "-m", "score:./three.toml", "Write.").code == exit_codes.WAITING
+    approved = call("approvals", "approve", "--always")
+    assert "in this conversation only, until the program that continues it (ripieno resume) ends." in approved.out
+    ended = call("resume")
+    assert (ended.code, (user.workspace / "second.txt").read_text()) == (exit_codes.GOOD, "2"), ended.err
+
+
 def test_an_approval_is_taken_back_until_it_is_used(user: User, call: Call) -> None:
     call("ask", "--defer", "Write two files.")
     nothing = call("approvals", "revoke")

@@ -375,8 +375,9 @@ def test_a_signal_ends_a_start(user: User, tmp_path: pathlib.Path, command: list
 
 @plays("talking")
 def test_a_chat_goes_on_with_what_was_said(user: User, served: str) -> None:
-    done = user.call("chat", text="Hello\n\n/tools\nAnd?\n/help\n/nothing\n/new\nHello\n/exit\nnever said\n")
+    done = user.call("chat", text="/go\nHello\n/go\n\n/tools\nAnd?\n/help\n/nothing\n/new\nHello\n/exit\nno\n")
     assert (done.returncode, done.stdout) == (0, "First.\nSecond.\nFirst.\n")
+    assert done.stderr.count("Nothing waits for an answer here.\n") == 2
     assert "io.read_file (read): " in done.stderr
     assert "/exit" in done.stderr
     assert "Unknown command /nothing" in done.stderr

@@ -65,6 +65,18 @@ def test_a_denied_write_names_the_option_and_the_rule(call: Call, user: User) ->
     assert "remove the rule" in denied.err
 
 
+def test_a_rule_that_denies_the_target_of_a_link_is_named(call: Call, user: User) -> None:
+    (user.workspace / "secrets").mkdir()
+    (user.workspace / "secrets" / "a").write_text("hidden")
+    (user.workspace / "link").symlink_to("secrets")
+    user.configure('[confirmation]\ndeny = ["io.*(path=secrets/**)"]\n')
+    for path in ("secrets/a", "link/a"):
+        done = call("invoke", "io.read_file", f"path={path}")
+        assert (done.code, done.out) == (exit_codes.REFUSED, "")
+        assert "io.read_file was denied and did not run: [confirmation] deny has 'io.*(path=secrets/**)'" in done.err
+        assert "add --yes" not in done.err
+
+
 def test_a_bug_has_its_place_and_its_traceback(call: Call, mine: pathlib.Path) -> None:
     mine.write_text(
         "import json\n\n\ndef read(text):\n    return json.loads(text)\n\n\n"

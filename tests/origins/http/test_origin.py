@@ -261,6 +261,8 @@ async def test_a_missing_variable_is_told_at_the_start(surroundings: Surrounding
         ("http://a.b/", 'headers = { "A B" = "1" }', "must be the name of a header"),
         ("http://a.b/", 'headers = { A = "x\\ny" }', "has invalid characters"),
         ("http://a.b/", 'body = "{a}"', "a GET has no body"),
+        ("http://a.b/", 'method = "post"\nbody = "{a}"', "must be one of"),
+        ("http://a.b/", 'method = "POST"\nbody = "raw {o}"', "Make it required, or give it a default."),
         ("http://a.b/", 'method = "POST"\nbody = "{a}"\njson = "{a}"', "body and json are both set"),
         ("http://a.b/", 'method = "POST"\nbody = "{env:TOKEN}"', "variables are not allowed here"),
         ("http://a.b/", 'method = "POST"\njson = ["{env:TOKEN}"]', "variables are not allowed here"),

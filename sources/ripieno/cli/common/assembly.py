@@ -22,6 +22,7 @@ from ripieno.canisters.events import Alert
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Command, Settings
 from ripieno.conducting import Watcher
+from ripieno.descriptors.ensembles import is_foreign
 from ripieno.descriptors.loading.layers import LeftOut
 from ripieno.exceptions import AssemblyFailure, NameAbsence, Problem
 from ripieno.models import Protocol
@@ -145,7 +146,7 @@ def resolve_wire(loaded: LoadedConfiguration, protocol: str | None, *, strict: b
 def owner_of(loaded: LoadedConfiguration, name: str) -> str | None:
     """The owner of an ensemble that is not the user's: the package or a plugin; None otherwise."""
     holder = loaded.known.outlines.get(name)
-    if holder is None or not (holder.layer == "package" or holder.layer.startswith("plugin ")):
+    if holder is None or not is_foreign(holder.layer):
         return None
     return "a bundled ensemble" if holder.layer == "package" else f"an ensemble of the {holder.layer}"
 

@@ -1,5 +1,6 @@
 """The input and output of the checks that ``check`` and ``doctor`` run, and the checks that compare several files."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -7,6 +8,7 @@ from typing import Any, TypeAlias
 from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.cli.common.assembly import make_assembly, say_alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.ensembles import is_foreign
 from ripieno.descriptors.loading import load_ensembles, locate
 from ripieno.descriptors.loading.layers import is_same_file
 from ripieno.descriptors.names import expose, matches
@@ -14,6 +16,7 @@ from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.descriptors.rules import Pattern
 from ripieno.ensembles import Surroundings
+from ripieno.ensembles.offers import advise_on_clash
 from ripieno.exceptions import ConfigurationInvalidity, Problem, nearest
 from ripieno.jsonvalues import EMPTY, is_table
 from ripieno.values import Value
@@ -72,17 +75,17 @@ def check_names(subject: Subject) -> Iterator[Problem]:
     for descriptor in subject.loaded.ensembles:
         for body, invoker, name in exposed_names(descriptor):
             ensemble, other = holders.setdefault(name, (descriptor, invoker))
+            alike = dataclasses.replace(invoker, configuration=other.configuration)
             if ensemble is descriptor or (
-                (invoker, invoker.file) == (other, other.file) and descriptor.layer == ensemble.layer == "package"
+                (alike, invoker.file) == (other, other.file) and descriptor.layer == ensemble.layer == "package"
             ):
                 continue  # A bundled tool of two bundled ensembles is offered once.
             identity, holder = f"{descriptor.name}.{invoker.name}", f"{ensemble.name}.{other.name}"
-            free = descriptor.name if prefix_of(descriptor) != descriptor.name else ensemble.name
             at, message = (
                 (*(body or ("invoker",)), "name"),
                 f"{identity} and {holder} would both be offered as {name!r}",
             )
-            hint = f'Give one of the ensembles a prefix of its own: [ensemble] prefix = "{free}".'
+            hint = advise_on_clash((one.name, prefix_of(one), one.layer) for one in (descriptor, ensemble))
             yield finding(invoker.file, at, message, hint, "error")
 
 
@@ -142,7 +145,7 @@ def _place_of(loaded: LoadedConfiguration, key: str, pattern: str) -> tuple[str 
 
 def check_replaced(subject: Subject) -> Iterator[Problem]:
     """Warnings about ensembles that replace one of the package or of a plugin. Disabling it this way is intended."""
-    foreign = [one for one in subject.loaded.layers if one.name == "package" or one.name.startswith("plugin ")]
+    foreign = [one for one in subject.loaded.layers if is_foreign(one.name)]
     earlier_ones = load_ensembles(foreign).ensembles
     for descriptor in subject.descriptors:
         earlier = earlier_ones.outlines.get(descriptor.name)

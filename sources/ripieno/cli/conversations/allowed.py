@@ -77,7 +77,7 @@ def say_allowed(wanted: Sequence[Waiting], answer: Approve) -> None:
     said: dict[str, str] = {}
     for waiting in wanted:
         request: Any = waiting.request
-        offered = ways(request["tool"], request["effect"], lasting=bool(request.get("lasting")))
+        offered = ways(request["tool"], request["effect"], lasting=bool(request.get("lasting")), elsewhere=True)
         way = offered[-1] if answer.exact else offered[0]
         said[way.calls] = way.terms
     for calls, terms in said.items():

@@ -19,7 +19,7 @@ import click
 
 from ripieno.approvals.allowances import Allowance
 from ripieno.assembly import Assembly
-from ripieno.canisters import Conversation
+from ripieno.canisters import AssistantCanister, Conversation
 from ripieno.canisters.display import brief
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import Interrupted, classify, say
@@ -197,6 +197,8 @@ class Chat:
                 say(_HELP)
             case "/new":
                 self.conversation = Conversation()
+            case "/go" if not self._waits:
+                say("Nothing waits for an answer here.")
             case "/go":
                 self._answer(None)
             case "/allowed":
@@ -212,6 +214,12 @@ class Chat:
             case _:
                 self._answer(line)
         return True
+
+    @property
+    def _waits(self) -> bool:
+        """Whether calls wait, or the model has not answered what was last said, after an error for example."""
+        canisters = self.conversation.canisters
+        return bool(self.conversation.open or (canisters and not isinstance(canisters[-1], AssistantCanister)))
 
     def _allowed(self) -> list[tuple[str, Allowance]]:
         """The allowances of this conversation, each with its owner."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Confirmer, RulesConfirmer
-from ripieno.approvals.rules import Verdict, judge
+from ripieno.approvals.allowances import Allowances
+from ripieno.approvals.rules import Verdict
 from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
@@ -14,10 +15,11 @@ from ripieno.cli.check.functions import resolve_functions
 from ripieno.cli.common.findings import PARTS, exposed_names
 from ripieno.cli.common.user_code import place_of_error
 from ripieno.descriptors.names import unprefixed
-from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ConfigurationInvalidity, InputError, nearest
+from ripieno.execution import Circumstances
+from ripieno.execution.approval import Judge
 from ripieno.jsonvalues import EMPTY, is_table
 from ripieno.storage.places import Places
 from ripieno.values import Value
@@ -114,9 +116,7 @@ def _explain_denial(called: Called, rules: Rules, confirmer: Confirmer) -> str:
 
 
 def _judge(called: Called, rules: Rules) -> Verdict:
-    invoker = called.invoker
-    arguments = {**called.arguments, **invoker.presets}
-    return judge(invoker.identity, invoker.policy, CallRules.of(rules), arguments)
+    return Judge(rules, Allowances()).judge(called.invoker, dict(called.arguments), Circumstances())
 
 
 def suggest_tool(

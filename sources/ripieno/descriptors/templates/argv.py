@@ -91,7 +91,7 @@ class ArgvTemplate(Value, kw_only=True):
 
     def check(self, schema: Mapping[str, Any], given: Collection[str] = ()) -> tuple[Complaint, ...]:
         """The problems of its placeholders with a JSON Schema of arguments; those in ``given`` always have a value."""
-        declared = Declared.of(schema, given)
+        declared = Declared.of(schema, given, argv=True)
         complaints: list[Complaint] = []
         for index, element in enumerate(self.elements):
             if isinstance(element, Template):

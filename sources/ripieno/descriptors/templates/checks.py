@@ -31,15 +31,18 @@ class Declared(Value, kw_only=True):
     given: frozenset[str]
     #: Whether other keywords may declare more.
     open: bool
+    #: Whether the template is an argv, in which tables stand for any number of elements.
+    argv: bool = False
 
     @classmethod
-    def of(cls, schema: Mapping[str, Any], given: Collection[str]) -> "Declared":
+    def of(cls, schema: Mapping[str, Any], given: Collection[str], *, argv: bool = False) -> "Declared":
         properties: Mapping[str, Any] = schema.get("properties", {})
         defaults = (name for name, one in properties.items() if is_table(one) and "default" in one)
         return cls(
             properties=properties,
             given=frozenset((*schema.get("required", ()), *defaults, *given)),
             open=not INDIRECT.isdisjoint(schema),
+            argv=argv,
         )
 
     def complain_all(self, names: Iterable[str], path: tuple[str | int, ...]) -> Iterator[Complaint]:
@@ -59,6 +62,7 @@ class Declared(Value, kw_only=True):
                     if self.properties
                     else "This tool has no arguments."
                 )
+                known += ' A literal brace is written "{{".'
                 hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else known
                 yield Complaint(f"{name!r} is not an argument", hint=hint, path=path)
             return
@@ -72,10 +76,12 @@ class Declared(Value, kw_only=True):
                 yield Complaint(f"the items of {name!r} are neither strings nor numbers", path=path)
             return
         if not _may_be(schema, _SCALARS):
-            advice = f'Write {{ each = "{name}" }} after "--".' if _may_be(schema, {"array"}) else None
+            advice = f'Write {{ each = "{name}" }} after "--".' if self.argv and _may_be(schema, {"array"}) else None
             yield Complaint(f"{name!r} is a list or an object, not one value", hint=advice, path=path)
         elif name not in self.given and not self.open:
-            advice = f'Make it required, give it a default, or write {{ when = "{name}", argv = [...] }} in an argv.'
+            advice = "Make it required, or give it a default."
+            if self.argv:
+                advice = f'Make it required, give it a default, or write {{ when = "{name}", argv = [...] }}.'
             yield Complaint(f"{name!r} may be absent", hint=advice, path=path)
 
 

@@ -31,10 +31,13 @@ def read_place(token: str, where: str, variables: bool) -> Placeholder:
     prefix, colon, name = token[1:-1].rpartition(":")
     if not colon:
         if not _NAME.match(name):
-            raise InputError(f"{token} {where} names no argument; write an argument as {{name}}")
+            raise InputError(
+                f'{token} {where} names no argument; write an argument as {{name}}, a literal brace as "{{{{"'
+            )
         return Placeholder(name=name)
     if prefix != "env" or not _VARIABLE.match(name):
-        raise InputError(f"{token} {where} is not a placeholder; arguments are {{name}}, variables {{env:NAME}}")
+        forms = 'arguments are {name}, variables {env:NAME}, a literal brace is "{{"'
+        raise InputError(f"{token} {where} is not a placeholder; {forms}")
     if not variables:
         raise InputError(f"{token} {where}: variables are not allowed here, because others could read them")
     return Placeholder(name=name, variable=True)

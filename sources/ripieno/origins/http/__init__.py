@@ -125,7 +125,11 @@ def _read(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problem
         add_complaints(call.json.check(schema, given), (*path, "json"), problems)
     if call.body is not None and call.json is not None:
         problems.add((*path, "json"), "a request has one body, but body and json are both set", "Delete one of them.")
-    elif call.method in ("GET", "HEAD") and (call.body is not None or call.json is not None):
+    elif (
+        call.method in ("GET", "HEAD")
+        and not problems.has((*path, "method"))
+        and (call.body is not None or call.json is not None)
+    ):
         key = "body" if call.body is not None else "json"
         problems.add((*path, key), f"a {call.method} has no body", 'Write method = "POST", or use query.')
     return call
