@@ -31,14 +31,14 @@ export function Composer({ name, state, models, say, queue, stop }) {
   useEffect(() => {
     if (!questions.length) place.current?.focus({ preventScroll: true });
   }, [name]);
-  // The focus goes to a question that appears, but never away from what is being written.
+  // The focus goes to a question that appears, but never away from a field: its keys would answer with what is typed.
   const seen = useRef(new Set());
   useLayoutEffect(() => {
     const fresh = questions.find((one) => !seen.current.has(one.invocation));
     const fewer = questions.length < seen.current.size;
     seen.current = new Set(questions.map((one) => one.invocation));
     const focused = document.activeElement;
-    if (fresh && !text && !focused?.closest?.("dialog, .question")) goTo(fresh.invocation);
+    if (fresh && !text && !focused?.closest?.("dialog, .question")) goTo(fresh.invocation, focused?.matches?.("input, textarea, select"));
     // The question that had the focus is answered.
     else if (fewer && focused === document.body) questions.length ? goTo(questions[0].invocation) : place.current.focus({ preventScroll: true });
   }, [questions]);
@@ -68,8 +68,10 @@ export function Composer({ name, state, models, say, queue, stop }) {
     place.current?.focus();
   };
   const keyed = (event) => {
-    // While a word is composed, Enter only ends the composition.
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    // While a word is composed, Enter only ends the composition, and Esc only cancels it.
+    if (event.isComposing || event.keyCode === 229) return;
+    if (event.key === "Escape" && questions.length) goTo(questions[0].invocation);
+    if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     send();
   };
@@ -122,11 +124,11 @@ export function Composer({ name, state, models, say, queue, stop }) {
   </div>`;
 }
 
-/** Moves the focus to a question, in whole view. */
-function goTo(invocation) {
+/** Brings a question in whole view, and moves the focus to it, unless it is to `stay`. */
+function goTo(invocation, stay) {
   requestAnimationFrame(() => {
     const heading = document.getElementById(`asked-${invocation}`);
-    heading?.focus({ preventScroll: true });
+    if (!stay) heading?.focus({ preventScroll: true });
     heading?.closest(".question")?.scrollIntoView({ block: "nearest" });
     heading?.scrollIntoView({ block: "nearest" });
   });

@@ -66,7 +66,7 @@ export function Delete({ identifier, title, close }) {
 const KEYS = [
   ["Enter", "sends the message"],
   ["Shift + Enter", "begins a new line"],
-  ["Esc", "closes a dialog or the list"],
+  ["Esc", "closes a dialog or the list; in the message field, goes to the question"],
   ["/", "goes to the search"],
   ["j, k", "goes to the next or previous message"],
   ["c", "copies the message in focus"],
