@@ -98,7 +98,7 @@ export class Conversation {
       status: found.state,
       // Without a whole answer since the user's message, the model begins anew.
       again: found.state === "idle" && last === "user",
-      resumable: found.state === "interrupted" || (found.state === "idle" && (last === "user" || last === "result")),
+      resumable: found.state === "interrupted" || (found.state === "idle" && (last === "user" || (last === "result" && found.finish !== "terminal"))),
       problem: null,
     });
   }

@@ -464,6 +464,18 @@ async def test_a_run_that_failed_before_it_answered_is_begun_again(tmp_path: pat
             await chat.resume("ada", identifier)
 
 
+async def test_a_run_that_a_terminal_tool_ended_is_not_continued(tmp_path: pathlib.Path) -> None:
+    model, submit = scripted(invokes(invoke("submit"))), tool("submit", terminal=True)
+    async with chatting(tmp_path, model, submit) as chat:
+        identifier, reader = await started(chat)
+        assert (await reader.until("ConductEnded")).finish == "terminal"
+        with pytest.raises(Conflict, match="idle, not interrupted"):
+            await chat.resume("ada", identifier)
+    async with chatting(tmp_path, model, submit) as chat:
+        with pytest.raises(Conflict, match="idle, not interrupted"):
+            await chat.resume("ada", identifier)
+
+
 async def test_an_edited_call_is_shown_and_runs_only_as_it_was_shown(tmp_path: pathlib.Path) -> None:
     written, before = Written(), ["old"]
 
