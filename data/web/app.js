@@ -71,6 +71,7 @@ function Inside() {
   const side = useRef(null);
   useEffect(() => {
     if (drawer) side.current.querySelector("a, button")?.focus();
+    else if (side.current.contains(document.activeElement)) document.querySelector("[data-drawer]")?.focus();
   }, [drawer]);
   const clicked = (event) => event.target.closest("[data-drawer]") && open(!drawer);
   const [title, from] = (Object.hasOwn(VIEWS, view) && VIEWS[view]) || [];

@@ -42,6 +42,12 @@ export function Composer({ name, state, models, say, queue, stop }) {
     // The question that had the focus is answered.
     else if (fewer && focused === document.body) questions.length ? goTo(questions[0].invocation) : place.current.focus({ preventScroll: true });
   }, [questions]);
+  // The button that had the focus is gone.
+  const stopping = useRef(false);
+  useLayoutEffect(() => {
+    if (!running && stopping.current && document.activeElement === document.body) place.current.focus({ preventScroll: true });
+    stopping.current = false;
+  }, [running]);
   const back = (message) => {
     write((later) => joined(message.text, later));
     attach((later) => [...message.files, ...later].slice(0, MOST));
@@ -116,7 +122,7 @@ export function Composer({ name, state, models, say, queue, stop }) {
         ${models.agents?.length ? html`<select aria-label="Agent" value=${agent || state.agent || ""} onChange=${(event) => appoint(event.currentTarget.value)}>
           <option value="">No agent</option>${models.agents.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
         <span class="space"></span>
-        ${running && html`<button type="button" class="stop" onClick=${stop}>Stop</button>`}
+        ${running && html`<button type="button" class="stop" onClick=${() => ((stopping.current = true), stop())}>Stop</button>`}
         <button class="primary send" disabled=${busy || (!text.trim() && !files.length)}>${running ? "Queue" : "Send"}</button>
       </div>
     </form>

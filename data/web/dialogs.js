@@ -70,7 +70,7 @@ const KEYS = [
   ["/", "goes to the search"],
   ["j, k", "goes to the next or previous message"],
   ["c", "copies the message in focus"],
-  ["Ctrl + Enter", "approves the call in focus"],
+  ["Ctrl + Enter", "approves the call in focus, or confirms its form"],
   ["d, e, a", "opens its form to deny, edit, or always approve"],
   ["?", "shows this list"],
 ];
