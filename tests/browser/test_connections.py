@@ -86,6 +86,13 @@ async def test_an_answer_that_the_server_did_not_get_is_kept_and_sent_again(
         await page.close()
 
 
+#: Whether the page has loaded what it loads when it is idle.
+ALL_LOADED = """
+() => ["answers", "approvals", "details", "dialogs", "form", "journal", "pretty", "replay", "timeline", "tools"]
+  .every((name) => performance.getEntriesByName(new URL(`static/${name}.js`, location).href).length)
+"""
+
+
 #: Goes to the journal as soon as the page is drawn, before it can have asked for changes of the address.
 HURRIED = """
 new MutationObserver((_, observer) => {
@@ -181,32 +188,53 @@ async def test_every_view_works_beneath_a_path(serve_page: ServePage, visitor: V
         await expect(page.locator(".notice.bad")).to_have_count(0)
 
 
-async def test_a_chat_loads_little_and_the_other_views_when_they_are_opened(
-    serve_page: ServePage, visitor: Visitor
-) -> None:
+async def test_a_chat_loads_little_before_it_is_idle(serve_page: ServePage, visitor: Visitor) -> None:
     # A clock of the test would have no entries of what was loaded.
     page = await begin(visitor, await serve_page(writing(), Written().definition))
     await button(page, "Approve").click()
     await expect(page.locator(".text", has_text="Done.")).to_be_visible()
+    await page.wait_for_function(ALL_LOADED)
     sizes = await page.evaluate(
         """() => performance.getEntries()
             .filter((one) => /\\/(static\\/.*)?(#.*)?$/.test(one.name) && one.encodedBodySize)
-            .map((one) => [one.name, one.encodedBodySize])"""
+            .toSorted((one, other) => one.startTime - other.startTime)
+            .map((one) => [one.name.replace(/.*[/]/, ""), one.encodedBodySize])"""
     )
-    assert {"page.css", "preact.module.js", "question.js"} <= {name.rpartition("/")[2] for name, _ in sizes}
-    assert 20 * 1024 < sum(size for _, size in sizes) <= FIRST, sizes
-    before = len(visitor.requests)
-    await page.get_by_role("link", name="Journal").click()
-    await expect(page.locator(".rows a")).to_have_count(1)
-    loaded = {one.rpartition("/static/")[2] for one in visitor.requests[before:] if "/static/" in one}
-    assert {"journal.js", "timeline.js", "views.css"} <= loaded
+    names = [name for name, _ in sizes]
+    first = sizes[: names.index("sign_in.js")]
+    assert {"page.css", "preact.module.js", "question.js"} <= {name for name, _ in first}
+    assert 20 * 1024 < sum(size for _, size in first) <= FIRST, first
+    assert {"answers.js", "form.js", "journal.js", "timeline.js", "views.css"} <= {*names} - {name for name, _ in first}
 
 
-async def test_a_view_that_cannot_be_loaded_says_so_and_is_tried_again(serve_page: ServePage, visitor: Visitor) -> None:
-    page = await begin(visitor, await serve_page(scripted(says("Hello."))))
+async def test_forms_and_views_are_there_while_the_server_is_away(visitor: Visitor, tmp_path: pathlib.Path) -> None:
+    visitor.allowed.extend(GONE)
+    async with contextlib.AsyncExitStack() as first:
+        page = await asked(
+            visitor, await first.enter_async_context(serving_page(tmp_path, writing(), Written().definition))
+        )
+        await page.wait_for_function(ALL_LOADED)
+        await first.aclose()
+        await expect(page.get_by_text("Reconnecting …")).to_be_visible()
+        await button(page, "Deny").click()
+        await expect(page.get_by_role("textbox", name="Reason")).to_be_focused()
+        for view in ("Approvals", "Journal", "Tools", "Replay"):
+            await page.get_by_role("link", name=view).click()
+            await expect(page.get_by_role("heading", name=view, level=1)).to_be_visible()
+            await expect(page.get_by_text("This part of the page cannot be loaded.")).to_have_count(0)
+        await page.close()
+
+
+async def test_a_view_that_cannot_be_loaded_says_so_and_is_tried_again(serve_page: ServePage, visit: Visit) -> None:
+    visitor = await visit(viewport={"width": 375, "height": 700})
     visitor.allowed.append("net::ERR_FAILED")
-    await page.route("**/tools.js", lambda route: route.abort(), times=1)
+    await visitor.context.route("**/tools.js", lambda route: route.abort(), times=1)
+    page = await begin(visitor, await serve_page(scripted(says("Hello."))))
+    opener = page.get_by_role("button", name="Conversations and views")
+    await opener.click()
     await page.get_by_role("link", name="Tools").click()
     await expect(page.get_by_role("alert")).to_contain_text("This part of the page cannot be loaded.")
+    # The way to the other views is there still.
+    await expect(opener).to_be_visible()
     await button(page, "Try again").click()
-    await expect(page.get_by_role("heading", name="Tools", level=1)).to_be_visible()
+    await expect(page.get_by_role("button", name="Look again")).to_be_visible()
