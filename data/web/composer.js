@@ -18,7 +18,8 @@ export function Composer({ name, state, models, say, queue, stop }) {
   const [busy, work] = useState(false);
   const place = useRef(null);
   const { questions, running, queued } = state;
-  const asked = questions.filter((one) => one.kind !== "input").length;
+  // Without choices, it is answered elsewhere.
+  const asked = questions.filter((one) => one.kind !== "input" && one.choices?.length !== 0).length;
   // What waits for the end of a run is a draft, too: only this page sends it.
   useLayoutEffect(() => keep(name, joined(queued?.text, text)), [name, queued, text]);
   useEffect(() => void carried.delete(name), []);

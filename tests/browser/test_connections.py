@@ -1,13 +1,16 @@
 """What becomes of the page when its server ends, its tab is hidden, or another person uses it."""
 
 import contextlib
+import dataclasses
 import pathlib
 from typing import Any
 
 import pytest
 from playwright.async_api import expect
 
+from ripieno.conducting.paused import PausedStore
 from ripieno.servers.http.listeners import bind
+from ripieno.storage.dispatch.contract import Submission
 from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import asked, begin, button, held, hide, message, question, say, writing
 from tests.support.browsers import Visitor
@@ -91,6 +94,28 @@ ALL_LOADED = """
 () => ["answers", "approvals", "details", "dialogs", "form", "journal", "pretty", "replay", "timeline", "tools"]
   .every((name) => performance.getEntriesByName(new URL(`static/${name}.js`, location).href).length)
 """
+
+
+async def test_a_question_that_is_answered_elsewhere_has_no_buttons(visitor: Visitor, tmp_path: pathlib.Path) -> None:
+    written = Written()
+    visitor.allowed.extend(GONE)
+    async with serving_page(tmp_path, writing(), written.definition) as served:
+        page = await asked(visitor, served)
+        identifier = page.url.rpartition("/")[2]
+        await page.close()
+        paused = PausedStore(served.chat.journal.database)
+        kept = paused.load(identifier)
+        assert kept is not None
+        # As if a worker had conducted its run.
+        paused.save(dataclasses.replace(kept, submission=Submission(identifier="run", conversation=identifier)))
+    async with serving_page(tmp_path, writing(), written.definition) as served:
+        page = await visitor.open(served.link())
+        for place in (f"chat/{identifier}", "approvals"):
+            await page.goto(f"{served.url}#/{place}")
+            await expect(question(page)).to_contain_text(f"ripieno approvals show {identifier[:8]}")
+            await expect(question(page).get_by_role("button")).to_have_count(0)
+            await expect(page.get_by_text("If you write instead of answering")).to_have_count(0)
+        await page.close()
 
 
 #: Goes to the journal as soon as the page is drawn, before it can have asked for changes of the address.
