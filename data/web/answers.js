@@ -12,13 +12,13 @@ export function Always({ ways, give, back, busy, usable }) {
     place.current.focus({ preventScroll: true });
     place.current.form.scrollIntoView({ block: "nearest" });
   }, []);
-  return html`<form class="edit" onSubmit=${(event) => (event.preventDefault(), give({ answer: "approve", always: true, exact }))} onKeyDown=${(event) => event.key === "Escape" && back()}>
+  return html`<form class="edit" onSubmit=${(event) => (event.preventDefault(), give({ answer: "approve", always: true, exact }))}>
     <fieldset ref=${place} tabindex="-1"><legend class="label">Approve this call, and allow this, too:</legend>
       ${ways.map((way) => html`<label class="check"><input type="radio" name="way" checked=${way.exact === exact} onChange=${() => choose(way.exact)} />
         ${way.calls}</label>`)}</fieldset>
     <p class="dim">${ways[0].terms} Approvals lists what you have allowed.</p>
-    <div class="answers"><button class="primary" disabled=${busy || !usable}>Approve and allow</button>
-      <button type="button" onClick=${back}>Back</button></div>
+    <div class="answers"><button class="primary" aria-keyshortcuts="Control+Enter" disabled=${busy || !usable}>Approve and allow</button>
+      <button type="button" aria-keyshortcuts="Escape" onClick=${back}>Back</button></div>
   </form>`;
 }
 
@@ -33,11 +33,11 @@ export function Deny({ give, back, busy, draft }) {
   const [reason, set] = useDraft(draft, "");
   const place = useRef(null);
   useLayoutEffect(() => place.current.focus(), []);
-  return html`<form class="answers" onSubmit=${(event) => (event.preventDefault(), give({ answer: "deny", reason }))} onKeyDown=${(event) => event.key === "Escape" && back()}>
+  return html`<form class="answers" onSubmit=${(event) => (event.preventDefault(), give({ answer: "deny", reason }))}>
     <label class="grow">Reason, which the model reads (optional)
       <input ref=${place} value=${reason} onInput=${(event) => set(event.currentTarget.value)} /></label>
-    <button class="primary" disabled=${busy}>Deny this call</button>
-    <button type="button" onClick=${back}>Back</button>
+    <button class="primary" aria-keyshortcuts="Control+Enter" disabled=${busy}>Deny this call</button>
+    <button type="button" aria-keyshortcuts="Escape" onClick=${back}>Back</button>
   </form>`;
 }
 
@@ -56,13 +56,13 @@ export function Edit({ text, look, back, busy, draft }) {
       say(`These are no arguments: ${error.message}`);
     }
   };
-  return html`<form class="edit" onSubmit=${submit} onKeyDown=${(event) => event.key === "Escape" && back()}>
+  return html`<form class="edit" onSubmit=${submit}>
     <label>Other arguments, as JSON
       <textarea ref=${place} spellcheck="false" rows="8" value=${value} onInput=${(event) => set(event.currentTarget.value)}
         aria-invalid=${wrong ? "true" : "false"} aria-describedby="edit-wrong"></textarea></label>
     <p id="edit-wrong" class="wrong" role="alert">${wrong}</p>
-    <div class="answers"><button class="primary" disabled=${busy}>Show this call</button>
-      <button type="button" onClick=${back}>Back</button></div>
+    <div class="answers"><button class="primary" aria-keyshortcuts="Control+Enter" disabled=${busy}>Show this call</button>
+      <button type="button" aria-keyshortcuts="Escape" onClick=${back}>Back</button></div>
   </form>`;
 }
 

@@ -1,12 +1,12 @@
 // The whole page: sign-in, the list and the views beside it, the keys, and the one live region.
 import { get, session, signIn } from "./api.js";
-import { Chat } from "./chat.js";
+import { Chat, Header } from "./chat.js";
 import { List, questions, refresh, refreshQuestions, waitingIn } from "./chats.js";
 import { listen } from "./keys.js";
 import { announcement, html, Later, render, styled, useEffect, useRef, useState, useStore } from "./ui.js";
 
 const POLL = 10_000;
-/** What a chat does not need is loaded when it is opened: each view is the component of this name. */
+/** What a chat does not need is loaded after it: each view is the component of this name. */
 const VIEWS = {
   approvals: ["Approvals", () => styled(import("./approvals.js"))],
   journal: ["Journal", () => styled(import("./journal.js"))],
@@ -15,6 +15,10 @@ const VIEWS = {
 };
 const signing = () => import("./sign_in.js");
 const dialogs = () => styled(import("./dialogs.js"));
+/** Loads all of it, so that it is there while the server is away: a browser tries no module again that it did not get. */
+const loadAll = () =>
+  [signing, dialogs, ...Object.values(VIEWS).map(([, from]) => from), () => import("./answers.js"), () => import("./details.js"), () => import("./form.js")]
+    .forEach((from) => from().catch(() => {}));
 
 function useRoute() {
   const [hash, set] = useState(location.hash);
@@ -56,6 +60,7 @@ function Inside() {
     get("models").then(set, () => {});
     refresh();
     refreshQuestions();
+    (globalThis.requestIdleCallback || setTimeout)(loadAll);
     // Also while hidden, without a stream: the title says what waits.
     const timer = setInterval(refreshQuestions, POLL);
     const seen = () => document.hidden || (refresh(), refreshQuestions());
@@ -71,6 +76,7 @@ function Inside() {
   const side = useRef(null);
   useEffect(() => {
     if (drawer) side.current.querySelector("a, button")?.focus();
+    else if (side.current.contains(document.activeElement)) document.querySelector("[data-drawer]")?.focus();
   }, [drawer]);
   const clicked = (event) => event.target.closest("[data-drawer]") && open(!drawer);
   const [title, from] = (Object.hasOwn(VIEWS, view) && VIEWS[view]) || [];
@@ -87,7 +93,8 @@ function Inside() {
       </div>
     </nav>
     ${drawer && html`<button type="button" class="shade" aria-label="Close the list" onClick=${close}></button>`}
-    ${from ? html`<${Later} key=${view} from=${from} name=${title} path=${name} />` : html`<${Chat} identifier=${view === "chat" ? name : ""} models=${models} />`}
+    ${from ? html`<${Later} key=${view} from=${from} name=${title} path=${name}
+      around=${(trouble) => html`<main id="main" class="main" tabindex="-1"><${Header} title=${title} /><div class="page">${trouble}</div></main>`} />` : html`<${Chat} identifier=${view === "chat" ? name : ""} models=${models} />`}
     ${help && html`<${Later} from=${dialogs} name="Help" close=${() => explain(false)} />`}
   </div>`;
 }

@@ -4,7 +4,7 @@ import { Header } from "./chat.js";
 import { conversations, questions, refresh, refreshQuestions, waitingIn } from "./chats.js";
 import { pretty } from "./pretty.js";
 import { Question } from "./question.js";
-import { announce, html, Lines, plural, titled, Trouble, useEffect, useState, useStore, when } from "./ui.js";
+import { announce, html, Lines, plural, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore, when } from "./ui.js";
 
 const POLL = 3000;
 
@@ -36,7 +36,21 @@ export function Approvals() {
   }, []);
   const titles = new Map((list || []).map((one) => [one.identifier, one.title]));
   const waiting = waitingIn(asked);
-  return html`<main id="main" class="main" tabindex="-1"><${Header} title="Approvals" />
+  // What had the focus may be gone.
+  const place = useRef(null);
+  const inside = useRef(false);
+  const before = useRef(0);
+  useEffect(() => {
+    const moved = ({ target }) => (inside.current = place.current.contains(target));
+    document.addEventListener("focusin", moved);
+    return () => document.removeEventListener("focusin", moved);
+  }, []);
+  useLayoutEffect(() => {
+    const next = waiting < before.current && place.current.querySelector(".asked");
+    if (inside.current && document.activeElement === document.body) (next || place.current).focus();
+    before.current = waiting;
+  });
+  return html`<main id="main" class="main" tabindex="-1" ref=${place}><${Header} title="Approvals" />
     <div class="page"><div class="column stack">
       <p class="dim">${waiting ? `${plural(waiting, "question")} in ${plural(Object.keys(asked).length, "conversation")}.` : "Nothing waits for you."}</p>
       ${Object.entries(asked).map(([identifier, members]) => html`<section class="group" key=${identifier} data-step tabindex="-1" aria-label=${titled(titles.get(identifier))}>

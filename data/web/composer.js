@@ -18,7 +18,8 @@ export function Composer({ name, state, models, say, queue, stop }) {
   const [busy, work] = useState(false);
   const place = useRef(null);
   const { questions, running, queued } = state;
-  const asked = questions.filter((one) => one.kind !== "input").length;
+  // Without choices, it is answered elsewhere.
+  const asked = questions.filter((one) => one.kind !== "input" && one.choices?.length !== 0).length;
   // What waits for the end of a run is a draft, too: only this page sends it.
   useLayoutEffect(() => keep(name, joined(queued?.text, text)), [name, queued, text]);
   useEffect(() => void carried.delete(name), []);
@@ -31,17 +32,23 @@ export function Composer({ name, state, models, say, queue, stop }) {
   useEffect(() => {
     if (!questions.length) place.current?.focus({ preventScroll: true });
   }, [name]);
-  // The focus goes to a question that appears, but never away from what is being written.
+  // The focus goes to a question that appears, but never away from a field: its keys would answer with what is typed.
   const seen = useRef(new Set());
   useLayoutEffect(() => {
     const fresh = questions.find((one) => !seen.current.has(one.invocation));
     const fewer = questions.length < seen.current.size;
     seen.current = new Set(questions.map((one) => one.invocation));
     const focused = document.activeElement;
-    if (fresh && !text && !focused?.closest?.("dialog, .question")) goTo(fresh.invocation);
+    if (fresh && !text && !focused?.closest?.("dialog, .question")) goTo(fresh.invocation, focused?.matches?.("input, textarea, select"));
     // The question that had the focus is answered.
     else if (fewer && focused === document.body) questions.length ? goTo(questions[0].invocation) : place.current.focus({ preventScroll: true });
   }, [questions]);
+  // The button that had the focus is gone.
+  const stopping = useRef(false);
+  useLayoutEffect(() => {
+    if (!running && stopping.current && document.activeElement === document.body) place.current.focus({ preventScroll: true });
+    stopping.current = false;
+  }, [running]);
   const back = (message) => {
     write((later) => joined(message.text, later));
     attach((later) => [...message.files, ...later].slice(0, MOST));
@@ -68,8 +75,10 @@ export function Composer({ name, state, models, say, queue, stop }) {
     place.current?.focus();
   };
   const keyed = (event) => {
-    // While a word is composed, Enter only ends the composition.
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    // While a word is composed, Enter only ends the composition, and Esc only cancels it.
+    if (event.isComposing || event.keyCode === 229) return;
+    if (event.key === "Escape" && questions.length) goTo(questions[0].invocation);
+    if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     send();
   };
@@ -114,7 +123,7 @@ export function Composer({ name, state, models, say, queue, stop }) {
         ${models.agents?.length ? html`<select aria-label="Agent" value=${agent || state.agent || ""} onChange=${(event) => appoint(event.currentTarget.value)}>
           <option value="">No agent</option>${models.agents.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
         <span class="space"></span>
-        ${running && html`<button type="button" class="stop" onClick=${stop}>Stop</button>`}
+        ${running && html`<button type="button" class="stop" onClick=${() => ((stopping.current = true), stop())}>Stop</button>`}
         <button class="primary send" disabled=${busy || (!text.trim() && !files.length)}>${running ? "Queue" : "Send"}</button>
       </div>
     </form>
@@ -122,11 +131,11 @@ export function Composer({ name, state, models, say, queue, stop }) {
   </div>`;
 }
 
-/** Moves the focus to a question, in whole view. */
-function goTo(invocation) {
+/** Brings a question in whole view, and moves the focus to it, unless it is to `stay`. */
+function goTo(invocation, stay) {
   requestAnimationFrame(() => {
     const heading = document.getElementById(`asked-${invocation}`);
-    heading?.focus({ preventScroll: true });
+    if (!stay) heading?.focus({ preventScroll: true });
     heading?.closest(".question")?.scrollIntoView({ block: "nearest" });
     heading?.scrollIntoView({ block: "nearest" });
   });

@@ -10,6 +10,8 @@ const pause = (milliseconds, signal) =>
     signal.addEventListener("abort", () => (clearTimeout(timer), go()));
   });
 
+const tell = (questions) => announce(`${questions.map((one) => `Asked: may ${visible(one.tool || one.name)} run?`).join(" ")} Esc in the message field goes there.`);
+
 const textOf = (message) => message.content.map((one) => one.text || "").join("\n").slice(0, 200);
 
 /** Messages that are loaded at once: `place` counts those before. */
@@ -82,6 +84,9 @@ export class Conversation {
     for (const [call, answer] of Object.entries(found.answered)) this.items.answered(call, answer);
     this.position = found.position;
     const last = found.messages.at(-1)?.type;
+    const known = new Set(this.state.value.questions.map((one) => one.invocation));
+    const fresh = found.questions.filter((one) => !known.has(one.invocation));
+    if (fresh.length) tell(fresh);
     this.set({
       title: found.title,
       model: found.model,
@@ -93,7 +98,7 @@ export class Conversation {
       status: found.state,
       // Without a whole answer since the user's message, the model begins anew.
       again: found.state === "idle" && last === "user",
-      resumable: found.state === "interrupted" || (found.state === "idle" && (last === "user" || last === "result")),
+      resumable: found.state === "interrupted" || (found.state === "idle" && (last === "user" || (last === "result" && found.finish !== "terminal"))),
       problem: null,
     });
   }
@@ -128,7 +133,7 @@ export class Conversation {
         break;
       case "QuestionsAsked":
         this.later({ questions: event.questions });
-        announce(event.questions.map((one) => `Asked: may ${visible(one.tool || one.name)} run?`).join(" "));
+        tell(event.questions);
         break;
       case "QuestionAnswered": {
         const questions = state.value.questions.filter((one) => one.invocation !== event.invocation);

@@ -66,11 +66,11 @@ export function Delete({ identifier, title, close }) {
 const KEYS = [
   ["Enter", "sends the message"],
   ["Shift + Enter", "begins a new line"],
-  ["Esc", "closes a dialog or the list"],
+  ["Esc", "closes a dialog or the list; in the message field, goes to the question"],
   ["/", "goes to the search"],
   ["j, k", "goes to the next or previous message"],
   ["c", "copies the message in focus"],
-  ["Ctrl + Enter", "approves the call in focus"],
+  ["Ctrl + Enter", "approves the call in focus, or confirms its form"],
   ["d, e, a", "opens its form to deny, edit, or always approve"],
   ["?", "shows this list"],
 ];

@@ -2,7 +2,13 @@
 // changed, so that only what is new is drawn. Kinds: user, text, reasoning, content, call, aside, notice.
 
 /** What is said of the end of a run, if it is not the usual one. */
-export const ENDS = { cancelled: "Stopped.", limit: "A limit ended this run.", cut: "This answer was cut off." };
+export const ENDS = {
+  cancelled: "Stopped.",
+  limit: "A limit ended this run.",
+  cut: "This answer was cut off.",
+  length: "The run ended with 'length': its last answer is not complete.",
+  filter: "The run ended with 'filter': its last answer is not complete.",
+};
 
 /** The items of one conversation. */
 export class Items {

@@ -7,12 +7,14 @@ export const enable = (on) => localStorage.setItem(SWITCH, on ? "on" : "off");
 /** Listens to the keys of the page. Returns a function that ends this. */
 export function listen({ help, escape }) {
   const keyed = (event) => {
-    if (event.key === "Escape") return escape();
     const { key, target } = event;
-    if (event.altKey || event.isComposing || event.repeat || !enabled()) return;
-    if (target.closest?.("input, textarea, select, dialog, [contenteditable]")) return;
+    if (event.isComposing) return;
     const chord = event.ctrlKey || event.metaKey;
-    const pressed = /^([a-z]|Enter)$/.test(key) && target.closest?.("[data-question]")?.querySelector(`[aria-keyshortcuts="${chord ? "Control+" : ""}${key}"]`);
+    const pressed = /^([a-z]|Enter|Escape)$/.test(key) && target.closest?.("[data-question]")?.querySelector(`[aria-keyshortcuts="${chord ? "Control+" : ""}${key}"]`);
+    if (key === "Escape") return pressed ? pressed.click() : escape();
+    if (event.altKey || event.repeat || !enabled()) return;
+    // A form of a question is confirmed from its fields, too.
+    if (target.closest?.("input, textarea, select, dialog, [contenteditable]") && !(chord && pressed)) return;
     const work = pressed ? () => pressed.click() : chord ? null : { "/": search, j: () => step(1), k: () => step(-1), c: copy, "?": help }[key];
     if (work) {
       event.preventDefault();

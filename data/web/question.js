@@ -59,7 +59,7 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
   const parts = [["claim", shown.claim], ["change", shown.change], ["arguments", shown.arguments]].filter(([, part]) => part);
   const [seen, see] = useState({});
   const [ready, set] = useState(false);
-  const [mode, turn] = useState(() => (!asked && FORMS.find((form) => kept(draft(question, form)))) || "");
+  const [mode, turn] = useState(() => (!asked && choices.length && FORMS.find((form) => kept(draft(question, form)))) || "");
   const [revised, show] = useState(null);
   useEffect(() => {
     let timer;
@@ -72,6 +72,7 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
     document.addEventListener("visibilitychange", wait);
     return () => (clearTimeout(timer), document.removeEventListener("visibilitychange", wait));
   }, []);
+  const heading = () => document.getElementById(`asked-${question.invocation}`);
   const all = parts.every(([name]) => seen[name]);
   const usable = ready && all && !busy;
   if (revised) {
@@ -93,15 +94,15 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
     <p class="label">Arguments${asked && ", as edited by you"}</p>
     <${Whole} ...${part("arguments")} label="Arguments"><pre dir="ltr">${broken(pretty(shown.arguments)).map((part, at) => (at ? html`<span>${part}</span>` : part))}</pre></${Whole}>
     ${asked && html`<${Later} from=${answers} name="Changed" edited before=${asked} now=${question} />`}
-    ${mode === "" && html`<div class="answers">
+    ${mode === "" && choices.length > 0 && html`<div class="answers">
       <button type="button" class="primary" disabled=${!usable} aria-keyshortcuts="Control+Enter" onClick=${() => give({ answer: "approve" })}>Approve${key("Ctrl ↵")}</button>
       <button type="button" disabled=${busy} aria-keyshortcuts="d" onClick=${() => turn("Deny")}>Deny${key("d")}</button>
       ${choices.includes("edit") && html`<button type="button" disabled=${busy} aria-keyshortcuts="e" onClick=${edited || (() => turn("Edit"))}>Edit arguments${key("e")}</button>`}
       ${ways?.length > 0 && html`<button type="button" disabled=${busy} aria-keyshortcuts="a" onClick=${() => turn("Always")}>Always approve …${key("a")}</button>`}
     </div>`}
-    ${!all && html`<p class="dim" role="note">Scroll to the end of each part, or expand it, to approve.</p>`}
-    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${pretty(shown.arguments)} draft=${draft(asked || question, mode)} give=${give} back=${() => (turn(""), document.getElementById(`asked-${question.invocation}`).focus())}
-      look=${async (values) => show({ question: await revise(identifier, question, values), values })} />`}`;
+    ${!all && choices.length > 0 && html`<p class="dim" role="note">Scroll to the end of each part, or expand it, to approve.</p>`}
+    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${pretty(shown.arguments)} draft=${draft(asked || question, mode)} give=${give} back=${() => (turn(""), heading().focus())}
+      look=${async (values) => (show({ question: await revise(identifier, question, values), values }), heading().focus())} />`}`;
 }
 
 const key = (name) => html`<kbd aria-hidden="true">${name}</kbd>`;

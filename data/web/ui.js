@@ -158,15 +158,16 @@ let styles;
 export async function styled(module) {
   styles ||= new Promise((go) => {
     const link = document.createElement("link");
-    document.head.append(Object.assign(link, { rel: "stylesheet", href: "static/views.css", onload: go, onerror: go }));
+    const failed = () => ((styles = null), link.remove(), go());
+    document.head.append(Object.assign(link, { rel: "stylesheet", href: "static/views.css", onload: go, onerror: failed }));
   });
   return (await Promise.all([module, styles]))[0];
 }
 
-/** A component of a module that is loaded when it is first shown. `from` is the same function each time. */
-export function Later({ from, name, ...rest }) {
+/** A component of a module that is loaded later. `from` is the same function each time; `around` shows what is wrong. */
+export function Later({ from, name, around = (trouble) => trouble, ...rest }) {
   const [module, problem] = useLoaded(from, from);
-  if (problem) return html`<${Trouble} problem=${UNLOADED} again=${() => location.reload()} />`;
+  if (problem) return around(html`<${Trouble} problem=${UNLOADED} again=${() => location.reload()} />`);
   return module ? html`<${module[name]} ...${rest} />` : null;
 }
 

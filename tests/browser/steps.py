@@ -50,9 +50,15 @@ def button(place: Page | Locator, name: str) -> Locator:
 async def asked(visitor: Visitor, served: ServedPage, owner: str = "") -> Page:
     """Signs in, and begins a conversation in which a call waits."""
     page = await begin(visitor, served, owner=owner)
-    # The question is scrolled into view with the focus: a click before that could miss.
-    await expect(question(page).locator(".asked")).to_be_focused()
+    await go_to_question(page)
     return page
+
+
+async def go_to_question(page: Page) -> None:
+    """Moves the focus from the message to the first question, which scrolls: a click before that could miss."""
+    await expect(question(page).first).to_be_visible()
+    await message(page).press("Escape")
+    await expect(question(page).locator(".asked").first).to_be_focused()
 
 
 async def hide(page: Page, hidden: bool) -> None:

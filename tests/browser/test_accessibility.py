@@ -9,7 +9,7 @@ from playwright.async_api import Page, expect
 
 from ripieno.canisters.events import ReasoningDelta
 from tests.browser.conftest import ServePage, Visit
-from tests.browser.steps import asked, begin, button, held, message, question, say, writing
+from tests.browser.steps import asked, begin, button, go_to_question, held, message, say, writing
 from tests.support.browsers import Visitor, at_centre
 from tests.support.chats import Written
 from tests.support.scripted_models import invoke, invokes, says, scripted, tool
@@ -108,7 +108,7 @@ async def test_a_call_is_approved_by_keyboard_only(serve_page: ServePage, visito
     await expect(message(page)).to_be_focused()
     await page.keyboard.type("Write.")
     await page.keyboard.press("Enter")
-    await expect(question(page).locator(".asked")).to_be_focused()
+    await go_to_question(page)
     await press(page, "Tab", "Arguments")
     await page.keyboard.press("End")
     await expect(button(page, "Approve")).to_be_enabled()
@@ -177,7 +177,7 @@ async def test_only_one_polite_region_speaks(serve_page: ServePage, visitor: Vis
     go.set()
     await expect(live).to_have_text("Done.")
     await say(page, "Write.")
-    await expect(live).to_have_text("Asked: may mine.write run?")
+    await expect(live).to_have_text("Asked: may mine.write run? Esc in the message field goes there.")
     assert await page.locator("[aria-live]").count() == 1
     assert await page.locator(".log[aria-live], .log [aria-live], [role=log]").count() == 0
 

@@ -1,13 +1,16 @@
 """What becomes of the page when its server ends, its tab is hidden, or another person uses it."""
 
 import contextlib
+import dataclasses
 import pathlib
 from typing import Any
 
 import pytest
 from playwright.async_api import expect
 
+from ripieno.conducting.paused import PausedStore
 from ripieno.servers.http.listeners import bind
+from ripieno.storage.dispatch.contract import Submission
 from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import asked, begin, button, held, hide, message, question, say, writing
 from tests.support.browsers import Visitor
@@ -83,6 +86,35 @@ async def test_an_answer_that_the_server_did_not_get_is_kept_and_sent_again(
         await expect(page.locator(".text", has_text="Done after all.")).to_be_visible()
         assert written.texts == ([] if answer == "Deny" else ["one"])
         assert ("Not today." in str(again.asked)) == (answer == "Deny")
+        await page.close()
+
+
+#: Whether the page has loaded what it loads when it is idle.
+ALL_LOADED = """
+() => ["answers", "approvals", "details", "dialogs", "form", "journal", "pretty", "replay", "timeline", "tools"]
+  .every((name) => performance.getEntriesByName(new URL(`static/${name}.js`, location).href).length)
+"""
+
+
+async def test_a_question_that_is_answered_elsewhere_has_no_buttons(visitor: Visitor, tmp_path: pathlib.Path) -> None:
+    written = Written()
+    visitor.allowed.extend(GONE)
+    async with serving_page(tmp_path, writing(), written.definition) as served:
+        page = await asked(visitor, served)
+        identifier = page.url.rpartition("/")[2]
+        await page.close()
+        paused = PausedStore(served.chat.journal.database)
+        kept = paused.load(identifier)
+        assert kept is not None
+        # As if a worker had conducted its run.
+        paused.save(dataclasses.replace(kept, submission=Submission(identifier="run", conversation=identifier)))
+    async with serving_page(tmp_path, writing(), written.definition) as served:
+        page = await visitor.open(served.link())
+        for place in (f"chat/{identifier}", "approvals"):
+            await page.goto(f"{served.url}#/{place}")
+            await expect(question(page)).to_contain_text(f"ripieno approvals show {identifier[:8]}")
+            await expect(question(page).get_by_role("button")).to_have_count(0)
+            await expect(page.get_by_text("If you write instead of answering")).to_have_count(0)
         await page.close()
 
 
@@ -181,32 +213,53 @@ async def test_every_view_works_beneath_a_path(serve_page: ServePage, visitor: V
         await expect(page.locator(".notice.bad")).to_have_count(0)
 
 
-async def test_a_chat_loads_little_and_the_other_views_when_they_are_opened(
-    serve_page: ServePage, visitor: Visitor
-) -> None:
+async def test_a_chat_loads_little_before_it_is_idle(serve_page: ServePage, visitor: Visitor) -> None:
     # A clock of the test would have no entries of what was loaded.
     page = await begin(visitor, await serve_page(writing(), Written().definition))
     await button(page, "Approve").click()
     await expect(page.locator(".text", has_text="Done.")).to_be_visible()
+    await page.wait_for_function(ALL_LOADED)
     sizes = await page.evaluate(
         """() => performance.getEntries()
             .filter((one) => /\\/(static\\/.*)?(#.*)?$/.test(one.name) && one.encodedBodySize)
-            .map((one) => [one.name, one.encodedBodySize])"""
+            .toSorted((one, other) => one.startTime - other.startTime)
+            .map((one) => [one.name.replace(/.*[/]/, ""), one.encodedBodySize])"""
     )
-    assert {"page.css", "preact.module.js", "question.js"} <= {name.rpartition("/")[2] for name, _ in sizes}
-    assert 20 * 1024 < sum(size for _, size in sizes) <= FIRST, sizes
-    before = len(visitor.requests)
-    await page.get_by_role("link", name="Journal").click()
-    await expect(page.locator(".rows a")).to_have_count(1)
-    loaded = {one.rpartition("/static/")[2] for one in visitor.requests[before:] if "/static/" in one}
-    assert {"journal.js", "timeline.js", "views.css"} <= loaded
+    names = [name for name, _ in sizes]
+    first = sizes[: names.index("sign_in.js")]
+    assert {"page.css", "preact.module.js", "question.js"} <= {name for name, _ in first}
+    assert 20 * 1024 < sum(size for _, size in first) <= FIRST, first
+    assert {"answers.js", "form.js", "journal.js", "timeline.js", "views.css"} <= {*names} - {name for name, _ in first}
 
 
-async def test_a_view_that_cannot_be_loaded_says_so_and_is_tried_again(serve_page: ServePage, visitor: Visitor) -> None:
-    page = await begin(visitor, await serve_page(scripted(says("Hello."))))
+async def test_forms_and_views_are_there_while_the_server_is_away(visitor: Visitor, tmp_path: pathlib.Path) -> None:
+    visitor.allowed.extend(GONE)
+    async with contextlib.AsyncExitStack() as first:
+        page = await asked(
+            visitor, await first.enter_async_context(serving_page(tmp_path, writing(), Written().definition))
+        )
+        await page.wait_for_function(ALL_LOADED)
+        await first.aclose()
+        await expect(page.get_by_text("Reconnecting …")).to_be_visible()
+        await button(page, "Deny").click()
+        await expect(page.get_by_role("textbox", name="Reason")).to_be_focused()
+        for view in ("Approvals", "Journal", "Tools", "Replay"):
+            await page.get_by_role("link", name=view).click()
+            await expect(page.get_by_role("heading", name=view, level=1)).to_be_visible()
+            await expect(page.get_by_text("This part of the page cannot be loaded.")).to_have_count(0)
+        await page.close()
+
+
+async def test_a_view_that_cannot_be_loaded_says_so_and_is_tried_again(serve_page: ServePage, visit: Visit) -> None:
+    visitor = await visit(viewport={"width": 375, "height": 700})
     visitor.allowed.append("net::ERR_FAILED")
-    await page.route("**/tools.js", lambda route: route.abort(), times=1)
+    await visitor.context.route("**/tools.js", lambda route: route.abort(), times=1)
+    page = await begin(visitor, await serve_page(scripted(says("Hello."))))
+    opener = page.get_by_role("button", name="Conversations and views")
+    await opener.click()
     await page.get_by_role("link", name="Tools").click()
     await expect(page.get_by_role("alert")).to_contain_text("This part of the page cannot be loaded.")
+    # The way to the other views is there still.
+    await expect(opener).to_be_visible()
     await button(page, "Try again").click()
-    await expect(page.get_by_role("heading", name="Tools", level=1)).to_be_visible()
+    await expect(page.get_by_role("button", name="Look again")).to_be_visible()

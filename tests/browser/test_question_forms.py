@@ -7,7 +7,7 @@ from playwright.async_api import expect
 
 from ripieno.schemas import Schema
 from tests.browser.conftest import ServePage, Visit
-from tests.browser.steps import asked, begin, button, previewing, question, writing
+from tests.browser.steps import asked, begin, button, go_to_question, previewing, question, writing
 from tests.support.browsers import Visitor, at_centre
 from tests.support.chats import Written
 from tests.support.scripted_models import invoke, invokes, says, scripted
@@ -54,7 +54,7 @@ async def test_nothing_covers_the_buttons_of_a_question(serve_page: ServePage, v
     served = await serve_page(scripted(calls), dataclasses.replace(definition, policy=policy))
     page = await begin(await visit(viewport={"width": 1200, "height": 800}), served)
     await expect(question(page)).to_have_count(2)
-    await expect(page.locator("[data-question=one] .asked")).to_be_focused()
+    await go_to_question(page)
     # The end of the log is out of view, and each button is scrolled to where it is just in view.
     log = page.get_by_role("region", name="Conversation")
     for key in ("Control+Enter", "d", "e", "a"):

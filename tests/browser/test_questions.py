@@ -11,7 +11,7 @@ from playwright.async_api import Page, Route, expect
 
 from ripieno.ensembles import ServerClaim
 from tests.browser.conftest import ServePage, Visit
-from tests.browser.steps import asked, begin, button, held, message, previewing, question, say, writing
+from tests.browser.steps import asked, begin, button, go_to_question, held, message, previewing, question, say, writing
 from tests.support.browsers import Visitor, at_centre
 from tests.support.chats import Written
 from tests.support.scripted_models import invoke, invokes, results_of, says, scripted, tool
@@ -44,7 +44,7 @@ async def test_a_question_is_answered_with_keys_that_its_buttons_show(serve_page
     model = scripted(*(invokes(invoke("write", name, text=name)) for name in ("one", "two")), says("Done."))
     page = await begin(visitor, await serve_page(model, written.definition))
     heading = page.get_by_role("heading", name="mine.write wants to run")
-    await expect(heading).to_be_focused()
+    await go_to_question(page)
     await expect(button(page, "Deny").locator("kbd")).to_have_text("d")
     # No single key approves.
     for key in ("Enter", " ", "y"):
@@ -59,6 +59,7 @@ async def test_a_question_is_answered_with_keys_that_its_buttons_show(serve_page
     await page.keyboard.press("Control+Enter")
     # The next question, whose heading is the same.
     await expect(answered).to_have_count(0)
+    await go_to_question(page)
     await expect(heading).to_be_focused()
     await page.keyboard.press("d")
     await expect(page.get_by_label("Reason")).to_be_focused()
@@ -349,8 +350,38 @@ async def test_writing_instead_denies_and_the_page_says_so_before(serve_page: Se
 
 
 async def test_the_focus_goes_to_a_question(serve_page: ServePage, visitor: Visitor) -> None:
-    page = await asked(visitor, await serve_page(writing(), Written().definition))
+    steps, go = held("I wri", "te.")
+    model = scripted([*steps[:-1], *invokes(invoke("write", text="one"))[1:]], says())
+    page = await begin(visitor, await serve_page(model, Written().definition))
+    await page.get_by_role("region", name="Conversation", exact=True).focus()
+    go.set()
     await expect(question(page).locator(".asked")).to_be_focused()
+
+
+async def test_what_is_typed_when_a_question_appears_is_no_answer(serve_page: ServePage, visitor: Visitor) -> None:
+    steps, go = held("I wri", "te.")
+    written = Written()
+    model = scripted([*steps[:-1], *invokes(invoke("write", text="one"))[1:]], says())
+    page = await begin(visitor, await serve_page(model, written.definition))
+    await expect(message(page)).to_be_focused()
+    go.set()
+    announced = page.locator("[data-live]")
+    for _ in range(2):
+        await expect(question(page)).to_have_count(1)
+        await expect(announced).to_contain_text("Asked: may mine.write run? Esc in the message field goes there.")
+        # What moves the focus does so in a frame.
+        await page.evaluate("() => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+        await page.keyboard.type("do not forget the edges")
+        await expect(message(page)).to_have_value("do not forget the edges")
+        await expect(page.get_by_role("textbox", name="Reason")).to_have_count(0)
+        await message(page).fill("")
+        # A question that waits already when the page opens does no more.
+        await page.reload()
+        await expect(message(page)).to_be_focused()
+    await page.keyboard.press("Escape")
+    await expect(question(page).locator(".asked")).to_be_focused()
+    await page.keyboard.press("d")
+    await expect(page.get_by_role("textbox", name="Reason")).to_be_focused()
 
 
 async def test_the_focus_stays_with_what_is_being_written(serve_page: ServePage, visitor: Visitor) -> None:

@@ -464,6 +464,18 @@ async def test_a_run_that_failed_before_it_answered_is_begun_again(tmp_path: pat
             await chat.resume("ada", identifier)
 
 
+async def test_a_run_that_a_terminal_tool_ended_is_not_continued(tmp_path: pathlib.Path) -> None:
+    model, submit = scripted(invokes(invoke("submit"))), tool("submit", terminal=True)
+    async with chatting(tmp_path, model, submit) as chat:
+        identifier, reader = await started(chat)
+        assert (await reader.until("ConductEnded")).finish == "terminal"
+        with pytest.raises(Conflict, match="idle, not interrupted"):
+            await chat.resume("ada", identifier)
+    async with chatting(tmp_path, model, submit) as chat:
+        with pytest.raises(Conflict, match="idle, not interrupted"):
+            await chat.resume("ada", identifier)
+
+
 async def test_an_edited_call_is_shown_and_runs_only_as_it_was_shown(tmp_path: pathlib.Path) -> None:
     written, before = Written(), ["old"]
 
@@ -526,6 +538,29 @@ async def test_the_users_own_conversation_of_another_folder_is_shown_and_not_con
     assert written.texts == ["a"]
 
 
+async def test_a_question_of_another_process_is_listed_also_if_its_run_was_looked_at(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, blocking = Written(), Blocking()
+    turns = invokes(invoke("look")), invokes(invoke("write", text="a"))
+    definitions = tool("look", blocking), written.definition
+    async with (
+        chatting(tmp_path, scripted(*turns), *definitions) as chat,
+        chatting(tmp_path, scripted(says()), *definitions) as other,
+    ):
+        monkeypatch.setattr(open_conversations, "_CHECKED", -1.0)
+        identifier, reader = await started(chat, "")
+        await blocking.began.wait()
+        assert (await other.snapshot("", identifier))["questions"] == []
+        assert await other.questions("") == {}
+        blocking.go.set()
+        (question,) = await questions(reader)
+        assert [one["digest"] for one in (await other.questions(""))[identifier]] == [question["digest"]]
+        await chat.answer("", identifier, "write", {"answer": "approve", "digest": question["digest"]})
+        await reader.until("ResultReady")
+        assert await other.questions("") == {}
+
+
 async def test_the_run_of_a_worker_is_not_continued_by_a_chat_without_workers(tmp_path: pathlib.Path) -> None:
     written = Written()
     async with chatting(tmp_path, writing("a"), written.definition) as chat:
@@ -541,6 +576,7 @@ async def test_the_run_of_a_worker_is_not_continued_by_a_chat_without_workers(tm
         # The page lists it before it is opened.
         ((asked,),) = (await chat.questions("")).values()
         assert asked["shown"]["notes"][0].startswith("A worker conducts this run.")
+        assert (asked["choices"], asked["always"]) == ([], [])
         with pytest.raises(Conflict, match=f"A worker conducts this run. .*ripieno approvals show {identifier[:8]}"):
             await chat.answer("", identifier, question["invocation"], approval)
         kept = PausedStore(chat.journal.database).load(identifier)

@@ -375,8 +375,9 @@ class Chat:
             elsewhere = self._runs.elsewhere(owner, paused.identifier, paused.workspace, is_submitted=submitted)
             asked = questions_of(paused.conversation, elsewhere)
             found[paused.identifier] = [thaw(one) for one in asked if one["invocation"] not in paused.answers]
-        for name in [one for one, held in self._open.of(owner) if held.questions and not held.running]:
-            # Another process may have answered or deleted them.
+        idle = [(one, held) for one, held in self._open.of(owner) if not held.running]
+        for name in [one for one, held in idle if held.questions or one in found]:
+            # Another process may have asked, answered or deleted them.
             with contextlib.suppress(NameAbsence):
                 await self._open.find(owner, name, newest=0)
         for identifier, held in self._open.of(owner):

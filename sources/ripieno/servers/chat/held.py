@@ -118,7 +118,9 @@ class HeldConversation:
     def unanswered(self) -> bool:
         """Whether the conversation ends with what the model has not answered, and no run is under way."""
         last = self.conversation.canisters[-1] if self.conversation.canisters else None
-        return not self.running and not self.conversation.open and isinstance(last, _ASKING)
+        # A terminal tool needs no answer.
+        asking = isinstance(last, _ASKING) and self.conversation.finish != "terminal"
+        return asking and not self.running and not self.conversation.open
 
     @property
     def cut(self) -> Sequence[Mapping[str, Any]]:

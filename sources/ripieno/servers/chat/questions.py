@@ -30,7 +30,7 @@ _ANSWERS = ("approve", "deny", "edit")
 def questions_of(conversation: Conversation, elsewhere: str = "") -> Iterator[Question]:
     """The questions of a conversation that waits, in the order of its calls.
 
-    ``elsewhere`` says where they are to be answered, if not here: the first note of each.
+    ``elsewhere`` says where they are to be answered, if not here: the first note of each. It then has no choices.
     """
     calls = {one.identifier: one for one in conversation.open}
     for waiting in conversation.waiting:
@@ -130,6 +130,7 @@ def binding_of(waiting: Waiting) -> Binding:
 def approval_question(waiting: Waiting, elsewhere: str = "") -> Question:
     """The question whether a call may run, as a page shows it."""
     request = thaw(waiting.request)
+    choices = [] if elsewhere else [one for one in request["choices"] if one != "defer"]
     presentation: dict[str, Any] = request["presentation"]
     claim = presentation["claim"]
     shown = {
@@ -142,7 +143,7 @@ def approval_question(waiting: Waiting, elsewhere: str = "") -> Question:
     }
     # Conversations that waited before workers remembered what is allowed do not have it.
     lasting = bool(request.get("lasting"))
-    offered = ways(request["tool"], request["effect"], lasting=lasting) if "always" in request["choices"] else ()
+    offered = ways(request["tool"], request["effect"], lasting=lasting) if "always" in choices else ()
     asked: Question = freeze(
         {
             "kind": "approval",
@@ -153,7 +154,7 @@ def approval_question(waiting: Waiting, elsewhere: str = "") -> Question:
             "reason": visible(request["reason"]),
             "arguments": request["arguments"],
             "shown": shown,
-            "choices": [one for one in request["choices"] if one != "defer"],
+            "choices": choices,
             "always": [dataclasses.asdict(one) for one in offered],
         }
     )
