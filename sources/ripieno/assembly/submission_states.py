@@ -34,7 +34,10 @@ def list_submissions(
     limit: int = 100,
 ) -> Sequence[Dispatched]:
     """Submissions, the newest first. Errors: ``InputError``."""
-    asked: set[State] = {*states, *(("waiting", "queued") if "answered" in states else ())} - {"answered"}
+    asked = set[State](states)
+    if "answered" in asked:
+        asked.update(("waiting", "queued"))
+        asked.discard("answered")
     found = dispatcher.listed(owner=owner, states=asked, limit=SEARCHED if states else limit)
     waiting = PausedStore(database).all(owner) if any(map(_may_be_answered, found)) else ()
     kept = {(one.owner, one.identifier): one for one in waiting}
