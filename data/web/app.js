@@ -101,5 +101,5 @@ function Inside() {
 
 signIn();
 // A new link in this tab: only its fragment differs.
-addEventListener("hashchange", () => location.hash.startsWith("#code=") && signIn());
+addEventListener("hashchange", ({ oldURL }) => location.hash.startsWith("#code=") && signIn(undefined, new URL(oldURL).hash));
 render(html`<${App} />`, document.getElementById("page"));
