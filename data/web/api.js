@@ -44,9 +44,9 @@ function leave(reason) {
   channel.postMessage({ want: refused || "any" });
 }
 
-/** Takes the code of the address, or the token of another tab. */
-export async function signIn() {
-  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+/** Takes a code, that of the address, in whose place then comes the one `before`, or the token of another tab. */
+export async function signIn(given, before) {
+  const code = given ?? new URLSearchParams(location.hash.slice(1)).get("code");
   if (code === null) {
     if (token) session.set({ state: "in", reason: "" });
     else {
@@ -55,8 +55,10 @@ export async function signIn() {
     }
     return;
   }
-  history.replaceState(null, "", `${location.pathname}${location.search}#/`);
-  dispatchEvent(new HashChangeEvent("hashchange"));
+  if (given === undefined) {
+    history.replaceState(null, "", `${location.pathname}${location.search}${before || "#/"}`);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  }
   try {
     const answer = await fetch("api/session", {
       method: "POST",
@@ -64,10 +66,10 @@ export async function signIn() {
       body: JSON.stringify({ code }),
       credentials: "omit",
     });
-    const { token: given, error } = await answer.json();
-    if (given) {
-      enter(given);
-      channel.postMessage({ token: given });
+    const { token: made, error } = await answer.json();
+    if (made) {
+      enter(made);
+      channel.postMessage({ token: made });
     } else if (token) session.set({ state: "in", reason: "" });
     else leave(error?.message || "This link was used already.");
   } catch {

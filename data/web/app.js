@@ -74,9 +74,12 @@ function Inside() {
   }, [waiting]);
   useEffect(close, [view, name]);
   const side = useRef(null);
+  const drawn = useRef(false);
   useEffect(() => {
+    const focused = document.activeElement;
     if (drawer) side.current.querySelector("a, button")?.focus();
-    else if (side.current.contains(document.activeElement)) document.querySelector("[data-drawer]")?.focus();
+    else if (drawn.current && (focused === document.body || side.current.contains(focused))) document.querySelector("[data-drawer]")?.focus();
+    drawn.current = drawer;
   }, [drawer]);
   const clicked = (event) => event.target.closest("[data-drawer]") && open(!drawer);
   const [title, from] = (Object.hasOwn(VIEWS, view) && VIEWS[view]) || [];
@@ -101,5 +104,5 @@ function Inside() {
 
 signIn();
 // A new link in this tab: only its fragment differs.
-addEventListener("hashchange", () => location.hash.startsWith("#code=") && signIn());
+addEventListener("hashchange", ({ oldURL }) => location.hash.startsWith("#code=") && signIn(undefined, new URL(oldURL).hash));
 render(html`<${App} />`, document.getElementById("page"));

@@ -41,7 +41,7 @@ export function Approvals() {
   const inside = useRef(false);
   const before = useRef(0);
   useEffect(() => {
-    const moved = ({ target }) => (inside.current = place.current.contains(target));
+    const moved = ({ target }) => (inside.current = place.current?.contains(target));
     document.addEventListener("focusin", moved);
     return () => document.removeEventListener("focusin", moved);
   }, []);

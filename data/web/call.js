@@ -6,14 +6,17 @@ const details = () => import("./details.js");
 const STATES = {
   writing: "being written",
   open: "waiting",
-  approved: "approved, waits for the other answers",
-  declined: "denied, waits for the other answers",
+  approved: "approved",
+  declined: "denied",
   running: "running",
   done: "done",
   denied: "denied",
   failed: "failed",
   cancelled: "stopped",
 };
+
+/** What an answered call waits for. */
+const NEXT = { others: ", waits for the other answers", last: "; go on with Continue" };
 
 /** The state of a call, and the word for it. */
 function stateOf({ phase, result }) {
@@ -34,7 +37,7 @@ export function Call({ call }) {
       <code class="name">${visible(call.name)}</code>
       <span class="gist">${gist(call)}</span>
       ${call.progress && !call.result && html`<${Progress} progress=${call.progress} />`}
-      <span class="state">${STATES[state]}${report.cached ? ", cached" : ""}${report.edited ? ", edited" : ""}</span>
+      <span class="state">${STATES[state]}${(!call.result && NEXT[call.next]) || ""}${report.cached ? ", cached" : ""}${report.edited ? ", edited" : ""}</span>
       <span class="took">${report.duration_ms ? duration(report.duration_ms) : html`<${Elapsed} call=${call} />`}</span>
     </summary>
     ${open && html`<${Later} from=${details} name="Details" call=${call} report=${report} />`}

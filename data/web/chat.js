@@ -69,7 +69,7 @@ function Opened({ conversation, models, name, fresh }) {
     </${Header}>
     <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
-      ${!running && state.resumable && !questions.length && html`<div class="notice"><p>${state.status === "interrupted" ? "The run was interrupted." : "The model has not answered."}</p>
+      ${!running && state.resumable && !questions.length && html`<div class="notice"><p>${{ interrupted: "The run was interrupted.", answered: "Every question has its answer." }[state.status] || "The model has not answered."}</p>
         <button type="button" onClick=${() => attempt(() => conversation.resume())}>${state.again ? "Ask again" : "Continue"}</button></div>`}
       ${questions.map((question) => html`<${Question} key=${question.invocation} identifier=${conversation.identifier} question=${question} changed=${() => conversation.reload()} />`)}
       ${problem && html`<${Trouble} problem=${problem} />`}

@@ -29,7 +29,8 @@ export function Composer({ name, state, models, say, queue, stop }) {
     if (state.resumable) back(queued);
     else deliver(queued);
   }, [running, questions, queued]);
-  useEffect(() => {
+  // At once: keys would go to the page.
+  useLayoutEffect(() => {
     if (!questions.length) place.current?.focus({ preventScroll: true });
   }, [name]);
   // The focus goes to a question that appears, but never away from a field: its keys would answer with what is typed.

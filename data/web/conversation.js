@@ -81,7 +81,8 @@ export class Conversation {
     this.items = Items.of(found);
     this.items.live(found.turn);
     if (!running) this.items.end(found.finish);
-    for (const [call, answer] of Object.entries(found.answered)) this.items.answered(call, answer);
+    const answered = Object.entries(found.answered);
+    for (const [call, answer] of answered) this.items.answered(call, answer, !found.questions.length);
     this.position = found.position;
     const last = found.messages.at(-1)?.type;
     const known = new Set(this.state.value.questions.map((one) => one.invocation));
@@ -95,7 +96,7 @@ export class Conversation {
       place: found.place,
       questions: found.questions,
       running,
-      status: found.state,
+      status: answered.length && found.state === "interrupted" ? "answered" : found.state,
       // Without a whole answer since the user's message, the model begins anew.
       again: found.state === "idle" && last === "user",
       resumable: found.state === "interrupted" || (found.state === "idle" && (last === "user" || (last === "result" && found.finish !== "terminal"))),

@@ -108,15 +108,15 @@ export class Items {
     if (at >= 0) this.change(at, { result, phase: "done" });
   }
 
-  /** A call has its answer, and waits for those to other questions. */
-  answered(identifier, answer) {
+  /** A call has its answer, and waits for those to other questions, or to go on if that was the `last`. */
+  answered(identifier, answer, last) {
     const at = this.last((one) => one.kind === "call" && one.identifier === identifier && one.phase === "open");
-    if (at >= 0) this.change(at, { phase: answer === "deny" ? "declined" : "approved" });
+    if (at >= 0) this.change(at, { phase: answer === "deny" ? "declined" : "approved", next: last ? "last" : "others" });
   }
 
   /** All questions have their answers. */
   goOn() {
-    this.list.forEach(({ phase }, at) => (phase === "approved" || phase === "declined") && this.change(at, { phase: "open" }));
+    this.list.forEach(({ phase }, at) => (phase === "approved" || phase === "declined") && this.change(at, { phase: "open", next: null }));
   }
 
   /** The turn under way, as a snapshot has it. */

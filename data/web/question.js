@@ -101,8 +101,8 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
       ${ways?.length > 0 && html`<button type="button" disabled=${busy} aria-keyshortcuts="a" onClick=${() => turn("Always")}>Always approve …${key("a")}</button>`}
     </div>`}
     ${!all && choices.length > 0 && html`<p class="dim" role="note">Scroll to the end of each part, or expand it, to approve.</p>`}
-    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${pretty(shown.arguments)} draft=${draft(asked || question, mode)} give=${give} back=${() => (turn(""), heading().focus())}
-      look=${async (values) => (show({ question: await revise(identifier, question, values), values }), heading().focus())} />`}`;
+    ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${pretty(shown.arguments)} draft=${draft(asked || question, mode)} give=${give} back=${() => (turn(""), heading()?.focus())}
+      look=${async (values) => (show({ question: await revise(identifier, question, values), values }), heading()?.focus())} />`}`;
 }
 
 const key = (name) => html`<kbd aria-hidden="true">${name}</kbd>`;

@@ -1,4 +1,5 @@
 // What a tab shows that has no token: how to get a link, and a field for a code or a key.
+import { signIn } from "./api.js";
 import { html, useState } from "./ui.js";
 
 export function SignIn({ reason }) {
@@ -8,7 +9,7 @@ export function SignIn({ reason }) {
     ${reason && html`<p>${reason}</p>`}
     <p>This page needs a new link. Run:</p>
     <pre class="output">ripieno serve web</pre>
-    <form onSubmit=${(event) => (event.preventDefault(), (location.hash = `#code=${encodeURIComponent(key.trim())}`))}>
+    <form onSubmit=${(event) => (event.preventDefault(), signIn(key.trim()))}>
       <label>Or a code or key, if you have one
         <input type="password" autocomplete="off" required value=${key} onInput=${(event) => set(event.currentTarget.value)} /></label>
       <button>Sign in</button>

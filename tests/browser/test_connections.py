@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from playwright.async_api import expect
 
+from ripieno.approvals import Answer, Approve, Deny, Given
 from ripieno.conducting.paused import PausedStore
+from ripieno.servers.chat.questions import binding_of
 from ripieno.servers.http.listeners import bind
 from ripieno.storage.dispatch.contract import Submission
 from tests.browser.conftest import ServePage, Visit
@@ -115,6 +117,33 @@ async def test_a_question_that_is_answered_elsewhere_has_no_buttons(visitor: Vis
             await expect(question(page)).to_contain_text(f"ripieno approvals show {identifier[:8]}")
             await expect(question(page).get_by_role("button")).to_have_count(0)
             await expect(page.get_by_text("If you write instead of answering")).to_have_count(0)
+        await page.close()
+
+
+@pytest.mark.parametrize(("answer", "words"), [(Approve(), "approved"), (Deny("No."), "denied")])
+async def test_a_call_that_was_answered_at_a_terminal_goes_on_with_continue(
+    visitor: Visitor, tmp_path: pathlib.Path, answer: Answer, words: str
+) -> None:
+    written = Written()
+    visitor.allowed.extend(GONE)
+    async with serving_page(tmp_path, writing(), written.definition) as served:
+        page = await asked(visitor, served)
+        identifier = page.url.rpartition("/")[2]
+        await page.close()
+        paused = PausedStore(served.chat.journal.database)
+        kept = paused.load(identifier)
+        assert kept is not None
+        (waiting,) = kept.conversation.waiting
+        paused.answer(identifier, {"first": Given(answer=answer, binding=binding_of(waiting))})
+    async with serving_page(tmp_path, scripted(says("Done.")), written.definition) as served:
+        page = await visitor.open(served.link())
+        await page.goto(f"{served.url}#/chat/{identifier}")
+        await expect(page.locator(".call .state")).to_have_text(f"{words}; go on with Continue")
+        await expect(page.locator(".notice")).to_contain_text("Every question has its answer.")
+        await button(page, "Continue").click()
+        await expect(page.locator(".text")).to_have_text("Done.")
+        await expect(page.locator(".call .state")).to_have_text("denied" if words == "denied" else "done")
+        assert written.texts == ([] if words == "denied" else ["one"])
         await page.close()
 
 

@@ -352,7 +352,8 @@ async def test_images_are_blobs_and_other_data_is_saved(serve_page: ServePage, v
     svg = b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>'
 
     async def look(context: Any, arguments: Any) -> Any:
-        return [ImageContent(data=PNG, mime_type="image/png"), ImageContent(data=svg, mime_type="image/svg+xml")]
+        other = ImageContent(data=svg, mime_type="image/svg+xml")
+        return [ImageContent(data=PNG, mime_type="image/png"), other, other]
 
     page = await begin(visitor, await serve_page(scripted(invokes(invoke("look")), says()), tool("look", look)))
     call = page.locator(".call")
@@ -363,7 +364,14 @@ async def test_images_are_blobs_and_other_data_is_saved(serve_page: ServePage, v
     assert str(await picture.get_attribute("src")).startswith("blob:")
     assert await picture.evaluate("async (one) => (await one.decode(), one.naturalWidth)") == 1
     await call.locator("summary").click()
-    link = call.get_by_role("link", name="Save image/svg+xml")
+    links = call.get_by_role("link", name="Save image/svg+xml")
+    await expect(links).to_have_count(2)
+    one, two = [await link.bounding_box() for link in await links.all()]
+    assert one is not None
+    assert two is not None
+    # They do not touch.
+    assert two["x"] - one["x"] - one["width"] >= 4 or two["y"] - one["y"] - one["height"] >= 4
+    link = links.first
     async with page.expect_download() as saved:
         await link.click()
     assert (await saved.value).suggested_filename == "content"

@@ -79,3 +79,17 @@ async def test_beneath_a_path(serve_page: ServePage, visitor: Visitor) -> None:
     await box.fill("Hello there.")
     await box.press("Enter")
     await expect(page.locator(".text", has_text="Hello.")).to_be_visible()
+
+
+@pytest.mark.parametrize("way", ["link", "field"])
+async def test_who_signs_in_again_stays_in_their_place(serve_page: ServePage, visitor: Visitor, way: str) -> None:
+    served = await serve_page(scripted(says()))
+    page = await visitor.open(f"{served.url}#/journal")
+    if way == "link":
+        await expect(page.get_by_text("This page needs a new link. Run:")).to_be_visible()
+        await page.goto(served.link())
+    else:
+        await page.get_by_label("Or a code or key").fill(served.link().rpartition("=")[2])
+        await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("heading", name="Journal", level=1)).to_be_visible()
+    assert page.url == f"{served.url}#/journal"

@@ -85,6 +85,10 @@ async def test_forks_begin_only_at_offered_cuts(connect: Connect) -> None:
         forked = (await client.post(f"{path}/fork", json={"at": 4})).json()["identifier"]
         copy = (await client.get(f"api/chat/conversations/{forked}")).json()
         assert [message["type"] for message in copy["messages"]] == ["user", "assistant", "invocation", "result"]
+        # Of a fork of a fork, the title names one place.
+        again = (await client.post(f"api/journal/{forked}/fork", json={"at": 1})).json()["identifier"]
+        titles = [(await client.get(f"api/journal/{one}")).json()["title"] for one in (forked, again)]
+        assert titles == ["Look here. (fork at 4)", "Look here. (fork at 1)"]
 
 
 @pytest.mark.parametrize("at", ["1", True, 1.5, -1])

@@ -375,13 +375,12 @@ class Chat:
             elsewhere = self._runs.elsewhere(owner, paused.identifier, paused.workspace, is_submitted=submitted)
             asked = questions_of(paused.conversation, elsewhere)
             found[paused.identifier] = [thaw(one) for one in asked if one["invocation"] not in paused.answers]
-        idle = [(one, held) for one, held in self._open.of(owner) if not held.running]
-        for name in [one for one, held in idle if held.questions or one in found]:
+        for name, held in list(self._open.of(owner)):
             # Another process may have asked, answered or deleted them.
-            with contextlib.suppress(NameAbsence):
-                await self._open.find(owner, name, newest=0)
-        for identifier, held in self._open.of(owner):
-            found[identifier] = [thaw(one) for one in held.questions]
+            if (held.questions or name in found) and not held.running:
+                with contextlib.suppress(NameAbsence):
+                    await self._open.find(owner, name, newest=0)
+        found |= {name: [thaw(one) for one in held.questions] for name, held in self._open.of(owner)}
         return {identifier: asked for identifier, asked in found.items() if asked}
 
     async def allowances(self, owner: str) -> Mapping[str, Sequence[Allowance]]:

@@ -6,6 +6,7 @@ owner only what is theirs.
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ from ripieno.storage.records import Record
 _LISTED, _PAGE, _CALLS = 200, 100, 500
 #: Characters of an origin's title in that of a fork.
 _TITLE = 160
+#: What the titles of forks end with.
+_FORK = re.compile(r"(?: \(fork(?: at \d+)?\))+$")
 #: Conversations, restored or with their calls, that stay in memory for requests of other parts.
 _RECENT = 4
 
@@ -142,7 +145,9 @@ class JournalPages:
     def _fork(self, owner: str, identifier: str, at: int | None) -> dict[str, Any]:
         summary = self._journal.summary(identifier, owner=owner)
         forked = self._journal.fork(summary.identifier, owner=owner, until=at)
-        title = f"{(summary.title or summary.words)[:_TITLE]} (fork{'' if at is None else f' at {at}'})"
+        # Of a fork of a fork, only the last place is named.
+        origin = _FORK.sub("", summary.title or summary.words)
+        title = f"{origin[:_TITLE]} (fork{'' if at is None else f' at {at}'})"
         details = {"title": title}
         titled = Record(stage="titled", conversation=forked.identifier, turn=0, owner=owner, details=details)
         self._journal.record([titled])
