@@ -150,8 +150,8 @@ BOMBS: dict[str, tuple[Any, str]] = {
     ),
     "a circle of names": ({"$dynamicAnchor": "n", "if": {"$dynamicRef": "#n"}}, "without end"),
     "patterns": ({"patternProperties": {f"{index}$": {} for index in range(201)}}, "more than 200 regular expressions"),
-    "a pattern": ({"properties": {"a": {"pattern": "((a{1,100}){1,100}){1,100}"}}}, "too large when compiled"),
-    "large patterns": ({"allOf": [{"pattern": f".{{1,{n}}}"} for n in range(900, 920)]}, "too large together"),
+    "a pattern": ({"properties": {"a": {"pattern": "^((a{1,100}){1,100}){1,100}$"}}}, "too large when compiled"),
+    "large patterns": ({"allOf": [{"pattern": f"^(?:.x){{1,{n}}}$"} for n in range(900, 920)]}, "too large together"),
 }
 
 
