@@ -130,7 +130,13 @@ async def test_a_confirmer_that_is_no_coroutine_denies() -> None:
             return Approve()
 
     plain: Any = Plain()
+    failed: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failed.append(context))
     assert await ask(plain, request()) == Deny("The confirmation failed with TypeError.")
+    # Its author sees it.
+    assert ["async def confirm" in one["message"] and isinstance(one["exception"], TypeError) for one in failed] == [
+        True
+    ]
 
 
 class Hanging:

@@ -378,6 +378,7 @@ async def test_what_is_typed_when_a_question_appears_is_no_answer(serve_page: Se
         # A question that waits already when the page opens does no more.
         await page.reload()
         await expect(message(page)).to_be_focused()
+    await expect(question(page)).to_have_count(1)
     await page.keyboard.press("Escape")
     await expect(question(page).locator(".asked")).to_be_focused()
     await page.keyboard.press("d")

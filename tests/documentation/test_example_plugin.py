@@ -106,6 +106,26 @@ def test_its_command_has_the_options_of_every_command(allowing: User, installed:
     assert (done.returncode, "absent.toml" in done.stderr) == (2, True), done.stderr
 
 
+def test_a_command_of_a_plugin_may_ask(user: User, tmp_path: pathlib.Path) -> None:
+    source = (
+        "import asyncio, click\nfrom ripieno.approvals import Approve, CallbackConfirmer\n"
+        "from ripieno.plugin import InvocationCanister, hookimpl\n"
+        '@hookimpl\ndef ripieno_commands():\n    return {"sing": "choir_plugin:sing"}\n'
+        '@click.command()\n@click.pass_obj\ndef sing(settings):\n    """Sing a song."""\n'
+        "    async def write():\n"
+        "        async with settings.assemble(confirmer=CallbackConfirmer(lambda request: Approve())) as assembly:\n"
+        '            arguments = {"path": "song.txt", "content": "la"}\n'
+        '            call = InvocationCanister(identifier="a", name="write_file", arguments=arguments)\n'
+        "            print((await assembly.execution.execute(call, ensembles=assembly.ensembles)).error)\n"
+        "    asyncio.run(write())\n"
+    )
+    install(tmp_path, "choir", "choir_plugin", source)
+    user.configure('[plugins]\nallow = ["choir"]\n')
+    done = user.run("sing", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
+    assert (user.workspace / "song.txt").read_text() == "la"
+
+
 def test_what_is_wrong_with_a_plugin_is_said(user: User, tmp_path: pathlib.Path) -> None:
     source = (
         "import click, pathlib\nfrom ripieno.plugin import hookimpl\n"

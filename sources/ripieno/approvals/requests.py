@@ -146,12 +146,13 @@ class Confirmer(Protocol):
 async def ask(confirmer: Confirmer, request: ConfirmationRequest) -> Answer:
     """The answer of a confirmer; a denial if it raises, is cancelled from within, or returns anything else.
 
-    It runs in its own task, and has the grace period of a tool to end when this is cancelled.
+    It runs in its own task, and has the grace period of a tool to end when this is cancelled. The handler of the event
+    loop gets what it raises; by default that logs the traceback.
     """
     try:
         task = asyncio.ensure_future(confirmer.confirm(request))
     except Exception as error:
-        return Deny(f"The confirmation failed with {type(error).__name__}.")
+        return _failed(error)
     # Retrieves an error that comes after this function has returned.
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
@@ -165,8 +166,14 @@ async def ask(confirmer: Confirmer, request: ConfirmationRequest) -> Answer:
         return Deny("The confirmation was cancelled.")
     failure = task.exception()
     if failure is not None:
-        return Deny(f"The confirmation failed with {type(failure).__name__}.")
+        return _failed(failure)
     return checked(task.result())
+
+
+def _failed(error: BaseException) -> Deny:
+    context = {"message": "A confirmer failed. It needs a method: async def confirm(self, request)", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(context)
+    return Deny(f"The confirmation failed with {type(error).__name__}.")
 
 
 def checked(answer: Any) -> Answer:

@@ -216,9 +216,9 @@ def make_assembly(
     )
 
 
-def assembly_of(settings: Settings) -> Assembly:
+def assembly_of(settings: Settings, *, confirmer: Confirmer | None = None) -> Assembly:
     """The assembly for a plugin's command, not entered yet. Errors: ``AssemblyFailure``."""
-    return make_assembly(load_valid_layers(settings))
+    return make_assembly(load_valid_layers(settings), confirmer=confirmer)
 
 
 def say_alert(alert: Alert) -> None:

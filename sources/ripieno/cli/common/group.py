@@ -76,7 +76,7 @@ class Commands(click.Group):
         if cmd_name not in paths:
             return None
         settings = ctx.ensure_object(Settings)
-        settings.assemble = lambda: _imported(ASSEMBLY)(settings)
+        settings.assemble = lambda **options: _imported(ASSEMBLY)(settings, **options)
         return _foreign(cmd_name, paths[cmd_name])
 
     def resolve_command(

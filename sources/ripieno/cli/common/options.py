@@ -37,8 +37,8 @@ class Settings:
     #: Whether the command records its calls in the journal.
     journal: bool = False
     #: For a plugin's command: makes the ``Assembly`` of the command line, not entered yet, with these options and a
-    #: trusted project's files. Errors: ``AssemblyFailure``.
-    assemble: Callable[[], Any] = lambda: None
+    #: trusted project's files; with ``confirmer=``, calls are asked about. Errors: ``AssemblyFailure``.
+    assemble: Callable[..., Any] = lambda **_: None
 
     @property
     def folder(self) -> pathlib.Path:
