@@ -102,7 +102,7 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
     </div>`}
     ${!all && choices.length > 0 && html`<p class="dim" role="note">Scroll to the end of each part, or expand it, to approve.</p>`}
     ${mode && html`<${Later} from=${answers} name=${mode} busy=${busy} usable=${usable} ways=${ways} text=${pretty(shown.arguments)} draft=${draft(asked || question, mode)} give=${give} back=${() => (turn(""), heading()?.focus())}
-      look=${async (values) => (show({ question: await revise(identifier, question, values), values }), heading()?.focus())} />`}`;
+      look=${async (values) => (show({ question: await revise(identifier, question, values), values }), heading()?.focus({ preventScroll: true }))} />`}`;
 }
 
 const key = (name) => html`<kbd aria-hidden="true">${name}</kbd>`;

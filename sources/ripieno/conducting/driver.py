@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -211,7 +212,8 @@ class Driver:
         """Gives open calls that another program had started, and whose end is not recorded, their results."""
         recorder = self.execution.reporter.recorder
         if self.conversation.open and isinstance(recorder, Journal):
-            lost = await run_in_thread(lost_results, recorder, self.conversation, self.owner, name="journal")
+            look = functools.partial(lost_results, recorder, self.conversation, self.owner)
+            lost = await run_in_thread(look, name="journal", patient=False) if recorder.remote else look()
             self.conversation = with_results(lost, self.conversation)
 
     def _urge(self, controls: Controls, *, again: bool) -> None:

@@ -76,7 +76,11 @@ class Commands(click.Group):
         if cmd_name not in paths:
             return None
         settings = ctx.ensure_object(Settings)
-        settings.assemble = lambda **options: _imported(ASSEMBLY)(settings, **options)
+
+        def assemble(**options: Any) -> Any:
+            return _imported(ASSEMBLY)(settings, **options)
+
+        settings.assemble = assemble
         return _foreign(cmd_name, paths[cmd_name])
 
     def resolve_command(

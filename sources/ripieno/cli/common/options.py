@@ -38,7 +38,7 @@ class Settings:
     journal: bool = False
     #: For a plugin's command: makes the ``Assembly`` of the command line, not entered yet, with these options and a
     #: trusted project's files; with ``confirmer=``, calls are asked about. Errors: ``AssemblyFailure``.
-    assemble: Callable[..., Any] = lambda **_: None
+    assemble: Callable[..., Any] | None = None
 
     @property
     def folder(self) -> pathlib.Path:

@@ -11,6 +11,7 @@ import os
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -197,6 +198,8 @@ class PostgresqlDatabase:
             self._leave_others()
             if self._connection is None or self._connection.closed:
                 self._connection = self._connect()
+                # Who uses a database once more after its end, as a thread may, leaves no connection.
+                weakref.finalize(self, _close, self._connection, os.getpid()).atexit = False
             yield self._connection
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -341,3 +344,9 @@ def _other_version(name: str, version: int | None) -> str:
 def _version(connection: psycopg.Connection[Any]) -> int | None:
     found = connection.execute("SELECT version FROM versions").fetchone()
     return None if found is None else int(found[0])
+
+
+def _close(connection: psycopg.Connection[Any], process: int) -> None:
+    """Closes a connection, in the process that opened it."""
+    if process == os.getpid():
+        connection.close()
