@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from ripieno.approvals import Answer, Approve, Deny, Given
-from ripieno.conducting.paused import PausedStore
+from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.servers.chat.questions import binding_of
 from ripieno.servers.http.listeners import bind
 from ripieno.storage.dispatch.contract import Submission
@@ -18,7 +18,7 @@ from tests.browser.steps import asked, begin, button, held, hide, message, quest
 from tests.support.browsers import Visitor
 from tests.support.chats import Written
 from tests.support.scripted_models import says, scripted
-from tests.support.web_pages import FIRST, serving_page
+from tests.support.web_pages import FIRST, ServedPage, serving_page
 
 #: What a browser reports when its server is gone, or knows its token no more.
 GONE = (
@@ -98,16 +98,22 @@ ALL_LOADED = """
 """
 
 
+async def left_waiting(visitor: Visitor, served: ServedPage) -> tuple[PausedStore, Paused]:
+    """A conversation whose page was closed at its question, and its store."""
+    page = await asked(visitor, served)
+    await page.close()
+    paused = PausedStore(served.chat.journal.database)
+    kept = paused.load(page.url.rpartition("/")[2])
+    assert kept is not None
+    return paused, kept
+
+
 async def test_a_question_that_is_answered_elsewhere_has_no_buttons(visitor: Visitor, tmp_path: pathlib.Path) -> None:
     written = Written()
     visitor.allowed.extend(GONE)
     async with serving_page(tmp_path, writing(), written.definition) as served:
-        page = await asked(visitor, served)
-        identifier = page.url.rpartition("/")[2]
-        await page.close()
-        paused = PausedStore(served.chat.journal.database)
-        kept = paused.load(identifier)
-        assert kept is not None
+        paused, kept = await left_waiting(visitor, served)
+        identifier = kept.identifier
         # As if a worker had conducted its run.
         paused.save(dataclasses.replace(kept, submission=Submission(identifier="run", conversation=identifier)))
     async with serving_page(tmp_path, writing(), written.definition) as served:
@@ -127,12 +133,8 @@ async def test_a_call_that_was_answered_at_a_terminal_goes_on_with_continue(
     written = Written()
     visitor.allowed.extend(GONE)
     async with serving_page(tmp_path, writing(), written.definition) as served:
-        page = await asked(visitor, served)
-        identifier = page.url.rpartition("/")[2]
-        await page.close()
-        paused = PausedStore(served.chat.journal.database)
-        kept = paused.load(identifier)
-        assert kept is not None
+        paused, kept = await left_waiting(visitor, served)
+        identifier = kept.identifier
         (waiting,) = kept.conversation.waiting
         paused.answer(identifier, {"first": Given(answer=answer, binding=binding_of(waiting))})
     async with serving_page(tmp_path, scripted(says("Done.")), written.definition) as served:

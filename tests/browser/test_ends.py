@@ -1,4 +1,4 @@
-"""What the page says of the end of a run, when it ends and after a reload."""
+"""The end of a run on the page, when it ends and after a reload."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the records of a run have, also where some could not be written at first."""
+"""The records of a run, also where some could not be written at first."""
 
 import pathlib
 from collections.abc import Sequence

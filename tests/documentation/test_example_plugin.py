@@ -106,6 +106,12 @@ def test_its_command_has_the_options_of_every_command(allowing: User, installed:
     assert (done.returncode, "absent.toml" in done.stderr) == (2, True), done.stderr
 
 
+def allow_choir(user: User, folder: pathlib.Path, source: str, *others: str) -> None:
+    """Installs a plugin of one module, and allows it."""
+    install(folder, "choir", "choir_plugin", source)
+    user.configure(f"[plugins]\nallow = {json.dumps(['choir', *others])}\n")
+
+
 def test_a_command_of_a_plugin_may_ask(user: User, tmp_path: pathlib.Path) -> None:
     source = (
         "import asyncio, click\nfrom ripieno.approvals import Approve, CallbackConfirmer\n"
@@ -119,8 +125,7 @@ def test_a_command_of_a_plugin_may_ask(user: User, tmp_path: pathlib.Path) -> No
         "            print((await assembly.execution.execute(call, ensembles=assembly.ensembles)).error)\n"
         "    asyncio.run(write())\n"
     )
-    install(tmp_path, "choir", "choir_plugin", source)
-    user.configure('[plugins]\nallow = ["choir"]\n')
+    allow_choir(user, tmp_path, source)
     done = user.run("sing", PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
     assert (user.workspace / "song.txt").read_text() == "la"
@@ -132,8 +137,7 @@ def test_what_is_wrong_with_a_plugin_is_said(user: User, tmp_path: pathlib.Path)
         '@hookimpl\ndef ripieno_commands():\n    return {"ask": "choir_plugin:sing", "sing": "choir_plugin:sing"}\n'
         '@click.command()\ndef sing():\n    """Sing a song."""\n    raise RuntimeError("hoarse")\n'
     )
-    install(tmp_path, "choir", "choir_plugin", source)
-    user.configure('[plugins]\nallow = ["choir"]\n')
+    allow_choir(user, tmp_path, source)
     done = user.run("check", PYTHONPATH=str(tmp_path))
     assert "warning: the command 'ask' of a plugin is not used" in done.stdout
     done = user.run("sing", PYTHONPATH=str(tmp_path))
@@ -150,8 +154,7 @@ def test_a_command_of_a_plugin_has_its_own_line(user: User, tmp_path: pathlib.Pa
         '@hookimpl\ndef ripieno_commands():\n    return {"sing": "choir_plugin:sing"}\n'
         '@click.command()\ndef sing():\n    """Sing a song."""\n'
     )
-    install(tmp_path, "choir", "choir_plugin", source)
-    user.configure('[plugins]\nallow = ["choir", "not-installed"]\n')
+    allow_choir(user, tmp_path, source, "not-installed")
     done = user.run("--help", PYTHONPATH=str(tmp_path))
     assert "  sing       Sing a song." in done.stdout.splitlines(), done.stdout + done.stderr
     checked = user.call("check")

@@ -31,7 +31,7 @@ def needs_of(
     registry: Registry,
     list_needs: Callable[[Origin, EnsembleDescriptor], Iterable[_Need]],
 ) -> Iterator[_Need]:
-    """What the origins of an ensemble need for its enabled tools."""
+    """The needs of the origins of an ensemble, for its enabled tools."""
     for origin in find_origins(needed_origins(descriptor), registry):
         for need in list_needs(origin, descriptor):
             if need.invoker is None or need.invoker.enabled:

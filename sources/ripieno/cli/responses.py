@@ -1,18 +1,17 @@
 """``ripieno responses``: what a gateway has stored for its callers, and how to erase all of one caller."""
 
 import os
-import sys
 
 import click
 
 from ripieno.assembly.journal import open_database, open_journal
 from ripieno.canisters.display import clean
 from ripieno.cli.common.assembly import load_layers
-from ripieno.cli.common.main import confirm
+from ripieno.cli.common.main import confirm_loss
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.paused import PausedStore
-from ripieno.exceptions import InputError, NameAbsence
+from ripieno.exceptions import NameAbsence
 from ripieno.servers.gateway.stored.requests import RESPONSE, is_identifier
 from ripieno.storage.responses.store import callers_in
 from ripieno.storage.responses.store import forget as erase
@@ -77,7 +76,7 @@ def forget(settings: Settings, caller: str, *, yes: bool) -> None:
     """
     caller = "" if caller == _KEYLESS else caller
     if not yes:
-        _confirm(caller)
+        confirm_loss(f"Erase all that is stored for {clean(caller) or 'callers without a key'}?", "erase", "erased")
 
     def is_theirs(conversation: str) -> bool:
         # Without an owner are those of stored responses, and the user's own.
@@ -98,11 +97,3 @@ def forget(settings: Settings, caller: str, *, yes: bool) -> None:
     if not found:
         raise NameAbsence("caller with stored responses", caller or _KEYLESS, known)
     click.echo(f"Erased all that was stored for {clean(caller) or 'callers without a key'}.")
-
-
-def _confirm(caller: str) -> None:
-    """Asks for confirmation. Errors: ``InputError`` without a terminal; those of ``confirm``."""
-    if not sys.stdin.isatty():
-        raise InputError("Nothing is erased yet, because there is no terminal to ask. To erase, add: --yes")
-    whose = clean(caller) or "callers without a key"
-    confirm(f"Erase all that is stored for {whose}? This cannot be undone.", "Nothing was erased.")

@@ -19,7 +19,6 @@ from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import canonical
 from ripieno.storage.journal import Journal, Restored, Unfinished
-from ripieno.storage.journal.restoration import fold
 from ripieno.values import Value
 
 #: The fault of a call that started and has no recorded end.
@@ -107,7 +106,7 @@ def lost_results(journal: Journal, conversation: Conversation, owner: str) -> tu
     try:
         states = journal.restore_end(conversation.identifier, owner=owner, newest=1).states
     except InputError:  # It is not recorded, or not all of it, or erased.
-        states = fold(journal.lines(conversation.identifier, owner=owner))
+        states = journal.state_of(conversation.identifier, owner=owner)
     opened = {one.identifier: one.timestamp for one in conversation.open}
     lost = [one for one in states if one.status == "outcome_unknown" and one.identifier in opened]
     return tuple(

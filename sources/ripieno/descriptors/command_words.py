@@ -14,16 +14,6 @@ _SEPARATORS = re.compile(r"[\s;|&()<>`\"'$]+")
 _LISTED = re.compile(r"[:,=@]+")
 #: An option with its value in one word, such as ``-frules``.
 _ATTACHED = re.compile(r"-[A-Za-z](?P<value>.+)")
-#: Programs that run the files after them.
-_INTERPRETERS = re.compile(
-    r"(?:ba|da|z|k|fi|c|tc|a)?sh|busybox|(?:python|pypy|ruby|perl|php|lua|node|tclsh|guile)[\d.]*|nodejs|luajit|deno|bun"
-    r"|npx|pnpx|tsx|ts-node|uvx?|pipx|poetry|hatch|rscript|julia|octave|java|jshell|scala|groovy|kotlinc?|dotnet|pwsh"
-    r"|powershell|g?make|just|task|[gmn]?awk|sed|env|nice|nohup|setsid|timeout|sudo|xargs|source|\."
-    r"|go|cargo|run(?:ghc|haskell)|ocaml|elixir|escript|expect|wish|emacs|[gn]?vim?|gdb|lldb|swift|dart|sbcl|clojure|clj"
-    r"|crystal|nim|zig|racket|raku|nu|xonsh|osascript|i?python[\d.]*|ansible-playbook|cmake|gradlew?|rake|bundle"
-    r"|stdbuf|ionice|chrt|taskset|unshare|chroot|ld-linux.*|ld-musl.*",
-    re.IGNORECASE,
-)
 #: Shells; interpreters with their option before the text of a program; those whose first file is the program.
 _SHELL = re.compile(r"(?:ba|da|z|k|fi|c|tc|a)?sh", re.IGNORECASE)
 _TEXTS = re.compile(
@@ -40,6 +30,15 @@ _OF_FILES = re.compile(
 #: Programs that read data by the text of a program, and their option before a file with one.
 _FILTER = re.compile(r"[gmn]?awk|sed")
 _PROGRAM_OF_FILTER = re.compile(r"-f|--file")
+#: All programs that run the files after them.
+_INTERPRETERS = re.compile(
+    rf"{_OF_FILES.pattern}|{_FILTER.pattern}|busybox|deno|bun|npx|pnpx|uvx?|pipx|poetry|hatch|octave|java|jshell|scala"
+    r"|groovy|kotlinc?|dotnet|pwsh|powershell|g?make|just|task|env|nice|nohup|setsid|timeout|sudo|xargs"
+    r"|go|cargo|run(?:ghc|haskell)|ocaml|elixir|escript|expect|wish|emacs|[gn]?vim?|gdb|lldb|swift|dart|sbcl|clojure|clj"
+    r"|crystal|nim|zig|racket|raku|nu|xonsh|osascript|ansible-playbook|cmake|gradlew?|rake|bundle"
+    r"|stdbuf|ionice|chrt|taskset|unshare|chroot|ld-linux.*|ld-musl.*",
+    re.IGNORECASE,
+)
 #: In a text for a shell: what is between two commands, files that one reads or writes, and words before its program.
 _BETWEEN = re.compile(r"[;|&(){}`\n]")
 _REDIRECTION = re.compile(r"[0-9]*(?:&>>?|>>|>\||>&?|<<<|<<-?|<&?)\s*[^\s;|&()<>]*")

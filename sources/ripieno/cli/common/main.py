@@ -23,6 +23,7 @@ from ripieno.exceptions import (
     AssemblyFailure,
     ConfigurationInvalidity,
     ConnectionFailure,
+    InputError,
     ProviderFailure,
     RipienoError,
     ToolExecutionFailure,
@@ -190,6 +191,16 @@ def confirm(question: str, declined: str) -> None:
     if not click.confirm(question, err=True):
         say(declined)
         raise click.exceptions.Exit(exit_codes.REFUSED)
+
+
+def confirm_loss(question: str, verb: str, done: str) -> None:
+    """Asks before something is lost for good, such as ``delete`` and ``deleted``; ``--yes`` answers beforehand.
+
+    Errors: ``InputError`` without a terminal; those of ``confirm``.
+    """
+    if not sys.stdin.isatty():
+        raise InputError(f"Nothing is {done} yet, because there is no terminal to ask. To {verb}, add: --yes")
+    confirm(f"{question} This cannot be undone.", f"Nothing was {done}.")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What *always* allows: given with ``ripieno approvals approve``, listed and taken back with ``approvals allowed``."""
+"""Permissions by *always*: given with ``ripieno approvals approve``, listed and ended with ``approvals allowed``."""
 
 import pathlib
 from collections.abc import Sequence

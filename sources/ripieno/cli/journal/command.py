@@ -13,7 +13,7 @@ from ripieno.assembly.submissions import forget_submissions
 from ripieno.canisters.display import brief, count
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.main import confirm, say
+from ripieno.cli.common.main import confirm_loss, say
 from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.journal.selection import (
@@ -371,13 +371,10 @@ def delete(*, conversations: tuple[str, ...], older_than: str | None, yes: bool,
 
 
 def _confirm(selected: list[Summary]) -> None:
-    """Asks for confirmation. Errors: ``InputError`` without a terminal; those of ``confirm``."""
+    """Asks for confirmation. Errors: those of ``confirm_loss``."""
     for summary in selected[:20]:
         say(f"{visible(summary.identifier)}  {moment(summary.last)}  {brief(summary.words, 60)}")
-    if not sys.stdin.isatty():
-        raise InputError("Nothing is deleted yet, because there is no terminal to ask. To delete, add: --yes")
-    question = f"Delete the content of {count(len(selected), 'conversation')}? This cannot be undone."
-    confirm(question, "Nothing was deleted.")
+    confirm_loss(f"Delete the content of {count(len(selected), 'conversation')}?", "delete", "deleted")
 
 
 def _delete(one: Journal, summary: Summary) -> None:

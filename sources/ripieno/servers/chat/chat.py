@@ -384,7 +384,7 @@ class Chat:
         return {identifier: asked for identifier, asked in found.items() if asked}
 
     async def allowances(self, owner: str) -> Mapping[str, Sequence[Allowance]]:
-        """What the owner has allowed with *always*, by conversations."""
+        """The owner's permissions by *always*, by conversations."""
         return await self._runs.allowances(owner)
 
     async def take_back(self, owner: str, identifier: str, allowance: str) -> None:

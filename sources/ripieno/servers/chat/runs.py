@@ -219,7 +219,7 @@ class Runs:
         held.publish(QuestionAnswered(invocation=result.invocation_id, answer="result"))
 
     async def allowances(self, owner: str) -> Mapping[str, Sequence[Allowance]]:
-        """What the owner has allowed with *always*, by conversations."""
+        """The owner's permissions by *always*, by conversations."""
         return self._assembly.execution.allowances.of(owner)
 
     async def take_back(self, owner: str, identifier: str, allowance: str) -> Allowance | None:
