@@ -260,6 +260,9 @@ async def test_who_forgets_to_enter_an_assembly_is_told() -> None:
         assembly.conduct("Read it.", model=model)
     async with assembly:
         assert (await assembly.conduct("Read it.", model=model)).text == "Done."
+        function: Any = len
+        with pytest.raises(UsageError, match=r'"provider/model", or is a Model, not builtin_function_or_method'):
+            assembly.conduct("Read it.", model=function)
 
 
 async def test_what_the_program_raises_among_its_own_ensembles_comes_as_it_is() -> None:

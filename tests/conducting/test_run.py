@@ -461,3 +461,20 @@ def test_a_run_that_is_taken_for_a_coroutine_says_what_to_do() -> None:
 def test_names_in_place_of_ensembles_are_refused_with_the_way_to_load_them(names: Any) -> None:
     with pytest.raises(UsageError, match=r"assemble\(\{'ensembles': \['io'\]\}\)"):
         conduct(scripted(says("Hi.")), "Hello.", ensembles=names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"ensembles": [len]}, r"ensembles, not len\. For functions: Ensemble\.of_functions\("),
+        ({"ensembles": len}, r"ensembles, not len\."),
+        ({"what": 5}, r"with canisters, or from a conversation, not int: 5"),
+        ({"what": ["Hello."]}, r"not str: 'Hello\.'"),
+        ({"controls": {"stream": False}}, r"argument controls takes Controls, not dict: \{'stream': False\}"),
+        ({"limits": 4}, r"argument limits takes Limits, not int: 4"),
+        ({"model": "house/small"}, r"argument model takes Model, not str: 'house/small'"),
+    ],
+)
+def test_values_of_other_classes_are_refused_with_what_is_expected(arguments: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        conduct(**{"model": scripted(says("Hi.")), "what": "Hello.", **arguments})

@@ -14,7 +14,7 @@ from ripieno.canisters.canisters import AssistantCanister, Canister, InvocationC
 from ripieno.canisters.contents import freeze_fields, tuple_fields
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.faults import Fault
-from ripieno.exceptions import InputError
+from ripieno.exceptions import InputError, UsageError
 from ripieno.jsonvalues import thaw
 from ripieno.values import Value
 
@@ -217,7 +217,14 @@ class Conversation(Stateful, Value, kw_only=True):
 def _canisters(what: str | Canister | Sequence[Canister]) -> tuple[Canister, ...]:
     if isinstance(what, str):
         return (UserCanister.of(what),)
-    return (what,) if isinstance(what, Canister) else tuple(what)
+    if isinstance(what, Canister):
+        return (what,)
+    several: Any = what
+    given: tuple[Any, ...] = tuple(several) if hasattr(several, "__iter__") else (several,)
+    if others := [one for one in given if not isinstance(one, Canister)]:
+        found = f"not {type(others[0]).__name__}: {others[0]!r:.100}"
+        raise UsageError(f"A conversation continues with a text, with canisters, or from a conversation, {found}")
+    return given
 
 
 def common_beginning(one: Sequence[Canister], other: Sequence[Canister]) -> int:

@@ -223,9 +223,12 @@ def conduct(
     execution's. ``answers`` are a person's answers that were given in advance, by the identifiers of open invocations:
     for the calls as ``conversation.waiting`` has them, or as a ``Given`` says.
 
-    Errors: ``UsageError`` for names in place of ensembles; ``InputError`` for an answer to a call of which the
-    conversation does not say what was shown.
+    Errors: ``UsageError`` for names in place of ensembles, and values of other classes; ``InputError`` for an answer to
+    a call of which the conversation does not say what was shown.
     """
+    _expect(Model, model=model)
+    _expect(Controls, controls=controls)
+    _expect(Limits, limits=limits)
     conversation = Conversation.of(what)
     given = only_ensembles(ensembles)
     if supervisor is not None:
@@ -251,6 +254,13 @@ def conduct(
         watchers=watchers,
     )
     return Run(driver)
+
+
+def _expect(kind: type, **given: Any) -> None:
+    """Errors: ``UsageError`` for an argument that is neither None nor of this class."""
+    for name, value in given.items():
+        if value is not None and not isinstance(value, kind):
+            raise UsageError(f"The argument {name} takes {kind.__name__}, not {type(value).__name__}: {value!r:.100}")
 
 
 def _bound(answers: Mapping[str, Answer | Given], conversation: Conversation) -> Mapping[str, Answer | Given]:

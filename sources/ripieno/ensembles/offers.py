@@ -208,10 +208,14 @@ def advise_on_clash(both: Iterable[tuple[str, str, str | None]]) -> str:
 
 
 def only_ensembles(given: Sequence[Ensemble]) -> tuple[Ensemble, ...]:
-    """The ensembles, one or several. Errors: ``UsageError`` for names in place of them."""
-    everything: tuple[Any, ...] = listed(given)
+    """The ensembles, one or several. Errors: ``UsageError`` for names, functions and other values in place of them."""
+    several: Any = given
+    everything: tuple[Any, ...] = listed(several) if hasattr(several, "__iter__") else (several,)
     if names := [one for one in everything if isinstance(one, str)]:
         raise UsageError(
             f"conduct takes ensembles, not names. To load them: ripieno.assemble({{'ensembles': {names}}})"
         )
+    if others := [one for one in everything if not isinstance(one, Ensemble)]:
+        name = getattr(others[0], "__name__", type(others[0]).__name__)
+        raise UsageError(f'conduct takes ensembles, not {name}. For functions: Ensemble.of_functions("mine", [{name}])')
     return everything

@@ -13,7 +13,7 @@ from ripieno.descriptors.providers import RETRIES
 from ripieno.descriptors.reader.alternatives import Choice, alternatives
 from ripieno.descriptors.templates import Template
 from ripieno.descriptors.timeouts import Caution, Timeouts
-from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem
+from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, UsageError
 from ripieno.jsonvalues import EMPTY
 from ripieno.models.model import Model, Provider
 from ripieno.models.protocol import Capabilities, Protocol
@@ -64,8 +64,14 @@ class Providers:
         """The model ``provider/model``; the model's own name may contain slashes.
 
         Errors, each with a hint: ``InputError`` for a name without a slash, ``NameAbsence`` for an unknown provider,
-        ``ConfigurationInvalidity`` for a missing variable.
+        ``ConfigurationInvalidity`` for a missing variable; ``UsageError`` for what is no text.
         """
+        given: Any = identity
+        if not isinstance(given, str):
+            raise UsageError(
+                f'A model is named as "provider/model", or is a Model, not {type(given).__name__}. '
+                "ripieno.testing.model_of(score) makes one that plays a score."
+            )
         name, slash, model = identity.partition("/")
         if identity.startswith("score:"):
             raise InputError(

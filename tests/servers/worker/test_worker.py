@@ -256,7 +256,7 @@ def test_workers_never_conduct_one_conversation_at_once_and_keep_its_order(
     with site.dispatcher() as dispatcher, site.journal() as journal:
         names = [f"s{number}" for number in range(many)]
         for name in names:
-            dispatcher.submit(submission("c", site.host, name, identifier=name))
+            dispatcher.submit(submission("c", site.host, name, identifier=name, model="house/ask"))
         ended(dispatcher, *names)
         conversation = journal.restore("c").conversation
         said = [one.content[0].text for one in conversation.canisters if isinstance(one, UserCanister)]  # type: ignore[union-attr]
