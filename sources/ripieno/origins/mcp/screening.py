@@ -47,7 +47,9 @@ class Screened:
         if isinstance(message, JSONRPCRequest) and message.method == "tools/list":
             self._listings.add(str(message.id))
         if isinstance(message, JSONRPCRequest | JSONRPCNotification) and message.params is not None:
-            item.message = message.model_copy(update={"params": _limited(message.params)})
+            limited = _limited(message.params)
+            if limited is not message.params:
+                item.message = message.model_copy(update={"params": limited})
         if self._tap is not None:
             self._tap(self._peer.ensemble, _tapped("sent", item.message))
 
@@ -61,7 +63,8 @@ class Screened:
                 if str(message.id) in self._listings:
                     self._listings.discard(str(message.id))
                     result = self._screen(result)
-                item.message = message.model_copy(update={"result": result})
+                if result is not message.result:
+                    item.message = message.model_copy(update={"result": result})
             elif isinstance(message, JSONRPCNotification) and _enormous(message.params):
                 item.message = message.model_copy(update={"params": {}})
         return item
@@ -71,18 +74,23 @@ def _tapped(direction: Literal["sent", "received"], message: JSONRPCMessage) -> 
     return {"direction": direction, "message": message.model_dump(mode="json", by_alias=True, exclude_unset=True)}
 
 
-def _limited(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters with our real capabilities: of ``initialize``, and of any modern-era message."""
+def _limited(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters with our real capabilities: of ``initialize``, and of any modern-era message.
+
+    The same object if they name none.
+    """
     changed = _without_urls(parameters, "capabilities")
     meta = changed.get("_meta")
-    return {**changed, "_meta": _without_urls(meta, CLIENT_CAPABILITIES_META_KEY)} if is_table(meta) else changed
+    if not is_table(meta) or (limited := _without_urls(meta, CLIENT_CAPABILITIES_META_KEY)) is meta:
+        return changed
+    return {**changed, "_meta": limited}
 
 
-def _without_urls(table: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _without_urls(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     capabilities = table.get(key)
     elicitation = capabilities.get("elicitation") if is_table(capabilities) else None
     if not is_table(capabilities) or not is_table(elicitation):
-        return dict(table)
+        return table
     forms = {name: value for name, value in elicitation.items() if name != "url"}
     return {**table, key: {**capabilities, "elicitation": forms}}
 

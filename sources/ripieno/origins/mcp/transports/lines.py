@@ -22,7 +22,10 @@ class Wire(Protocol):
     ensemble: str
 
     async def read_line(self) -> bytes | None:
-        """The next line; None at the end."""
+        """The next line; None at the end. Each takes a turn of the event loop.
+
+        The SDK starts a task for most messages, and does not wait between them.
+        """
 
     async def write(self, data: bytes) -> None:
         """Writes all of it."""
@@ -82,8 +85,6 @@ class Transport:
             await self._server.write(f"{text}\n".encode())
 
     async def receive(self) -> SessionMessage | None:
-        # The SDK starts a task for most messages, and does not wait between them.
-        await asyncio.sleep(0)
         while (line := await self._server.read_line()) is not None:
             message = self._read(line)
             if message is None:

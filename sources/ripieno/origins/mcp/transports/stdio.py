@@ -77,7 +77,9 @@ class Server(Peer):
         return clean(self._complaints.captured().text)[0]
 
     async def read_line(self) -> bytes | None:
-        """The next nonempty line; None at the end."""
+        """The next nonempty line; None at the end. Each takes a turn of the event loop."""
+        if self._lines:
+            await asyncio.sleep(0)
         while not self.ended.is_set():
             while self._lines:
                 line = self._lines.popleft()
