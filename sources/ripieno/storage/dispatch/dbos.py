@@ -7,7 +7,9 @@ and never raise. Measured facts of DBOS 3.4 that this file depends on:
 * One process has one instance, so that ``working`` can be entered once at a time. Clients have no instance.
 * Workflows run on the event loop in which it was launched.
 * A queue with ``partition_concurrency=1`` runs the workflows of one key one after another. Among keys it chooses by
-  chance, whatever their priorities: each priority has a queue of its own.
+  chance, whatever their priorities: each priority has a queue of its own. Within a key, its priorities are places.
+* It orders by the time of submission, in seconds where SQLite is older than 3.42: runs of one second would begin in the
+  order of their identifiers.
 """
 
 import asyncio
@@ -62,6 +64,7 @@ _STATES: Mapping[State, Collection[str]] = {
 }
 #: The states of runs with certain finishes.
 _ENDED: Mapping[str, State] = {"open": "waiting", "error": "failed", "aborted": "failed", "cancelled": "cancelled"}
+_UNDER_WAY = ["ENQUEUED", "DELAYED", "PENDING"]
 _OVER = ["SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "CANCELLED"]
 #: Seconds after which the server ends a transaction whose program was stopped.
 _IDLE = 5.0
@@ -94,6 +97,7 @@ class DbosDispatcher:
                 at = self._rates.start(submission, at)
             if at is not None:
                 options["delay_seconds"] = max(0.0, (at - datetime.datetime.now(datetime.UTC)).total_seconds())
+            options["priority"] = _place(client, submission)
             client.enqueue(options, serialize(submission))
         return True
 
@@ -317,6 +321,15 @@ def _options(submission: Submission) -> dbos.EnqueueOptions:
         "queue_partition_key": _key(submission.owner, submission.conversation),
         "authenticated_user": submission.owner,
     }
+
+
+def _place(client: dbos.DBOSClient, submission: Submission) -> int:
+    """The place of a new run among those of its conversation that have not ended, the first of which runs."""
+    queue, key = _queue(submission.priority, submission.host), _key(submission.owner, submission.conversation)
+    rows = client.list_workflows(
+        user=[submission.owner], queue_name=queue, status=_UNDER_WAY, load_input=False, load_output=False
+    )
+    return max((one.priority or 0 for one in rows if one.queue_partition_key == key), default=0) + 1
 
 
 def _key(owner: str, conversation: str) -> str:
