@@ -89,16 +89,20 @@ class DbosDispatcher:
 
     def submit(self, submission: Submission, *, at: datetime.datetime | None = None) -> bool:
         with self._using("written") as client:
-            if client.list_workflows(workflow_ids=[submission.identifier], load_input=False, load_output=False):
-                return False
-            options = _options(submission)
             if self._rates is not None:
+                known = [submission.identifier]
+                if client.list_workflows(workflow_ids=known, load_input=False, load_output=False):
+                    return False  # It takes no place among those that a rate counts.
                 # The engine limits a queue or a partition, and its partitions are conversations.
                 at = self._rates.start(submission, at)
+            options = _options(submission)
             if at is not None:
                 options["delay_seconds"] = max(0.0, (at - datetime.datetime.now(datetime.UTC)).total_seconds())
             options["priority"] = _place(client, submission)
-            client.enqueue(options, serialize(submission))
+            try:
+                client.enqueue(options, serialize(submission))
+            except dbos.error.DBOSWorkflowIDInUseError:
+                return False
         return True
 
     def find(self, identifier: str) -> Dispatched:
@@ -317,6 +321,7 @@ def _options(submission: Submission) -> dbos.EnqueueOptions:
         "workflow_name": WORKFLOW,
         "queue_name": _queue(submission.priority, submission.host),
         "workflow_id": submission.identifier,
+        "workflow_id_reuse_policy": "reject",
         "app_version": VERSION,
         "queue_partition_key": _key(submission.owner, submission.conversation),
         "authenticated_user": submission.owner,
