@@ -1,6 +1,7 @@
 """Workers: runs survive the worker that began them, and end or are given back with it."""
 
 import asyncio
+import collections
 import multiprocessing
 import os
 import pathlib
@@ -68,14 +69,15 @@ def _starting(site: Site) -> Generator[Callable[..., WorkerProcess], None, None]
 
 def ended(dispatcher: Dispatcher, *identifiers: str) -> list[Dispatched]:
     """The submissions, when they have ended; the time limit begins anew with each that has."""
-    over, left, until = dict[str, Dispatched](), list(identifiers), time.monotonic() + HANG
+    over, left, until = dict[str, Dispatched](), collections.deque(identifiers), time.monotonic() + HANG
     while left:
-        found = {one: dispatcher.find(one) for one in left}
-        still = [one for one in left if not found[one].over]
-        if len(still) < len(left):
-            over |= {one: found[one] for one in left if found[one].over}
-            left, until = still, time.monotonic() + HANG
-        assert time.monotonic() < until, [(one, found[one].state) for one in left]
+        found = dispatcher.find(left[0])
+        if found.over:
+            over[left.popleft()] = found
+            until = time.monotonic() + HANG
+            continue
+        assert time.monotonic() < until, (left[0], found.state, len(left))
+        left.rotate(-1)
         time.sleep(0.02)  # Between looks into a database.
     return [over[one] for one in identifiers]
 
