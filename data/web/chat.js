@@ -11,6 +11,12 @@ const SHOWN = 100;
 /** A conversation that was begun a moment ago, and is opened next. */
 let handed = null;
 const dialogs = () => styled(import("./dialogs.js"));
+/** Why a run can be continued, by the state of the conversation, or by the end of its last run. */
+const ENDS = {
+  interrupted: "The run was interrupted.",
+  answered: "Every question has its answer.",
+  cancelled: "The run was stopped before the model had answered.",
+};
 const NONE = store({ items: [], questions: [], connection: "none" });
 
 export function Chat({ identifier, models }) {
@@ -69,7 +75,7 @@ function Opened({ conversation, models, name, fresh }) {
     </${Header}>
     <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
-      ${!running && state.resumable && !questions.length && html`<div class="notice"><p>${{ interrupted: "The run was interrupted.", answered: "Every question has its answer." }[state.status] || "The model has not answered."}</p>
+      ${!running && state.resumable && !questions.length && html`<div class="notice"><p>${ENDS[state.status] || ENDS[state.finish] || "The model has not answered."}</p>
         <button type="button" onClick=${() => attempt(() => conversation.resume())}>${state.again ? "Ask again" : "Continue"}</button></div>`}
       ${questions.map((question) => html`<${Question} key=${question.invocation} identifier=${conversation.identifier} question=${question} changed=${() => conversation.reload()} />`)}
       ${problem && html`<${Trouble} problem=${problem} />`}

@@ -96,6 +96,7 @@ export class Conversation {
       place: found.place,
       questions: found.questions,
       running,
+      finish: found.finish,
       status: answered.length && found.state === "interrupted" ? "answered" : found.state,
       // Without a whole answer since the user's message, the model begins anew.
       again: found.state === "idle" && last === "user",
@@ -147,11 +148,11 @@ export class Conversation {
       case "RunFailed":
         items.end();
         items.add({ kind: "notice", tone: "bad", text: event.message });
-        this.later({ running: false, resumable: true });
+        this.later({ running: false, resumable: true, finish: "error" });
         announce(`Failed: ${visible(event.message)}`);
         break;
       case "ConductEnded":
-        this.later({ running: false, status: "idle", ...(event.finish === "cancelled" ? { resumable: true } : {}) });
+        this.later({ running: false, status: "idle", finish: event.finish, ...(event.finish === "cancelled" ? { resumable: true } : {}) });
         items.end(event.finish);
         if (!state.value.questions.length) announce(ENDS[event.finish] || "Done.");
         break;
