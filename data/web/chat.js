@@ -13,7 +13,7 @@ let handed = null;
 const dialogs = () => styled(import("./dialogs.js"));
 /** Why a run can be continued, by the state of the conversation, or by the end of its last run. */
 const ENDS = {
-  interrupted: "The run was interrupted.",
+  interrupted: "The server ended before this run did. Whole answers and results are kept, and no call that has begun runs again.",
   answered: "Every question has its answer.",
   cancelled: "The run was stopped before the model had answered.",
 };

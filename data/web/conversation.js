@@ -80,7 +80,7 @@ export class Conversation {
     const running = found.state === "running";
     this.items = Items.of(found);
     this.items.live(found.turn);
-    if (!running) this.items.end(found.finish);
+    if (!running) this.items.end(found.turn.length && !ENDS[found.finish] ? "cut" : found.finish);
     const answered = Object.entries(found.answered);
     for (const [call, answer] of answered) this.items.answered(call, answer, !found.questions.length);
     this.position = found.position;
