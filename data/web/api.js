@@ -6,11 +6,13 @@ const KEY = `ripieno ${new URL(".", document.baseURI).pathname}`;
 const channel = new BroadcastChannel(KEY);
 let token = sessionStorage.getItem(KEY);
 
-/** Keeps what was written and not yet sent, also over a reload. A storage that is full keeps no more. */
+/** Keeps what was written and not yet sent, also over a reload. A storage that is full keeps nothing of it. */
 export function keep(name, text) {
   try {
     sessionStorage[text ? "setItem" : "removeItem"](`${KEY} ${name}`, text);
-  } catch {}
+  } catch {
+    keep(name);
+  }
 }
 export const kept = (name) => sessionStorage.getItem(`${KEY} ${name}`) || "";
 

@@ -11,7 +11,7 @@ const joined = (...texts) => texts.filter(Boolean).join("\n\n");
 
 export function Composer({ name, state, models, say, queue, stop }) {
   const [text, write] = useState(() => kept(name));
-  const [files, attach] = useState(() => carried.get(name) || []);
+  const [files, attach] = useState(() => carried.get(name) || JSON.parse(kept(`${name} files`) || "[]"));
   const [model, choose] = useState("");
   const [agent, appoint] = useState("");
   const [wrong, tell] = useState("");
@@ -22,6 +22,10 @@ export function Composer({ name, state, models, say, queue, stop }) {
   const asked = questions.filter((one) => one.kind !== "input" && one.choices?.length !== 0).length;
   // What waits for the end of a run is a draft, too: only this page sends it.
   useLayoutEffect(() => keep(name, joined(queued?.text, text)), [name, queued, text]);
+  useLayoutEffect(() => {
+    const all = [...(queued?.files || []), ...files].slice(0, MOST);
+    keep(`${name} files`, all.length && JSON.stringify(all));
+  }, [name, queued, files]);
   useEffect(() => void carried.delete(name), []);
   useEffect(() => {
     if (running || !queued || questions.length) return;

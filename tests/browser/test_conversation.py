@@ -492,13 +492,34 @@ async def test_a_draft_stays_with_its_conversation(serve_page: ServePage, visito
 async def test_a_draft_stays_through_a_reload_until_it_is_sent(serve_page: ServePage, visitor: Visitor) -> None:
     page = await visitor.open((await serve_page(scripted(says()))).link())
     await message(page).fill("Half a thought")
+    await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    await expect(page.locator(".files li")).to_contain_text("dot.png")
     await page.reload()
     await expect(message(page)).to_have_value("Half a thought")
+    await expect(page.locator(".files li")).to_contain_text("dot.png")
     await message(page).press("Enter")
     await expect(page.locator(".said")).to_contain_text("Half a thought")
+    await expect(page.locator(".said img")).to_be_visible()
     await page.get_by_role("link", name="New conversation").click()
     await page.reload()
     await expect(message(page)).to_have_value("")
+    await expect(page.locator(".files li")).to_have_count(0)
+
+
+async def test_attachments_that_the_storage_of_the_tab_cannot_keep_are_sent(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    page = await visitor.open((await serve_page(scripted(says()))).link())
+    large: FilePayload = {"name": "large.bin", "mimeType": "application/x-large", "buffer": bytes(9_000_000)}
+    small: FilePayload = {"name": "small.bin", "mimeType": "application/x-small", "buffer": b"small"}
+    for files, names in (([small], ["small.bin"]), ([large], ["small.bin", "large.bin"])):
+        await page.get_by_label("Attach").set_input_files(files)
+        await expect(page.locator(".files li")).to_contain_text(names)
+    await say(page, "What are these?")
+    for _ in range(2):
+        await expect(page.locator(".said")).to_contain_text("Save small.bin, 5 bytes")
+        await expect(page.locator(".said")).to_contain_text("large.bin, 8.6 MB")
+        await page.reload()
 
 
 async def test_a_picture_is_sent(serve_page: ServePage, visitor: Visitor) -> None:
