@@ -1,11 +1,11 @@
 // The whole page: sign-in, the list and the views beside it, the keys, and the one live region.
-import { get, session, signIn } from "./api.js";
+import { changes, get, session, signIn } from "./api.js";
 import { Chat, Header } from "./chat.js";
 import { List, questions, refresh, refreshQuestions, waitingIn } from "./chats.js";
 import { listen } from "./keys.js";
 import { announcement, html, Later, render, styled, useEffect, useRef, useState, useStore } from "./ui.js";
 
-const POLL = 10_000;
+const POLL = 5000;
 /** What a chat does not need is loaded after it: each view is the component of this name. */
 const VIEWS = {
   approvals: ["Approvals", () => styled(import("./approvals.js"))],
@@ -65,8 +65,9 @@ function Inside() {
     const timer = setInterval(refreshQuestions, POLL);
     const seen = () => document.hidden || (refresh(), refreshQuestions());
     document.addEventListener("visibilitychange", seen);
+    const left = changes.subscribe(seen);
     const stop = listen({ help: () => explain(true), escape: close });
-    return () => (clearInterval(timer), stop(), document.removeEventListener("visibilitychange", seen));
+    return () => (clearInterval(timer), left(), stop(), document.removeEventListener("visibilitychange", seen));
   }, []);
   const waiting = waitingIn(asked);
   useEffect(() => {

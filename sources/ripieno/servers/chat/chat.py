@@ -79,6 +79,7 @@ class Chat:
             self._runs = Runs(self._assembly, self._store, self.limits, self._workspace)
         self._open = OpenConversations(self._store, self._runs, most=self.limits.held)
         self._runs.start(self._open.refresh)
+        self.under_way = self._open.under_way
         return self
 
     async def __aexit__(self, *details: object) -> None:
@@ -389,8 +390,7 @@ class Chat:
 
     async def take_back(self, owner: str, identifier: str, allowance: str) -> None:
         """Ends what *always* has allowed, and then records that. Errors: ``NameAbsence`` if there is none."""
-        taken = await self._runs.take_back(owner, identifier, allowance)
-        if taken is None:
+        if (taken := await self._runs.take_back(owner, identifier, allowance)) is None:
             raise NameAbsence("allowance", allowance)
         await self._store.record(taken.revocation(owner, identifier))
 
