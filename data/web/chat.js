@@ -37,6 +37,7 @@ function Opened({ conversation, models, name, fresh }) {
   const [dialog, ask] = useState("");
   const [problem, trouble] = useState(null);
   const { items, questions, connection, running, title } = state;
+  const gone = connection === "gone";
   // The lists beside follow what happens here. They know what it was opened with.
   const known = useRef(false);
   useEffect(() => {
@@ -46,7 +47,7 @@ function Opened({ conversation, models, name, fresh }) {
       refreshQuestions();
     }
     known.current = title !== undefined;
-  }, [questions.length, running, title]);
+  }, [questions.length, running, title, gone]);
   const attempt = async (work) => {
     trouble(null);
     try {
@@ -55,10 +56,8 @@ function Opened({ conversation, models, name, fresh }) {
       trouble(failure);
     }
   };
-  if (connection === "gone") return html`<main id="main" class="main"><${Header} title="Not found" /><div class="page"><p>There is no such conversation. It may have been deleted.</p>
-    <p><a class="button" href="#/">New conversation</a></p></div></main>`;
   const say = async (message) => {
-    if (conversation) return conversation.say(message);
+    if (conversation && !gone) return conversation.say(message);
     const identifier = await begin();
     handed = new Conversation(identifier);
     await handed.ready;
@@ -70,17 +69,18 @@ function Opened({ conversation, models, name, fresh }) {
       ${connection === "reconnecting" && html`<span class="badge warn" role="status">Reconnecting …</span>`}
       ${state.tokens?.input ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>
         ${plural(state.tokens.input + state.tokens.output, "token")}</span>` : null}
-      ${conversation && html`<button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
+      ${conversation && !gone && html`<button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
         <button type="button" class="quiet" onClick=${() => ask("Delete")}>Delete</button>`}
     </${Header}>
     <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
-      ${!running && state.resumable && !questions.length && html`<div class="notice"><p>${ENDS[state.status] || ENDS[state.finish] || "The model has not answered."}</p>
+      ${gone && html`<p><a class="button" href="#/">New conversation</a></p>`}
+      ${!running && !gone && state.resumable && !questions.length && html`<div class="notice"><p>${ENDS[state.status] || ENDS[state.finish] || "The model has not answered."}</p>
         <button type="button" onClick=${() => attempt(() => conversation.resume())}>${state.again ? "Ask again" : "Continue"}</button></div>`}
       ${questions.map((question) => html`<${Question} key=${question.invocation} identifier=${conversation.identifier} question=${question} changed=${() => conversation.reload()} />`)}
       ${problem && html`<${Trouble} problem=${problem} />`}
     </${Log}>
-    <${Composer} name=${name} state=${state} models=${models} say=${say} queue=${(message) => conversation.queue(message)} stop=${() => attempt(() => conversation.stop())} />
+    <${Composer} name=${gone ? "" : name} state=${state} models=${models} say=${say} queue=${(message) => conversation.queue(message)} stop=${() => attempt(() => conversation.stop())} />
     ${dialog && html`<${Later} from=${dialogs} name=${dialog} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
   </main>`;
 }

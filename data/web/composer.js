@@ -20,6 +20,14 @@ export function Composer({ name, state, models, say, queue, stop }) {
   const { questions, running, queued } = state;
   // Without choices, it is answered elsewhere.
   const asked = questions.filter((one) => one.kind !== "input" && one.choices?.length !== 0).length;
+  // What was written to a conversation that is deleted is for a new one.
+  const own = useRef(name);
+  useLayoutEffect(() => {
+    if (own.current === name) return;
+    for (const part of ["", " files"]) keep(own.current + part);
+    own.current = name;
+    back({ text: kept(name), files: JSON.parse(kept(`${name} files`) || "[]") });
+  }, [name]);
   // What waits for the end of a run is a draft, too: only this page sends it.
   useLayoutEffect(() => keep(name, joined(queued?.text, text)), [name, queued, text]);
   useLayoutEffect(() => {

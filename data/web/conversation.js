@@ -65,7 +65,7 @@ export class Conversation {
       } catch (problem) {
         this.begun();
         if (signal.aborted || problem.status === 401) return;
-        if (problem.status === 404) return this.set({ connection: "gone", problem });
+        if (problem.status === 404) return this.leave();
         if (!this.state.value.title) this.set({ problem });
       }
       if (signal.aborted) return;
@@ -73,6 +73,13 @@ export class Conversation {
       await pause(wait, signal);
       wait = Math.min(wait * 2, 8000);
     }
+  }
+
+  /** It was deleted, or there was none. What waits for the end of its run goes back to the field. */
+  leave() {
+    this.items = new Items();
+    const message = `${this.position || this.state.value.title !== undefined ? "This conversation was deleted" : "There is no such conversation. It may have been deleted"}. The next message begins a new one.`;
+    this.set({ connection: "gone", problem: { message }, title: "Not found", questions: [], running: false, resumable: true, place: 0 });
   }
 
   async load(signal) {

@@ -468,6 +468,40 @@ async def test_a_conversation_is_deleted(serve_page: ServePage, visitor: Visitor
     await expect(again.get_by_text("There is no such conversation.")).to_be_visible()
 
 
+async def test_a_conversation_that_another_tab_deletes_leaves_what_was_written_to_a_new_one(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    model = scripted(says("First."), says("Second."))
+    page = await begin(visitor, await serve_page(model), "Forget me")
+    await expect(page.locator(".text")).to_have_text("First.")
+    await page.get_by_role("link", name="New conversation").click()
+    await message(page).fill("Another thought")
+    await page.locator(".list a").click()
+    await message(page).fill("Half a thought")
+    await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    await expect(page.locator(".files li")).to_have_count(1)
+    other = await visitor.open(page.url)
+    visitor.allowed.append("status of 404")
+    await button(other, "Delete").click()
+    await button(other.get_by_role("dialog"), "Delete").click()
+    await expect(page.get_by_role("alert").filter(has_text="This conversation was deleted.")).to_be_visible()
+    # Nothing of it is left, but what was written.
+    await expect(page.locator(".said, .text")).to_have_count(0)
+    await expect(button(page, "Rename")).to_have_count(0)
+    both = "Another thought\n\nHalf a thought"
+    await expect(message(page)).to_have_value(both)
+    await page.locator("main").get_by_role("link", name="New conversation").click()
+    await expect(page.get_by_text("What shall we do?")).to_be_visible()
+    await expect(message(page)).to_have_value(both)
+    await expect(page.locator(".files li")).to_have_count(1)
+    await page.go_back()
+    await expect(page.get_by_text("There is no such conversation.")).to_be_visible()
+    # A message begins a new one.
+    await say(page, "Again.")
+    await expect(page.locator(".text")).to_have_text("Second.")
+    assert len(model.asked[1][0]) == 1
+
+
 async def test_the_list_is_searched(serve_page: ServePage, visitor: Visitor) -> None:
     page = await begin(visitor, await serve_page(scripted(says())), "About apples")
     await page.get_by_role("link", name="New conversation").click()
