@@ -1,9 +1,9 @@
 // The whole page: sign-in, the list and the views beside it, the keys, and the one live region.
 import { changes, get, session, signIn } from "./api.js";
 import { Chat, Header } from "./chat.js";
-import { List, questions, refresh, refreshQuestions, waitingIn } from "./chats.js";
+import { List, questions, refresh, refreshQuestions, running, waitingIn } from "./chats.js";
 import { listen } from "./keys.js";
-import { announcement, html, Later, render, styled, useEffect, useRef, useState, useStore } from "./ui.js";
+import { announcement, heading, html, Later, render, styled, useEffect, useRef, useState, useStore } from "./ui.js";
 
 const POLL = 5000;
 /** What a chat does not need is loaded after it: each view is the component of this name. */
@@ -70,9 +70,12 @@ function Inside() {
     return () => (clearInterval(timer), left(), stop(), document.removeEventListener("visibilitychange", seen));
   }, []);
   const waiting = waitingIn(asked);
+  const going = useStore(running).length;
+  const shown = useStore(heading);
+  // Of all conversations: what waits, or else that an answer runs.
   useEffect(() => {
-    if (document.hidden) document.title = document.title.replace(/^(\(\d+\) )?/, waiting ? `(${waiting}) ` : "");
-  }, [waiting]);
+    document.title = `${waiting ? `(${waiting}) ` : going ? "… " : ""}${shown ? `${shown} · ` : ""}ripieno`;
+  }, [waiting, going, shown]);
   useEffect(close, [view, name]);
   const side = useRef(null);
   const drawn = useRef(false);

@@ -4,7 +4,7 @@ import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { item } from "./message.js";
 import { Question } from "./question.js";
-import { html, Later, plural, store, styled, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
+import { heading, html, Later, plural, store, styled, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
 
 /** Items that are shown at first, and that each press of a button adds. */
 const SHOWN = 100;
@@ -65,7 +65,7 @@ function Opened({ conversation, models, name, fresh }) {
     location.hash = `#/chat/${identifier}`;
   };
   return html`<main id="main" class="main chat">
-    <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)} waiting=${questions.length}>
+    <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)}>
       ${connection === "reconnecting" && html`<span class="badge warn" role="status">Reconnecting …</span>`}
       ${state.tokens?.input ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>
         ${plural(state.tokens.input + state.tokens.output, "token")}</span>` : null}
@@ -81,15 +81,13 @@ function Opened({ conversation, models, name, fresh }) {
       ${problem && html`<${Trouble} problem=${problem} />`}
     </${Log}>
     <${Composer} name=${gone ? "" : name} state=${state} models=${models} say=${say} queue=${(message) => conversation.queue(message)} stop=${() => attempt(() => conversation.stop())} />
-    ${dialog && html`<${Later} from=${dialogs} name=${dialog} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
+    ${dialog && html`<${Later} from=${dialogs} name=${dialog} conversation=${conversation} title=${title} close=${() => ask("")} />`}
   </main>`;
 }
 
 /** The line above a view, whose title is that of the tab, too. */
-export function Header({ title, waiting, children }) {
-  useEffect(() => {
-    document.title = `${waiting ? `(${waiting}) ` : ""}${title ? `${title} · ` : ""}ripieno`;
-  }, [title, waiting]);
+export function Header({ title, children }) {
+  useEffect(() => heading.set(title), [title]);
   return html`<header class="header">
     <button type="button" class="quiet drawer-button" data-drawer aria-label="Conversations and views">
       <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d="M2 4h12M2 8h12M2 12h12" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" /></svg></button>

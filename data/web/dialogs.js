@@ -22,13 +22,13 @@ function Dialog({ title, close, children }) {
   </dialog>`;
 }
 
-export function Rename({ identifier, title, close }) {
+export function Rename({ conversation, title, close }) {
   const [value, set] = useState(title || "");
   const [wrong, say] = useState("");
   const submit = async (event) => {
     event.preventDefault();
     try {
-      await send("PATCH", `chat/conversations/${encodeURIComponent(identifier)}`, { title: value.trim() });
+      await send("PATCH", conversation.path, { title: value.trim() });
       refresh();
       close();
     } catch (problem) {
@@ -43,17 +43,20 @@ export function Rename({ identifier, title, close }) {
     </form></${Dialog}>`;
 }
 
-export function Delete({ identifier, title, close }) {
+export function Delete({ conversation, title, close }) {
   const [wrong, say] = useState("");
   const remove = async () => {
+    // This tab knows, and need not look for what is gone.
+    conversation.stopped?.abort();
     try {
-      await send("DELETE", `chat/conversations/${encodeURIComponent(identifier)}`, undefined);
+      await send("DELETE", conversation.path, undefined);
       location.hash = "#/";
       refresh();
       refreshQuestions();
       close();
     } catch (problem) {
       say(problem.message);
+      conversation.follow();
     }
   };
   return html`<${Dialog} title="Delete the conversation?" close=${close}>

@@ -3,9 +3,10 @@
 from playwright.async_api import expect
 
 from tests.browser.conftest import ServePage
-from tests.browser.steps import begin, button, held, say
+from tests.browser.steps import begin, button, held, hide, say
 from tests.support.browsers import Visitor
-from tests.support.scripted_models import says, scripted
+from tests.support.chats import Written
+from tests.support.scripted_models import invoke, invokes, says, scripted
 
 
 async def test_a_conversation_with_a_run_has_a_sign_and_is_the_first(serve_page: ServePage, visitor: Visitor) -> None:
@@ -31,6 +32,26 @@ async def test_a_conversation_with_a_run_has_a_sign_and_is_the_first(serve_page:
     go.set()
     await expect(rows.first).not_to_contain_text("running")
     await expect(rows.locator(".title")).to_have_text(["About apples", "About pears"])
+
+
+async def test_the_title_of_the_tab_says_that_an_answer_runs_and_that_a_question_waits(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    steps, go = held("One ", "two.")
+    model = scripted(steps, invokes(invoke("write", text="one")), says())
+    page = await begin(visitor, await serve_page(model, Written().definition), "About apples")
+    await expect(page).to_have_title("… About apples · ripieno")
+    # Also while the tab is hidden, in another view, and after a reload.
+    await hide(page, True)
+    go.set()
+    await expect(page).to_have_title("About apples · ripieno")
+    await hide(page, False)
+    await say(page, "Write.")
+    await expect(page).to_have_title("(1) About apples · ripieno")
+    await page.get_by_role("link", name="Tools").click()
+    await expect(page).to_have_title("(1) Tools · ripieno")
+    await page.reload()
+    await expect(page).to_have_title("(1) Tools · ripieno")
 
 
 async def test_what_another_tab_does_is_seen_in_the_list_at_once(serve_page: ServePage, visitor: Visitor) -> None:
