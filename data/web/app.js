@@ -66,7 +66,7 @@ function Inside() {
     const seen = () => document.hidden || (refresh(), refreshQuestions());
     document.addEventListener("visibilitychange", seen);
     const left = changes.subscribe(seen);
-    const stop = listen({ help: () => explain(true), escape: close });
+    const stop = listen({ help: () => explain(true), escape: () => document.querySelector(".drawn") && (close(), true) });
     return () => (clearInterval(timer), left(), stop(), document.removeEventListener("visibilitychange", seen));
   }, []);
   const waiting = waitingIn(asked);

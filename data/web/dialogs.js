@@ -69,7 +69,7 @@ export function Delete({ conversation, title, close }) {
 const KEYS = [
   ["Enter", "sends the message"],
   ["Shift + Enter", "begins a new line"],
-  ["Esc", "closes a dialog or the list; in the message field, goes to the question"],
+  ["Esc", "closes a dialog or the list; else, goes from the message field to the question, or stops the answer"],
   ["/", "goes to the search"],
   ["j, k", "goes to the next or previous message"],
   ["c", "copies the message in focus"],
@@ -87,7 +87,7 @@ export function Help({ close }) {
   return html`<${Dialog} title="Keys" close=${close}>
     <dl class="keys">${KEYS.map(([key, does]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${does}</dd></div>`)}</dl>
     <p class="dim">No single key answers a question.</p>
-    <label class="check"><input type="checkbox" checked=${on} onChange=${change} /> Use single keys, and Ctrl + Enter</label>
+    <label class="check"><input type="checkbox" checked=${on} onChange=${change} /> Use single keys, Ctrl + Enter, and Esc to stop</label>
     <div class="answers"><button type="button" class="primary" onClick=${close}>Close</button></div>
   </${Dialog}>`;
 }

@@ -95,6 +95,30 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
 
 
+async def test_a_run_is_stopped_with_a_key_outside_of_dialogs_and_other_fields(
+    serve_page: ServePage, visit: Visit
+) -> None:
+    visitor = await visit(viewport={"width": 375, "height": 700})
+    steps, _ = held("I begin, and ", "never end.")
+    page = await begin(visitor, await serve_page(scripted(steps)))
+    await expect(button(page, "Stop")).to_have_attribute("aria-keyshortcuts", "Escape")
+    stopped = page.locator(".notice", has_text=STOPPED)
+    # Esc first closes what is open.
+    opener = page.get_by_role("button", name="Conversations and views")
+    await opener.click()
+    await page.get_by_role("searchbox", name="Search conversations").press("Escape")
+    await expect(page.locator(".drawn")).to_have_count(0)
+    await button(page, "Rename").click()
+    await page.get_by_role("textbox", name="Title").press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await expect(button(page, "Stop")).to_be_visible()
+    await expect(stopped).to_have_count(0)
+    await message(page).fill("Half a thought")
+    await message(page).press("Escape")
+    await expect(stopped).to_be_visible()
+    await expect(message(page)).to_have_value("Half a thought")
+
+
 async def test_a_run_that_is_stopped_after_a_call_is_continued(serve_page: ServePage, visitor: Visitor) -> None:
     model = scripted(invokes(invoke("look")), [TurnBegan(), asyncio.Event().wait], says("Found."))
     page = await begin(visitor, await serve_page(model, tool("look")))
