@@ -63,13 +63,9 @@ const answers = () => import("./answers.js");
 const InputForm = (given) => html`<${Later} from=${form} name="InputForm" ...${given} />`;
 const ForClient = (given) => html`<${Later} from=${answers} name="ForClient" ...${given} />`;
 
-function Approval({ identifier, question, give, busy, asked, edited }) {
-  const { shown, effect, reason, choices, always: ways } = question;
-  const parts = [["claim", shown.claim], ["change", shown.change], ["arguments", shown.arguments]].filter(([, part]) => part);
-  const [seen, see] = useState({});
+/** Whether what appeared may be pressed: it has been in a visible tab for long enough. */
+export function useReady() {
   const [ready, set] = useState(false);
-  const [mode, turn] = useState(() => (!asked && choices.length && FORMS.find((form) => kept(draft(question, form)))) || "");
-  const [revised, show] = useState(null);
   useEffect(() => {
     let timer;
     const wait = () => {
@@ -81,6 +77,16 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
     document.addEventListener("visibilitychange", wait);
     return () => (clearTimeout(timer), document.removeEventListener("visibilitychange", wait));
   }, []);
+  return ready;
+}
+
+function Approval({ identifier, question, give, busy, asked, edited }) {
+  const { shown, effect, reason, choices, always: ways } = question;
+  const parts = [["claim", shown.claim], ["change", shown.change], ["arguments", shown.arguments]].filter(([, part]) => part);
+  const [seen, see] = useState({});
+  const ready = useReady();
+  const [mode, turn] = useState(() => (!asked && choices.length && FORMS.find((form) => kept(draft(question, form)))) || "");
+  const [revised, show] = useState(null);
   const heading = () => document.getElementById(`asked-${question.invocation}`);
   const all = parts.every(([name]) => seen[name]);
   const usable = ready && all && !busy;

@@ -10,6 +10,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from ripieno.ensembles import ServerClaim
+from ripieno.toolset.control import ask_user
 from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import asked, begin, button, go_to_question, held, message, previewing, question, say, writing
 from tests.support.browsers import Visitor, at_centre
@@ -445,6 +446,20 @@ async def test_a_tool_asks_for_values(serve_page: ServePage, visitor: Visitor) -
     await button(question(page), "Send").click()
     await expect(page.locator(".call .state")).to_have_text("done")
     assert [dict(one) for one in given] == [{"city": "Rome", "days": 3}]
+
+
+async def test_a_question_with_options_is_answered_with_one_button(serve_page: ServePage, visitor: Visitor) -> None:
+    options = ["Keep it", "Delete \u202eit", "x" * 200]
+    model = scripted(invokes(invoke("ask_user", question="And the old file?", options=options)), says())
+    schema = {"type": "object"}
+    page = await asked(visitor, await serve_page(model, tool("ask_user", ask_user, schema=schema)))
+    await expect(question(page)).to_contain_text("And the old file?")
+    names = await question(page).locator(".answers button").all_text_contents()
+    assert names == ["Keep it", "Delete \\u202eit", "x" * 200, "Decline"]
+    await button(page, "Delete \\u202eit").click()
+    await expect(page.locator(".call .state")).to_have_text("done")
+    (result,) = results_of(model.asked[1][0])
+    assert result.text == options[1]
 
 
 async def test_each_of_two_questions_is_answered(serve_page: ServePage, visitor: Visitor) -> None:
