@@ -631,6 +631,30 @@ async def test_an_earlier_message_is_written_anew_in_a_fork(serve_page: ServePag
     await expect(message(page)).to_have_value("One.")
 
 
+async def test_a_message_is_sent_again_in_a_fork(serve_page: ServePage, visitor: Visitor) -> None:
+    model = scripted(*(says(word) for word in ("First.", "Second.", "Third.", "Fourth.")))
+    page = await begin(visitor, await serve_page(model), "One.")
+    await expect(page.locator(".text", has_text="First.")).to_be_visible()
+    await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    await say(page, "Two.")
+    await expect(page.locator(".text", has_text="Second.")).to_be_visible()
+    original = page.url
+    again = button(page, "Send this message again in a fork")
+    await again.last.click()
+    await expect(page.locator(".text")).to_have_text(["First.", "Third."])
+    await expect(page.get_by_role("heading", level=1)).to_have_text("One. (fork at 2)")
+    await expect(page.locator(".said img")).to_be_visible()
+    assert page.url != original
+    first, second = ([getattr(one, "content", ()) for one in canisters] for canisters, _, _ in model.asked[1:3])
+    assert first == second
+    # Before the first message, there is nothing to fork: it begins another conversation.
+    await again.first.click()
+    await expect(page.locator(".text")).to_have_text(["Fourth."])
+    await expect(message(page)).to_have_value("")
+    await page.goto(original)
+    await expect(page.locator(".text")).to_have_text(["First.", "Second."])
+
+
 async def test_a_dropped_file_is_attached_and_does_not_replace_the_page(
     serve_page: ServePage, visitor: Visitor
 ) -> None:
