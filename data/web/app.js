@@ -2,7 +2,7 @@
 import { changes, get, session, signIn } from "./api.js";
 import { Chat, Header } from "./chat.js";
 import { List, questions, refresh, refreshQuestions, running, waitingIn } from "./chats.js";
-import { listen } from "./keys.js";
+import { choose, colours, listen } from "./keys.js";
 import { announcement, heading, html, Later, render, styled, useEffect, useRef, useState, useStore } from "./ui.js";
 
 const POLL = 5000;
@@ -96,7 +96,7 @@ function Inside() {
       <div class="views">
         ${Object.entries(VIEWS).map(([path, [title]]) => html`<a key=${path} href=${`#/${path}`} aria-current=${view === path ? "page" : null} onClick=${close}>${title}
           ${path === "approvals" && waiting ? html`<span class="count">${waiting}<span class="hidden"> waiting</span></span>` : null}</a>`)}
-        <button type="button" class="quiet" onClick=${() => explain(true)}>Keys</button>
+        <button type="button" class="quiet" onClick=${() => explain(true)}>Keys and colours</button>
       </div>
     </nav>
     ${drawer && html`<button type="button" class="shade" aria-label="Close the list" onClick=${close}></button>`}
@@ -106,6 +106,7 @@ function Inside() {
   </div>`;
 }
 
+choose(colours());
 signIn();
 // A new link in this tab: only its fragment differs.
 addEventListener("hashchange", ({ oldURL }) => location.hash.startsWith("#code=") && signIn(undefined, new URL(oldURL).hash));

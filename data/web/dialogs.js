@@ -1,7 +1,7 @@
 // The dialogs: they rename and delete a conversation, and list the keys. The page loads them when one is opened.
 import { send } from "./api.js";
 import { refresh, refreshQuestions } from "./chats.js";
-import { enable, enabled } from "./keys.js";
+import { choose, colours, enable, enabled } from "./keys.js";
 import { html, titled, useLayoutEffect, useRef, useState } from "./ui.js";
 
 /** A modal dialog. Esc closes it, and the focus goes back. */
@@ -78,16 +78,20 @@ const KEYS = [
   ["?", "shows this list"],
 ];
 
+const COLOURS = { "light dark": "as the system", light: "light", dark: "dark" };
+
 export function Help({ close }) {
   const [on, set] = useState(enabled());
   const change = (event) => {
     enable(event.currentTarget.checked);
     set(event.currentTarget.checked);
   };
-  return html`<${Dialog} title="Keys" close=${close}>
+  return html`<${Dialog} title="Keys and colours" close=${close}>
     <dl class="keys">${KEYS.map(([key, does]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${does}</dd></div>`)}</dl>
     <p class="dim">No single key answers a question.</p>
     <label class="check"><input type="checkbox" checked=${on} onChange=${change} /> Use single keys, Ctrl + Enter, and Esc to stop</label>
+    <label>Colours<select onChange=${(event) => choose(event.currentTarget.value)}>
+      ${Object.entries(COLOURS).map(([name, words]) => html`<option value=${name} selected=${name === colours()}>${words}</option>`)}</select></label>
     <div class="answers"><button type="button" class="primary" onClick=${close}>Close</button></div>
   </${Dialog}>`;
 }

@@ -1,8 +1,16 @@
-// Single keys, which can be switched off. None of them answers a question: those of its buttons only open a form.
+// The choices of this browser: its colours, and single keys, which can be switched off. None of them answers a question: those of its buttons only open a form.
 
 const SWITCH = "ripieno keys";
 export const enabled = () => localStorage.getItem(SWITCH) !== "off";
 export const enable = (on) => localStorage.setItem(SWITCH, on ? "on" : "off");
+
+const COLOURS = "ripieno colours";
+/** The colours that the user has chosen, as CSS names them: "light dark" are those of the system. */
+export const colours = () => localStorage.getItem(COLOURS) || "light dark";
+export function choose(name) {
+  localStorage.setItem(COLOURS, name);
+  document.documentElement.style.colorScheme = name;
+}
 
 /** Listens to the keys of the page. `escape` returns whether it has closed something. Returns a function that ends this. */
 export function listen({ help, escape }) {
