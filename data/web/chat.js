@@ -69,7 +69,8 @@ function Opened({ conversation, models, name, fresh }) {
       ${connection === "reconnecting" && html`<span class="badge warn" role="status">Reconnecting …</span>`}
       ${state.tokens?.input ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>
         ${plural(state.tokens.input + state.tokens.output, "token")}</span>` : null}
-      ${conversation && !gone && html`<button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
+      ${conversation && !gone && html`<button type="button" class="quiet" onClick=${() => attempt(async () => (await import("./export.js")).save(conversation, title))}>Export</button>
+        <button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
         <button type="button" class="quiet" onClick=${() => ask("Delete")}>Delete</button>`}
     </${Header}>
     <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>

@@ -655,6 +655,77 @@ async def test_a_message_is_sent_again_in_a_fork(serve_page: ServePage, visitor:
     await expect(page.locator(".text")).to_have_text(["First.", "Second."])
 
 
+async def test_a_conversation_is_saved_as_markdown(serve_page: ServePage, visitor: Visitor) -> None:
+    whole = "".join(f"line {number}\n" for number in range(20_000))
+    results = iter(("```\ncode\n```", whole))
+
+    async def look(context: Any, arguments: Any) -> str:
+        return next(results)
+
+    async def fails(context: Any, arguments: Any) -> str:
+        raise ToolFault("There is no such place.")
+
+    calls = invokes(invoke("look", "one", where="here"), invoke("look", "two"), invoke("fails"))
+    model = scripted(calls, says("**Found** it."))
+    page = await visitor.open((await serve_page(model, tool("look", look, output=10**6), tool("fails", fails))).link())
+    await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    await say(page, "Where: is/it?")
+    await expect(page.locator(".text strong")).to_have_text("Found")
+    async with page.expect_download() as saving:
+        await button(page, "Export").click()
+    saved = await saving.value
+    assert saved.suggested_filename == "Where_ is_it_.md"
+    text = await asyncio.to_thread(pathlib.Path(await saved.path()).read_text, encoding="utf-8")
+    assert text == EXPORTED.replace("LINES", whole)
+
+
+EXPORTED = """\
+# Where: is/it?
+
+## You
+
+Where: is/it?
+
+*Attached: dot.png, image/png*
+
+## Model
+
+**Call** of `look`
+
+```json
+{
+  "where": "here"
+}
+```
+
+**Call** of `look`
+
+```json
+{}
+```
+
+**Call** of `fails`
+
+```json
+{}
+```
+
+````
+```
+code
+```
+````
+
+```
+LINES
+```
+
+**Error**: There is no such place.
+
+**Found** it.
+"""
+
+
 async def test_a_dropped_file_is_attached_and_does_not_replace_the_page(
     serve_page: ServePage, visitor: Visitor
 ) -> None:
