@@ -57,6 +57,7 @@ function Opened({ conversation, models, name, fresh }) {
     }
   };
   const say = async (message) => {
+    trouble(null);
     if (conversation && !gone) return conversation.say(message);
     const identifier = await begin();
     handed = new Conversation(identifier);
@@ -79,9 +80,8 @@ function Opened({ conversation, models, name, fresh }) {
       ${!running && !gone && state.resumable && !questions.length && html`<div class="notice"><p>${ENDS[state.status] || ENDS[state.finish] || "The model has not answered."}</p>
         <button type="button" onClick=${() => attempt(() => conversation.resume())}>${state.again ? "Ask again" : "Continue"}</button></div>`}
       ${questions.map((question) => html`<${Question} key=${question.invocation} identifier=${conversation.identifier} question=${question} changed=${() => conversation.reload()} />`)}
-      ${problem && html`<${Trouble} problem=${problem} />`}
     </${Log}>
-    <${Composer} name=${gone ? "" : name} state=${state} models=${models} say=${say} queue=${(message) => conversation.queue(message)} stop=${() => attempt(() => conversation.stop())} />
+    <${Composer} name=${gone ? "" : name} state=${state} models=${models} problem=${problem} say=${say} queue=${(message) => conversation.queue(message)} stop=${() => attempt(() => conversation.stop())} />
     ${dialog && html`<${Later} from=${dialogs} name=${dialog} conversation=${conversation} title=${title} close=${() => ask("")} />`}
   </main>`;
 }

@@ -9,7 +9,7 @@ const MOST = 10;
 export const carried = new Map();
 const joined = (...texts) => texts.filter(Boolean).join("\n\n");
 
-export function Composer({ name, state, models, say, queue, stop }) {
+export function Composer({ name, state, models, problem, say, queue, stop }) {
   const [text, write] = useState(() => kept(name));
   const [files, attach] = useState(() => carried.get(name) || JSON.parse(kept(`${name} files`) || "[]"));
   const [model, choose] = useState("");
@@ -140,7 +140,7 @@ export function Composer({ name, state, models, say, queue, stop }) {
         <button class="primary send" disabled=${busy || (!text.trim() && !files.length)}>${running ? "Queue" : "Send"}</button>
       </div>
     </form>
-    <p class="wrong" role="alert">${wrong && visible(wrong)}</p>
+    <p class="wrong" role="alert">${visible(wrong || problem?.message || "")}</p>
   </div>`;
 }
 

@@ -95,6 +95,23 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
 
 
+async def test_a_stop_that_fails_says_so_in_view(serve_page: ServePage, visit: Visit) -> None:
+    visitor = await visit(viewport={"width": 1000, "height": 600})
+    visitor.allowed.append("ERR_FAILED")
+    steps, _ = held("\n\n".join(["I begin, and"] * 100), "never end.")
+    page = await begin(visitor, await serve_page(scripted(steps)))
+    await expect(page.locator(".text")).to_contain_text("I begin, and")
+    log = page.get_by_role("region", name="Conversation", exact=True)
+    await log.evaluate("(one) => one.scrollTo(0, 0)")
+    await page.route("**/stop", lambda route: route.abort(), times=1)
+    await button(page, "Stop").click()
+    failed = page.get_by_role("alert").filter(has_text="The server does not answer.")
+    await expect(failed).to_be_in_viewport(ratio=1)
+    await button(page, "Stop").click()
+    await expect(page.locator(".notice", has_text=STOPPED)).to_be_attached()
+    await expect(failed).to_have_count(0)
+
+
 async def test_a_run_is_stopped_with_a_key_outside_of_dialogs_and_other_fields(
     serve_page: ServePage, visit: Visit
 ) -> None:
@@ -510,6 +527,7 @@ async def test_a_conversation_that_another_tab_deletes_leaves_what_was_written_t
     await button(other.get_by_role("dialog"), "Delete").click()
     await expect(page.get_by_role("alert").filter(has_text="This conversation was deleted.")).to_be_visible()
     # Nothing of it is left, but what was written.
+    await expect(page.locator(".list a")).to_have_count(0)
     await expect(page.locator(".said, .text")).to_have_count(0)
     await expect(button(page, "Rename")).to_have_count(0)
     both = "Another thought\n\nHalf a thought"
