@@ -6,16 +6,21 @@ const KEY = `ripieno ${new URL(".", document.baseURI).pathname}`;
 const channel = new BroadcastChannel(KEY);
 let token = sessionStorage.getItem(KEY);
 
-/** Keeps what was written and not yet sent, also over a reload. A storage that is full keeps no more. */
+/** Keeps what was written and not yet sent, also over a reload. A storage that is full keeps nothing of it. */
 export function keep(name, text) {
   try {
     sessionStorage[text ? "setItem" : "removeItem"](`${KEY} ${name}`, text);
-  } catch {}
+  } catch {
+    keep(name);
+  }
 }
 export const kept = (name) => sessionStorage.getItem(`${KEY} ${name}`) || "";
 
 /** `state` is "starting", "in" or "out"; `reason` says why it is out. */
 export const session = store({ state: "starting", reason: "" });
+
+/** Its listeners are called when another tab has changed something. */
+export const changes = store();
 
 /** An error of a request. `status` is 0 if no answer came. */
 export class Problem extends Error {
@@ -26,7 +31,8 @@ export class Problem extends Error {
 }
 
 channel.addEventListener("message", ({ data }) => {
-  if (data.want && token && data.want !== token) channel.postMessage({ token });
+  if (data.changed) changes.set();
+  else if (data.want && token && data.want !== token) channel.postMessage({ token });
   else if (data.token && !token) enter(data.token);
 });
 
@@ -116,8 +122,11 @@ export const parse = (text) => JSON.parse(text, /\d{16}/.test(text) && exact);
 export const get = async (path, signal) => parse(await (await ask(path, { signal })).text());
 
 /** Sends JSON: a value, or a text that is JSON already, in which no number loses digits. */
-export const send = async (method, path, body = {}) =>
-  parse(await (await ask(path, { method, body: typeof body === "string" ? body : JSON.stringify(body) })).text());
+export async function send(method, path, body = {}) {
+  const answer = await ask(path, { method, body: typeof body === "string" ? body : JSON.stringify(body) });
+  if (path !== "markdown") channel.postMessage({ changed: true });
+  return parse(await answer.text());
+}
 export const post = (path, body) => send("POST", path, body);
 
 const rendered = new Map();

@@ -1,11 +1,11 @@
 // The whole page: sign-in, the list and the views beside it, the keys, and the one live region.
-import { get, session, signIn } from "./api.js";
+import { changes, get, session, signIn } from "./api.js";
 import { Chat, Header } from "./chat.js";
-import { List, questions, refresh, refreshQuestions, waitingIn } from "./chats.js";
-import { listen } from "./keys.js";
-import { announcement, html, Later, render, styled, useEffect, useRef, useState, useStore } from "./ui.js";
+import { List, questions, refresh, refreshQuestions, running, waitingIn } from "./chats.js";
+import { choose, colours, listen } from "./keys.js";
+import { announcement, heading, html, Later, render, styled, useEffect, useRef, useState, useStore } from "./ui.js";
 
-const POLL = 10_000;
+const POLL = 5000;
 /** What a chat does not need is loaded after it: each view is the component of this name. */
 const VIEWS = {
   approvals: ["Approvals", () => styled(import("./approvals.js"))],
@@ -17,7 +17,7 @@ const signing = () => import("./sign_in.js");
 const dialogs = () => styled(import("./dialogs.js"));
 /** Loads all of it, so that it is there while the server is away: a browser tries no module again that it did not get. */
 const loadAll = () =>
-  [signing, dialogs, ...Object.values(VIEWS).map(([, from]) => from), () => import("./answers.js"), () => import("./details.js"), () => import("./form.js")]
+  [signing, dialogs, ...Object.values(VIEWS).map(([, from]) => from), () => import("./answers.js"), () => import("./details.js"), () => import("./export.js"), () => import("./form.js")]
     .forEach((from) => from().catch(() => {}));
 
 function useRoute() {
@@ -65,13 +65,17 @@ function Inside() {
     const timer = setInterval(refreshQuestions, POLL);
     const seen = () => document.hidden || (refresh(), refreshQuestions());
     document.addEventListener("visibilitychange", seen);
-    const stop = listen({ help: () => explain(true), escape: close });
-    return () => (clearInterval(timer), stop(), document.removeEventListener("visibilitychange", seen));
+    const left = changes.subscribe(seen);
+    const stop = listen({ help: () => explain(true), escape: () => document.querySelector(".drawn") && (close(), true) });
+    return () => (clearInterval(timer), left(), stop(), document.removeEventListener("visibilitychange", seen));
   }, []);
   const waiting = waitingIn(asked);
+  const going = useStore(running).length;
+  const shown = useStore(heading);
+  // Of all conversations: what waits, or else that an answer runs.
   useEffect(() => {
-    if (document.hidden) document.title = document.title.replace(/^(\(\d+\) )?/, waiting ? `(${waiting}) ` : "");
-  }, [waiting]);
+    document.title = `${waiting ? `(${waiting}) ` : going ? "… " : ""}${shown ? `${shown} · ` : ""}ripieno`;
+  }, [waiting, going, shown]);
   useEffect(close, [view, name]);
   const side = useRef(null);
   const drawn = useRef(false);
@@ -92,7 +96,7 @@ function Inside() {
       <div class="views">
         ${Object.entries(VIEWS).map(([path, [title]]) => html`<a key=${path} href=${`#/${path}`} aria-current=${view === path ? "page" : null} onClick=${close}>${title}
           ${path === "approvals" && waiting ? html`<span class="count">${waiting}<span class="hidden"> waiting</span></span>` : null}</a>`)}
-        <button type="button" class="quiet" onClick=${() => explain(true)}>Keys</button>
+        <button type="button" class="quiet" onClick=${() => explain(true)}>Keys and colours</button>
       </div>
     </nav>
     ${drawer && html`<button type="button" class="shade" aria-label="Close the list" onClick=${close}></button>`}
@@ -102,6 +106,7 @@ function Inside() {
   </div>`;
 }
 
+choose(colours());
 signIn();
 // A new link in this tab: only its fragment differs.
 addEventListener("hashchange", ({ oldURL }) => location.hash.startsWith("#code=") && signIn(undefined, new URL(oldURL).hash));

@@ -4,13 +4,19 @@ import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { item } from "./message.js";
 import { Question } from "./question.js";
-import { html, Later, plural, store, styled, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
+import { heading, html, Later, plural, store, styled, titled, Trouble, useEffect, useLayoutEffect, useRef, useState, useStore } from "./ui.js";
 
 /** Items that are shown at first, and that each press of a button adds. */
 const SHOWN = 100;
 /** A conversation that was begun a moment ago, and is opened next. */
 let handed = null;
 const dialogs = () => styled(import("./dialogs.js"));
+/** Why a run can be continued, by the state of the conversation, or by the end of its last run. */
+const ENDS = {
+  interrupted: "The server ended before this run did. Whole answers and results are kept, and no call that has begun runs again.",
+  answered: "Every question has its answer.",
+  cancelled: "The run was stopped before the model had answered.",
+};
 const NONE = store({ items: [], questions: [], connection: "none" });
 
 export function Chat({ identifier, models }) {
@@ -31,6 +37,7 @@ function Opened({ conversation, models, name, fresh }) {
   const [dialog, ask] = useState("");
   const [problem, trouble] = useState(null);
   const { items, questions, connection, running, title } = state;
+  const gone = connection === "gone";
   // The lists beside follow what happens here. They know what it was opened with.
   const known = useRef(false);
   useEffect(() => {
@@ -40,7 +47,7 @@ function Opened({ conversation, models, name, fresh }) {
       refreshQuestions();
     }
     known.current = title !== undefined;
-  }, [questions.length, running, title]);
+  }, [questions.length, running, title, gone]);
   const attempt = async (work) => {
     trouble(null);
     try {
@@ -49,10 +56,9 @@ function Opened({ conversation, models, name, fresh }) {
       trouble(failure);
     }
   };
-  if (connection === "gone") return html`<main id="main" class="main"><${Header} title="Not found" /><div class="page"><p>There is no such conversation. It may have been deleted.</p>
-    <p><a class="button" href="#/">New conversation</a></p></div></main>`;
   const say = async (message) => {
-    if (conversation) return conversation.say(message);
+    trouble(null);
+    if (conversation && !gone) return conversation.say(message);
     const identifier = await begin();
     handed = new Conversation(identifier);
     await handed.ready;
@@ -60,30 +66,29 @@ function Opened({ conversation, models, name, fresh }) {
     location.hash = `#/chat/${identifier}`;
   };
   return html`<main id="main" class="main chat">
-    <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)} waiting=${questions.length}>
+    <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)}>
       ${connection === "reconnecting" && html`<span class="badge warn" role="status">Reconnecting …</span>`}
       ${state.tokens?.input ? html`<span class="dim tokens" title=${`${state.tokens.input} tokens read, ${state.tokens.output} written`}>
         ${plural(state.tokens.input + state.tokens.output, "token")}</span>` : null}
-      ${conversation && html`<button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
+      ${conversation && !gone && html`<button type="button" class="quiet" onClick=${() => attempt(async () => (await import("./export.js")).save(conversation, title))}>Export</button>
+        <button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
         <button type="button" class="quiet" onClick=${() => ask("Delete")}>Delete</button>`}
     </${Header}>
     <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
-      ${!running && state.resumable && !questions.length && html`<div class="notice"><p>${{ interrupted: "The run was interrupted.", answered: "Every question has its answer." }[state.status] || "The model has not answered."}</p>
+      ${gone && html`<p><a class="button" href="#/">New conversation</a></p>`}
+      ${!running && !gone && state.resumable && !questions.length && html`<div class="notice"><p>${ENDS[state.status] || ENDS[state.finish] || "The model has not answered."}</p>
         <button type="button" onClick=${() => attempt(() => conversation.resume())}>${state.again ? "Ask again" : "Continue"}</button></div>`}
       ${questions.map((question) => html`<${Question} key=${question.invocation} identifier=${conversation.identifier} question=${question} changed=${() => conversation.reload()} />`)}
-      ${problem && html`<${Trouble} problem=${problem} />`}
     </${Log}>
-    <${Composer} name=${name} state=${state} models=${models} say=${say} queue=${(message) => conversation.queue(message)} stop=${() => attempt(() => conversation.stop())} />
-    ${dialog && html`<${Later} from=${dialogs} name=${dialog} identifier=${conversation.identifier} title=${title} close=${() => ask("")} />`}
+    <${Composer} name=${gone ? "" : name} state=${state} models=${models} problem=${problem} say=${say} queue=${(message) => conversation.queue(message)} stop=${() => attempt(() => conversation.stop())} />
+    ${dialog && html`<${Later} from=${dialogs} name=${dialog} conversation=${conversation} title=${title} close=${() => ask("")} />`}
   </main>`;
 }
 
 /** The line above a view, whose title is that of the tab, too. */
-export function Header({ title, waiting, children }) {
-  useEffect(() => {
-    document.title = `${waiting ? `(${waiting}) ` : ""}${title ? `${title} · ` : ""}ripieno`;
-  }, [title, waiting]);
+export function Header({ title, children }) {
+  useEffect(() => heading.set(title), [title]);
   return html`<header class="header">
     <button type="button" class="quiet drawer-button" data-drawer aria-label="Conversations and views">
       <svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d="M2 4h12M2 8h12M2 12h12" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" /></svg></button>

@@ -2,9 +2,10 @@
 import { get, post } from "./api.js";
 import { html, store, titled, useMemo, useState, useStore, when } from "./ui.js";
 
-/** All conversations, newest first, and the open questions of each by its identifier. */
+/** All conversations, newest first; the open questions of each by its identifier; and those that have a run. */
 export const conversations = store({ list: null, problem: null });
 export const questions = store({});
+export const running = store([]);
 
 export async function refresh() {
   try {
@@ -17,7 +18,11 @@ export async function refresh() {
 
 export async function refreshQuestions() {
   try {
-    questions.set((await get("chat/questions")).conversations);
+    const { conversations: asked, running: going } = await get("chat/questions");
+    const same = `${[Object.keys(asked), going]}` === `${[Object.keys(questions.value), running.value]}`;
+    questions.set(asked);
+    running.set(going);
+    if (!same) refresh();
   } catch {
     // The list keeps what it knew; the stream of the open conversation says what is wrong.
   }
@@ -40,17 +45,20 @@ function sectionOf(changed) {
 export function List({ chosen, close }) {
   const { list, problem } = useStore(conversations);
   const asked = useStore(questions);
+  const going = useStore(running);
   const [search, look] = useState("");
   const sections = useMemo(() => {
     const wanted = search.trim().toLowerCase();
     const found = new Map();
-    for (const one of list || []) {
+    const runs = (one) => going.includes(one.identifier);
+    // Those with a run are written now.
+    for (const one of (list || []).toSorted((one, other) => runs(other) - runs(one))) {
       if (wanted && !titled(one.title).toLowerCase().includes(wanted)) continue;
-      const name = sectionOf(one.changed);
+      const name = runs(one) ? "Today" : sectionOf(one.changed);
       found.set(name, [...(found.get(name) || []), one]);
     }
     return [...found];
-  }, [list, search]);
+  }, [list, search, going]);
   return html`<div class="list">
     <input type="search" class="search" placeholder="Search titles" aria-label="Search conversations" data-search
       value=${search} onInput=${(event) => look(event.currentTarget.value)} />
@@ -62,6 +70,8 @@ export function List({ chosen, close }) {
           <span class="title" dir="auto">${titled(one.title)}</span>
           ${asked[one.identifier]?.length
             ? html`<span class="count" title="Questions that wait">${asked[one.identifier].length}<span class="hidden"> waiting</span></span>`
+            : going.includes(one.identifier)
+            ? html`<span class="pulse" title="Running"><span class="hidden"> running</span></span>`
             : html`<time datetime=${one.changed}>${when(one.changed)}</time>`}
         </a></li>`)}</ul>`)}
   </div>`;

@@ -9,9 +9,9 @@ const MOST = 10;
 export const carried = new Map();
 const joined = (...texts) => texts.filter(Boolean).join("\n\n");
 
-export function Composer({ name, state, models, say, queue, stop }) {
+export function Composer({ name, state, models, problem, say, queue, stop }) {
   const [text, write] = useState(() => kept(name));
-  const [files, attach] = useState(() => carried.get(name) || []);
+  const [files, attach] = useState(() => carried.get(name) || JSON.parse(kept(`${name} files`) || "[]"));
   const [model, choose] = useState("");
   const [agent, appoint] = useState("");
   const [wrong, tell] = useState("");
@@ -20,8 +20,20 @@ export function Composer({ name, state, models, say, queue, stop }) {
   const { questions, running, queued } = state;
   // Without choices, it is answered elsewhere.
   const asked = questions.filter((one) => one.kind !== "input" && one.choices?.length !== 0).length;
+  // What was written to a conversation that is deleted is for a new one.
+  const own = useRef(name);
+  useLayoutEffect(() => {
+    if (own.current === name) return;
+    for (const part of ["", " files"]) keep(own.current + part);
+    own.current = name;
+    back({ text: kept(name), files: JSON.parse(kept(`${name} files`) || "[]") });
+  }, [name]);
   // What waits for the end of a run is a draft, too: only this page sends it.
   useLayoutEffect(() => keep(name, joined(queued?.text, text)), [name, queued, text]);
+  useLayoutEffect(() => {
+    const all = [...(queued?.files || []), ...files].slice(0, MOST);
+    keep(`${name} files`, all.length && JSON.stringify(all));
+  }, [name, queued, files]);
   useEffect(() => void carried.delete(name), []);
   useEffect(() => {
     if (running || !queued || questions.length) return;
@@ -124,11 +136,11 @@ export function Composer({ name, state, models, say, queue, stop }) {
         ${models.agents?.length ? html`<select aria-label="Agent" value=${agent || state.agent || ""} onChange=${(event) => appoint(event.currentTarget.value)}>
           <option value="">No agent</option>${models.agents.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
         <span class="space"></span>
-        ${running && html`<button type="button" class="stop" onClick=${() => ((stopping.current = true), stop())}>Stop</button>`}
+        ${running && html`<button type="button" class="stop" title="Esc" aria-keyshortcuts="Escape" onClick=${() => ((stopping.current = true), stop())}>Stop</button>`}
         <button class="primary send" disabled=${busy || (!text.trim() && !files.length)}>${running ? "Queue" : "Send"}</button>
       </div>
     </form>
-    <p class="wrong" role="alert">${wrong && visible(wrong)}</p>
+    <p class="wrong" role="alert">${visible(wrong || problem?.message || "")}</p>
   </div>`;
 }
 

@@ -65,7 +65,7 @@ export class Conversation {
       } catch (problem) {
         this.begun();
         if (signal.aborted || problem.status === 401) return;
-        if (problem.status === 404) return this.set({ connection: "gone", problem });
+        if (problem.status === 404) return this.leave();
         if (!this.state.value.title) this.set({ problem });
       }
       if (signal.aborted) return;
@@ -75,12 +75,19 @@ export class Conversation {
     }
   }
 
+  /** It was deleted, or there was none. What waits for the end of its run goes back to the field. */
+  leave() {
+    this.items = new Items();
+    const message = `${this.position || this.state.value.title !== undefined ? "This conversation was deleted" : "There is no such conversation. It may have been deleted"}. The next message begins a new one.`;
+    this.set({ connection: "gone", problem: { message }, title: "Not found", questions: [], running: false, resumable: true, place: 0 });
+  }
+
   async load(signal) {
     const found = await get(`${this.path}?limit=${PART}`, signal);
     const running = found.state === "running";
     this.items = Items.of(found);
     this.items.live(found.turn);
-    if (!running) this.items.end(found.finish);
+    if (!running) this.items.end(found.turn.length && !ENDS[found.finish] ? "cut" : found.finish);
     const answered = Object.entries(found.answered);
     for (const [call, answer] of answered) this.items.answered(call, answer, !found.questions.length);
     this.position = found.position;
@@ -96,6 +103,7 @@ export class Conversation {
       place: found.place,
       questions: found.questions,
       running,
+      finish: found.finish,
       status: answered.length && found.state === "interrupted" ? "answered" : found.state,
       // Without a whole answer since the user's message, the model begins anew.
       again: found.state === "idle" && last === "user",
@@ -147,11 +155,11 @@ export class Conversation {
       case "RunFailed":
         items.end();
         items.add({ kind: "notice", tone: "bad", text: event.message });
-        this.later({ running: false, resumable: true });
+        this.later({ running: false, resumable: true, finish: "error" });
         announce(`Failed: ${visible(event.message)}`);
         break;
       case "ConductEnded":
-        this.later({ running: false, status: "idle", ...(event.finish === "cancelled" ? { resumable: true } : {}) });
+        this.later({ running: false, status: "idle", finish: event.finish, ...(event.finish === "cancelled" ? { resumable: true } : {}) });
         items.end(event.finish);
         if (!state.value.questions.length) announce(ENDS[event.finish] || "Done.");
         break;

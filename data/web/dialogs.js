@@ -1,7 +1,7 @@
 // The dialogs: they rename and delete a conversation, and list the keys. The page loads them when one is opened.
 import { send } from "./api.js";
 import { refresh, refreshQuestions } from "./chats.js";
-import { enable, enabled } from "./keys.js";
+import { choose, colours, enable, enabled } from "./keys.js";
 import { html, titled, useLayoutEffect, useRef, useState } from "./ui.js";
 
 /** A modal dialog. Esc closes it, and the focus goes back. */
@@ -22,13 +22,13 @@ function Dialog({ title, close, children }) {
   </dialog>`;
 }
 
-export function Rename({ identifier, title, close }) {
+export function Rename({ conversation, title, close }) {
   const [value, set] = useState(title || "");
   const [wrong, say] = useState("");
   const submit = async (event) => {
     event.preventDefault();
     try {
-      await send("PATCH", `chat/conversations/${encodeURIComponent(identifier)}`, { title: value.trim() });
+      await send("PATCH", conversation.path, { title: value.trim() });
       refresh();
       close();
     } catch (problem) {
@@ -43,17 +43,20 @@ export function Rename({ identifier, title, close }) {
     </form></${Dialog}>`;
 }
 
-export function Delete({ identifier, title, close }) {
+export function Delete({ conversation, title, close }) {
   const [wrong, say] = useState("");
   const remove = async () => {
+    // This tab knows, and need not look for what is gone.
+    conversation.stopped?.abort();
     try {
-      await send("DELETE", `chat/conversations/${encodeURIComponent(identifier)}`, undefined);
+      await send("DELETE", conversation.path, undefined);
       location.hash = "#/";
       refresh();
       refreshQuestions();
       close();
     } catch (problem) {
       say(problem.message);
+      conversation.follow();
     }
   };
   return html`<${Dialog} title="Delete the conversation?" close=${close}>
@@ -66,7 +69,7 @@ export function Delete({ identifier, title, close }) {
 const KEYS = [
   ["Enter", "sends the message"],
   ["Shift + Enter", "begins a new line"],
-  ["Esc", "closes a dialog or the list; in the message field, goes to the question"],
+  ["Esc", "closes a dialog or the list; else, goes from the message field to the question, or stops the answer"],
   ["/", "goes to the search"],
   ["j, k", "goes to the next or previous message"],
   ["c", "copies the message in focus"],
@@ -75,16 +78,20 @@ const KEYS = [
   ["?", "shows this list"],
 ];
 
+const COLOURS = { "light dark": "as the system", light: "light", dark: "dark" };
+
 export function Help({ close }) {
   const [on, set] = useState(enabled());
   const change = (event) => {
     enable(event.currentTarget.checked);
     set(event.currentTarget.checked);
   };
-  return html`<${Dialog} title="Keys" close=${close}>
+  return html`<${Dialog} title="Keys and colours" close=${close}>
     <dl class="keys">${KEYS.map(([key, does]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${does}</dd></div>`)}</dl>
     <p class="dim">No single key answers a question.</p>
-    <label class="check"><input type="checkbox" checked=${on} onChange=${change} /> Use single keys, and Ctrl + Enter</label>
+    <label class="check"><input type="checkbox" checked=${on} onChange=${change} /> Use single keys, Ctrl + Enter, and Esc to stop</label>
+    <label>Colours<select onChange=${(event) => choose(event.currentTarget.value)}>
+      ${Object.entries(COLOURS).map(([name, words]) => html`<option value=${name} selected=${name === colours()}>${words}</option>`)}</select></label>
     <div class="answers"><button type="button" class="primary" onClick=${close}>Close</button></div>
   </${Dialog}>`;
 }

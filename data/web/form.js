@@ -1,25 +1,35 @@
 // The question of a tool for values: a form of its schema, with its defaults.
+import { useReady } from "./question.js";
 import { html, useState, visible } from "./ui.js";
+
+/** Options of a question that are buttons, at most. */
+const MOST = 8;
 
 export function InputForm({ question, give, busy }) {
   const properties = question.schema?.properties || {};
   const [values, set] = useState(() => ({ ...question.defaults }));
+  const ready = useReady();
   const change = (name, value) => set((before) => ({ ...before, [name]: value }));
   const submit = (event) => {
     event.preventDefault();
     const filled = Object.entries(values).filter(([, value]) => value !== "" && value !== undefined);
     give({ answer: "edit" }, JSON.stringify(Object.fromEntries(filled)));
   };
+  // One choice is one press.
+  const [[name, only] = []] = Object.entries(properties);
+  const options = Object.keys(properties).length === 1 && only.enum?.length <= MOST && question.schema.required?.includes(name);
+  const decline = html`<button type="button" disabled=${busy} onClick=${() => give({ answer: "deny" })}>Decline</button>`;
   return html`<p class="dim">These words come from the tool or its server, and are not verified.</p>
     <blockquote class="plain" dir="auto">${question.text}</blockquote>
-    <form class="edit" onSubmit=${submit}>
+    ${options ? html`<div class="answers">${only.enum.map((one) => html`<button type="button" class="option" dir="auto" disabled=${busy || !ready}
+        onClick=${() => give({ answer: "edit" }, JSON.stringify({ [name]: one }))}>${visible(one)}</button>`)}${decline}</div>` : html`<form class="edit" onSubmit=${submit}>
       ${Object.entries(properties).map(([name, schema]) => html`<${Field} key=${name} name=${name} schema=${schema}
         needed=${question.schema.required?.includes(name)} value=${values[name]} change=${change} />`)}
       <div class="answers">
         <button class="primary" disabled=${busy}>Send</button>
-        <button type="button" disabled=${busy} onClick=${() => give({ answer: "deny" })}>Decline</button>
+        ${decline}
       </div>
-    </form>`;
+    </form>`}`;
 }
 
 function Field({ name, schema, needed, value, change }) {

@@ -1,17 +1,29 @@
-// Single keys, which can be switched off. None of them answers a question: those of its buttons only open a form.
+// The choices of this browser: its colours, and single keys, which can be switched off. None of them answers a question: those of its buttons only open a form.
 
 const SWITCH = "ripieno keys";
 export const enabled = () => localStorage.getItem(SWITCH) !== "off";
 export const enable = (on) => localStorage.setItem(SWITCH, on ? "on" : "off");
 
-/** Listens to the keys of the page. Returns a function that ends this. */
+const COLOURS = "ripieno colours";
+/** The colours that the user has chosen, as CSS names them: "light dark" are those of the system. */
+export const colours = () => localStorage.getItem(COLOURS) || "light dark";
+export function choose(name) {
+  localStorage.setItem(COLOURS, name);
+  document.documentElement.style.colorScheme = name;
+}
+
+/** Listens to the keys of the page. `escape` returns whether it has closed something. Returns a function that ends this. */
 export function listen({ help, escape }) {
   const keyed = (event) => {
     const { key, target } = event;
     if (event.isComposing) return;
     const chord = event.ctrlKey || event.metaKey;
     const pressed = /^([a-z]|Enter|Escape)$/.test(key) && target.closest?.("[data-question]")?.querySelector(`[aria-keyshortcuts="${chord ? "Control+" : ""}${key}"]`);
-    if (key === "Escape") return pressed ? pressed.click() : escape();
+    if (key === "Escape") {
+      if (pressed) pressed.click();
+      else if (!escape() && !event.repeat && enabled() && !target.closest?.("dialog, input, select")) stop();
+      return;
+    }
     if (event.altKey || event.repeat || !enabled()) return;
     // A form of a question is confirmed from its fields, too.
     if (target.closest?.("input, textarea, select, dialog, [contenteditable]") && !(chord && pressed)) return;
@@ -23,6 +35,11 @@ export function listen({ help, escape }) {
   };
   addEventListener("keydown", keyed);
   return () => removeEventListener("keydown", keyed);
+}
+
+/** Stops the run that answers. While a question waits, the key goes there. */
+function stop() {
+  document.querySelector("main:not(:has(.question)) .stop")?.click();
 }
 
 /** Copies the message in focus. */

@@ -1,6 +1,7 @@
 // One item of a log: what the user said, text, reasoning, an image, a notice.
 import { ask, keep, markdown, post } from "./api.js";
 import { Call } from "./call.js";
+import { begin } from "./chats.js";
 import { carried, encode } from "./composer.js";
 import { bytes, Copy, html, Lines, Rendered, useEffect, useMemo, useRef, useState, visible, when } from "./ui.js";
 
@@ -46,24 +47,31 @@ function Item({ one }) {
   }
 }
 
-/** Writes a message anew: in a fork that ends before it. This conversation stays as it is. */
+/** Writes a message anew, or sends it again: in a fork that ends before it. This conversation stays as it is. */
 function Rewrite({ one: { content, place } }) {
   const [wrong, say] = useState("");
-  const go = async () => {
+  const [busy, work] = useState(false);
+  const go = async (again) => {
+    work(true);
     try {
       const text = await textOf(content)();
       const files = await Promise.all(content.filter((one) => one.type !== "text" && !one.url).map(file));
       const path = `journal/${location.hash.split("/")[2]}/fork`;
-      const name = place ? (await post(path, { at: place })).identifier : "";
-      keep(name, text);
-      carried.set(name, files);
+      const name = place ? (await post(path, { at: place })).identifier : again ? await begin() : "";
+      if (again) await post(`chat/conversations/${name}/messages`, { text, attachments: files });
+      else {
+        keep(name, text);
+        carried.set(name, files);
+      }
       location.hash = name ? `#/chat/${name}` : "#/";
     } catch (problem) {
       say(problem.message);
+      work(false);
     }
   };
   return html`<span class="wrong" role="alert">${visible(wrong)}</span>
-    <button type="button" class="copy quiet" aria-label="Edit this message in a fork" onClick=${go}>Edit</button>`;
+    <button type="button" class="copy quiet" aria-label="Send this message again in a fork" disabled=${busy} onClick=${() => go(true)}>Repeat</button>
+    <button type="button" class="copy quiet" aria-label="Edit this message in a fork" disabled=${busy} onClick=${() => go()}>Edit</button>`;
 }
 
 async function file({ name, mime_type: kind, data, reference }) {

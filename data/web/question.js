@@ -38,14 +38,23 @@ export function Question({ identifier, question, changed }) {
   };
   const [unsent, values] = JSON.parse((!busy && kept(name)) || "[]");
   const earlier = before && before.digest !== question.digest ? before : null;
+  const wrong = unsent
+    ? `${WORDS[unsent.answer] || "Your answer"} was not sent. ${problem ? problem.message : ""}`
+    : problem && (earlier ? "This call has changed since you saw it. Nothing was approved." : problem.message);
+  const place = useRef(null);
+  // The button that was pressed may be at the end of a long question, and gone with the focus.
+  useEffect(() => {
+    if (!problem) return;
+    place.current.scrollIntoView({ block: "nearest" });
+    if (document.activeElement === document.body) place.current.focus({ preventScroll: true });
+  }, [problem, question.digest]);
   const [Body, asks] = { input: [InputForm, "asks you"], client: [ForClient, "is run by its client"] }[question.kind] || [Approval, "wants to run"];
   return html`<section class="question" aria-labelledby=${`asked-${question.invocation}`} data-question=${question.invocation}>
-    ${unsent && html`<div class="notice bad" role="alert"><p>${WORDS[unsent.answer] || "Your answer"} was not sent. ${problem && visible(problem.message)}</p>
-      <button type="button" onClick=${() => give(unsent, values)}>Send again</button></div>`}
-    ${problem && !unsent && html`<div class="notice bad" role="alert"><p>${earlier ? "This call has changed since you saw it. Nothing was approved." : visible(problem.message)}</p></div>`}
     ${earlier && html`<${Later} from=${answers} name="Changed" before=${earlier} now=${question} />`}
     <h2 id=${`asked-${question.invocation}`} tabindex="-1" class="asked"><code>${visible(question.tool || question.name)}</code> ${asks}</h2>
     <${Body} key=${question.digest} identifier=${identifier} question=${question} give=${give} busy=${busy} />
+    ${wrong && html`<div class="notice bad" role="alert" tabindex="-1" ref=${place}><p>${visible(wrong)}</p>
+      ${unsent && html`<button type="button" onClick=${() => give(unsent, values)}>Send again</button>`}</div>`}
   </section>`;
 }
 
@@ -54,13 +63,9 @@ const answers = () => import("./answers.js");
 const InputForm = (given) => html`<${Later} from=${form} name="InputForm" ...${given} />`;
 const ForClient = (given) => html`<${Later} from=${answers} name="ForClient" ...${given} />`;
 
-function Approval({ identifier, question, give, busy, asked, edited }) {
-  const { shown, effect, reason, choices, always: ways } = question;
-  const parts = [["claim", shown.claim], ["change", shown.change], ["arguments", shown.arguments]].filter(([, part]) => part);
-  const [seen, see] = useState({});
+/** Whether what appeared may be pressed: it has been in a visible tab for long enough. */
+export function useReady() {
   const [ready, set] = useState(false);
-  const [mode, turn] = useState(() => (!asked && choices.length && FORMS.find((form) => kept(draft(question, form)))) || "");
-  const [revised, show] = useState(null);
   useEffect(() => {
     let timer;
     const wait = () => {
@@ -72,6 +77,16 @@ function Approval({ identifier, question, give, busy, asked, edited }) {
     document.addEventListener("visibilitychange", wait);
     return () => (clearTimeout(timer), document.removeEventListener("visibilitychange", wait));
   }, []);
+  return ready;
+}
+
+function Approval({ identifier, question, give, busy, asked, edited }) {
+  const { shown, effect, reason, choices, always: ways } = question;
+  const parts = [["claim", shown.claim], ["change", shown.change], ["arguments", shown.arguments]].filter(([, part]) => part);
+  const [seen, see] = useState({});
+  const ready = useReady();
+  const [mode, turn] = useState(() => (!asked && choices.length && FORMS.find((form) => kept(draft(question, form)))) || "");
+  const [revised, show] = useState(null);
   const heading = () => document.getElementById(`asked-${question.invocation}`);
   const all = parts.every(([name]) => seen[name]);
   const usable = ready && all && !busy;

@@ -36,6 +36,9 @@ export function useStore(source) {
   return source.value;
 }
 
+/** The title of the view that is shown. */
+export const heading = store("");
+
 /** What the polite live region says. There is only one such region. */
 export const announcement = store("");
 export function announce(text) {

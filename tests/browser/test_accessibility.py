@@ -65,6 +65,27 @@ async def test_axe_finds_nothing_in_a_conversation(
     assert await violations(page, scheme) == []
 
 
+async def test_the_colours_are_chosen_and_stay(serve_page: ServePage, visit: Visit) -> None:
+    visitor = await visit(color_scheme="light")
+    page = await visitor.open((await serve_page(scripted(says()))).link())
+
+    async def is_dark() -> bool:
+        return bool(await page.evaluate("getComputedStyle(document.body).color.match(/\\d+/)[0] > 128"))
+
+    for name, dark in (("as the system", False), ("dark", True), ("light", False), ("dark", True)):
+        await button(page, "Keys and colours").click()
+        await page.get_by_role("combobox", name="Colours").select_option(name)
+        assert await is_dark() == dark
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+    assert await violations(page, "dark") == []
+    await page.reload()
+    await expect(message(page)).to_be_visible()
+    assert await is_dark()
+    await button(page, "Keys and colours").click()
+    await expect(page.get_by_role("combobox", name="Colours")).to_have_value("dark")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_nothing_in_the_other_views(serve_page: ServePage, visit: Visit, scheme: Any) -> None:
     visitor = await visit(color_scheme=scheme)
@@ -76,7 +97,7 @@ async def test_axe_finds_nothing_in_the_other_views(serve_page: ServePage, visit
         await expect(page.get_by_text("Loading …")).to_have_count(0)
         assert (place, await violations(page, scheme)) == (place, [])
     await page.keyboard.press("Escape")
-    await button(page, "Keys").click()
+    await button(page, "Keys and colours").click()
     assert await violations(page, scheme) == []
 
 

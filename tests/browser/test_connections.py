@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import pathlib
+import shutil
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import asked, begin, button, held, hide, message, question, say, writing
 from tests.support.browsers import Visitor
 from tests.support.chats import Written
-from tests.support.scripted_models import says, scripted
+from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 from tests.support.web_pages import FIRST, ServedPage, serving_page
 
 #: What a browser reports when its server is gone, or knows its token no more.
@@ -146,6 +147,43 @@ async def test_a_call_that_was_answered_at_a_terminal_goes_on_with_continue(
         await expect(page.locator(".text")).to_have_text("Done.")
         await expect(page.locator(".call .state")).to_have_text("denied" if words == "denied" else "done")
         assert written.texts == ([] if words == "denied" else ["one"])
+        await page.close()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_run_that_ended_with_its_server_says_so_and_is_continued(
+    visitor: Visitor, tmp_path: pathlib.Path, *, killed: bool
+) -> None:
+    written = Written()
+    visitor.allowed.extend(GONE)
+    quiet = tool("write", written, schema={"type": "object"})
+    steps, _ = held("I begin, and ", "never end.")
+    begun = [] if killed else ["I begin, and", "This answer was cut off."]
+    folder, left = tmp_path / "folder", tmp_path / "left"
+    folder.mkdir()
+    async with serving_page(folder, scripted(invokes(invoke("write", text="one")), steps), quiet) as served:
+        page = await begin(visitor, served)
+        await expect(page.locator(".text")).to_have_text("I begin, and")
+        if killed:
+            # The files as a server leaves them that is killed now.
+            shutil.copytree(folder, left)
+        conversation = page.url.partition("#")[2]
+        await page.close()
+    if killed:
+        shutil.rmtree(folder)
+        left.rename(folder)
+    async with serving_page(folder, scripted(says("Found.")), quiet) as served:
+        page = await visitor.open(served.link())
+        await expect(message(page)).to_be_visible()
+        await page.goto(f"{served.url}#{conversation}")
+        # What had come of its answer is there unless the server was killed; nobody has stopped it.
+        for _ in range(2):
+            await expect(page.locator(".notice").last).to_contain_text("The server ended before this run did.")
+            await expect(page.locator(".text, .notice:not(:last-child)")).to_have_text(begun)
+            await page.reload()
+        await button(page, "Continue").click()
+        await expect(page.locator(".text, .notice")).to_have_text([*begun, "Found."])
+        assert written.texts == ["one"]
         await page.close()
 
 

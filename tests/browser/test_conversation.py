@@ -69,6 +69,10 @@ async def test_two_tabs_show_the_same(serve_page: ServePage, visitor: Visitor) -
         await expect(page.locator(".said").nth(1)).to_contain_text("And now?")
 
 
+#: What the page says beside the button that asks again.
+STOPPED = "The run was stopped before the model had answered."
+
+
 async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None:
     steps, _ = held("I begin, and ", "never end.")
     page = await begin(visitor, await serve_page(scripted(steps, says("Again."))))
@@ -77,9 +81,10 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     await expect(page.locator(".notice", has_text="Stopped.")).to_be_visible()
     await expect(button(page, "Stop")).to_have_count(0)
     # What it had written stays, and the model reads none of it.
-    await page.reload()
-    await expect(page.locator(".text")).to_have_text("I begin, and")
-    await expect(page.locator(".notice", has_text="Stopped.")).to_have_count(1)
+    for _ in range(2):
+        await expect(page.locator(".text")).to_have_text("I begin, and")
+        await expect(page.locator(".notice")).to_have_text(["Stopped.", re.compile(STOPPED)])
+        await page.reload()
     await button(page, "Ask again").click()
     texts = page.locator(".text, .notice")
     for _ in range(2):
@@ -88,6 +93,47 @@ async def test_a_run_is_stopped(serve_page: ServePage, visitor: Visitor) -> None
     # Its transcript shows it, too.
     await page.goto(page.url.replace("/chat/", "/journal/"))
     await expect(texts).to_have_text(["I begin, and", "Stopped.", "Again."])
+
+
+async def test_a_stop_that_fails_says_so_in_view(serve_page: ServePage, visit: Visit) -> None:
+    visitor = await visit(viewport={"width": 1000, "height": 600})
+    visitor.allowed.append("ERR_FAILED")
+    steps, _ = held("\n\n".join(["I begin, and"] * 100), "never end.")
+    page = await begin(visitor, await serve_page(scripted(steps)))
+    await expect(page.locator(".text")).to_contain_text("I begin, and")
+    log = page.get_by_role("region", name="Conversation", exact=True)
+    await log.evaluate("(one) => one.scrollTo(0, 0)")
+    await page.route("**/stop", lambda route: route.abort(), times=1)
+    await button(page, "Stop").click()
+    failed = page.get_by_role("alert").filter(has_text="The server does not answer.")
+    await expect(failed).to_be_in_viewport(ratio=1)
+    await button(page, "Stop").click()
+    await expect(page.locator(".notice", has_text=STOPPED)).to_be_attached()
+    await expect(failed).to_have_count(0)
+
+
+async def test_a_run_is_stopped_with_a_key_outside_of_dialogs_and_other_fields(
+    serve_page: ServePage, visit: Visit
+) -> None:
+    visitor = await visit(viewport={"width": 375, "height": 700})
+    steps, _ = held("I begin, and ", "never end.")
+    page = await begin(visitor, await serve_page(scripted(steps)))
+    await expect(button(page, "Stop")).to_have_attribute("aria-keyshortcuts", "Escape")
+    stopped = page.locator(".notice", has_text=STOPPED)
+    # Esc first closes what is open.
+    opener = page.get_by_role("button", name="Conversations and views")
+    await opener.click()
+    await page.get_by_role("searchbox", name="Search conversations").press("Escape")
+    await expect(page.locator(".drawn")).to_have_count(0)
+    await button(page, "Rename").click()
+    await page.get_by_role("textbox", name="Title").press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await expect(button(page, "Stop")).to_be_visible()
+    await expect(stopped).to_have_count(0)
+    await message(page).fill("Half a thought")
+    await message(page).press("Escape")
+    await expect(stopped).to_be_visible()
+    await expect(message(page)).to_have_value("Half a thought")
 
 
 async def test_a_run_that_is_stopped_after_a_call_is_continued(serve_page: ServePage, visitor: Visitor) -> None:
@@ -109,7 +155,7 @@ async def test_a_run_that_is_stopped_twice_says_so_once(serve_page: ServePage, v
     for _ in range(2):
         await button(page, "Stop").click()
         await expect(button(page, "Stop")).to_have_count(0)
-        await expect(page.locator(".notice")).to_have_text(["Stopped.", re.compile("The model has not answered")])
+        await expect(page.locator(".notice")).to_have_text(["Stopped.", re.compile(STOPPED)])
         await button(page, "Ask again").click()
     await expect(button(page, "Stop")).to_have_count(1)
 
@@ -157,6 +203,7 @@ async def test_a_failed_run_is_continued(serve_page: ServePage, visitor: Visitor
     failure = ProviderFailure("scripted", "it is out of service")
     page = await begin(visitor, await serve_page(scripted([TurnBegan(), failure], says("Here I am."))))
     await expect(page.locator(".notice.bad")).to_be_visible()
+    await expect(page.locator(".notice").last).to_contain_text("The model has not answered.")
     await button(page, "Ask again").click()
     await expect(page.locator(".text", has_text="Here I am.")).to_be_visible()
 
@@ -462,6 +509,41 @@ async def test_a_conversation_is_deleted(serve_page: ServePage, visitor: Visitor
     await expect(again.get_by_text("There is no such conversation.")).to_be_visible()
 
 
+async def test_a_conversation_that_another_tab_deletes_leaves_what_was_written_to_a_new_one(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    model = scripted(says("First."), says("Second."))
+    page = await begin(visitor, await serve_page(model), "Forget me")
+    await expect(page.locator(".text")).to_have_text("First.")
+    await page.get_by_role("link", name="New conversation").click()
+    await message(page).fill("Another thought")
+    await page.locator(".list a").click()
+    await message(page).fill("Half a thought")
+    await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    await expect(page.locator(".files li")).to_have_count(1)
+    other = await visitor.open(page.url)
+    visitor.allowed.append("status of 404")
+    await button(other, "Delete").click()
+    await button(other.get_by_role("dialog"), "Delete").click()
+    await expect(page.get_by_role("alert").filter(has_text="This conversation was deleted.")).to_be_visible()
+    # Nothing of it is left, but what was written.
+    await expect(page.locator(".list a")).to_have_count(0)
+    await expect(page.locator(".said, .text")).to_have_count(0)
+    await expect(button(page, "Rename")).to_have_count(0)
+    both = "Another thought\n\nHalf a thought"
+    await expect(message(page)).to_have_value(both)
+    await page.locator("main").get_by_role("link", name="New conversation").click()
+    await expect(page.get_by_text("What shall we do?")).to_be_visible()
+    await expect(message(page)).to_have_value(both)
+    await expect(page.locator(".files li")).to_have_count(1)
+    await page.go_back()
+    await expect(page.get_by_text("There is no such conversation.")).to_be_visible()
+    # A message begins a new one.
+    await say(page, "Again.")
+    await expect(page.locator(".text")).to_have_text("Second.")
+    assert len(model.asked[1][0]) == 1
+
+
 async def test_the_list_is_searched(serve_page: ServePage, visitor: Visitor) -> None:
     page = await begin(visitor, await serve_page(scripted(says())), "About apples")
     await page.get_by_role("link", name="New conversation").click()
@@ -486,13 +568,34 @@ async def test_a_draft_stays_with_its_conversation(serve_page: ServePage, visito
 async def test_a_draft_stays_through_a_reload_until_it_is_sent(serve_page: ServePage, visitor: Visitor) -> None:
     page = await visitor.open((await serve_page(scripted(says()))).link())
     await message(page).fill("Half a thought")
+    await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    await expect(page.locator(".files li")).to_contain_text("dot.png")
     await page.reload()
     await expect(message(page)).to_have_value("Half a thought")
+    await expect(page.locator(".files li")).to_contain_text("dot.png")
     await message(page).press("Enter")
     await expect(page.locator(".said")).to_contain_text("Half a thought")
+    await expect(page.locator(".said img")).to_be_visible()
     await page.get_by_role("link", name="New conversation").click()
     await page.reload()
     await expect(message(page)).to_have_value("")
+    await expect(page.locator(".files li")).to_have_count(0)
+
+
+async def test_attachments_that_the_storage_of_the_tab_cannot_keep_are_sent(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    page = await visitor.open((await serve_page(scripted(says()))).link())
+    large: FilePayload = {"name": "large.bin", "mimeType": "application/x-large", "buffer": bytes(9_000_000)}
+    small: FilePayload = {"name": "small.bin", "mimeType": "application/x-small", "buffer": b"small"}
+    for files, names in (([small], ["small.bin"]), ([large], ["small.bin", "large.bin"])):
+        await page.get_by_label("Attach").set_input_files(files)
+        await expect(page.locator(".files li")).to_contain_text(names)
+    await say(page, "What are these?")
+    for _ in range(2):
+        await expect(page.locator(".said")).to_contain_text("Save small.bin, 5 bytes")
+        await expect(page.locator(".said")).to_contain_text("large.bin, 8.6 MB")
+        await page.reload()
 
 
 async def test_a_picture_is_sent(serve_page: ServePage, visitor: Visitor) -> None:
@@ -544,6 +647,101 @@ async def test_an_earlier_message_is_written_anew_in_a_fork(serve_page: ServePag
     await edit.first.click()
     await expect(page.get_by_text("What shall we do?")).to_be_visible()
     await expect(message(page)).to_have_value("One.")
+
+
+async def test_a_message_is_sent_again_in_a_fork(serve_page: ServePage, visitor: Visitor) -> None:
+    model = scripted(*(says(word) for word in ("First.", "Second.", "Third.", "Fourth.")))
+    page = await begin(visitor, await serve_page(model), "One.")
+    await expect(page.locator(".text", has_text="First.")).to_be_visible()
+    await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    await say(page, "Two.")
+    await expect(page.locator(".text", has_text="Second.")).to_be_visible()
+    original = page.url
+    again = button(page, "Send this message again in a fork")
+    await again.last.click()
+    await expect(page.locator(".text")).to_have_text(["First.", "Third."])
+    await expect(page.get_by_role("heading", level=1)).to_have_text("One. (fork at 2)")
+    await expect(page.locator(".said img")).to_be_visible()
+    assert page.url != original
+    first, second = ([getattr(one, "content", ()) for one in canisters] for canisters, _, _ in model.asked[1:3])
+    assert first == second
+    # Before the first message, there is nothing to fork: it begins another conversation.
+    await again.first.click()
+    await expect(page.locator(".text")).to_have_text(["Fourth."])
+    await expect(message(page)).to_have_value("")
+    await page.goto(original)
+    await expect(page.locator(".text")).to_have_text(["First.", "Second."])
+
+
+async def test_a_conversation_is_saved_as_markdown(serve_page: ServePage, visitor: Visitor) -> None:
+    whole = "".join(f"line {number}\n" for number in range(20_000))
+    results = iter(("```\ncode\n```", whole))
+
+    async def look(context: Any, arguments: Any) -> str:
+        return next(results)
+
+    async def fails(context: Any, arguments: Any) -> str:
+        raise ToolFault("There is no such place.")
+
+    calls = invokes(invoke("look", "one", where="here"), invoke("look", "two"), invoke("fails"))
+    model = scripted(calls, says("**Found** it."))
+    page = await visitor.open((await serve_page(model, tool("look", look, output=10**6), tool("fails", fails))).link())
+    await page.get_by_label("Attach").set_input_files({"name": "dot.png", "mimeType": "image/png", "buffer": PNG})
+    await say(page, "Where: is/it?")
+    await expect(page.locator(".text strong")).to_have_text("Found")
+    async with page.expect_download() as saving:
+        await button(page, "Export").click()
+    saved = await saving.value
+    assert saved.suggested_filename == "Where_ is_it_.md"
+    text = await asyncio.to_thread(pathlib.Path(await saved.path()).read_text, encoding="utf-8")
+    assert text == EXPORTED.replace("LINES", whole)
+
+
+EXPORTED = """\
+# Where: is/it?
+
+## You
+
+Where: is/it?
+
+*Attached: dot.png, image/png*
+
+## Model
+
+**Call** of `look`
+
+```json
+{
+  "where": "here"
+}
+```
+
+**Call** of `look`
+
+```json
+{}
+```
+
+**Call** of `fails`
+
+```json
+{}
+```
+
+````
+```
+code
+```
+````
+
+```
+LINES
+```
+
+**Error**: There is no such place.
+
+**Found** it.
+"""
 
 
 async def test_a_dropped_file_is_attached_and_does_not_replace_the_page(

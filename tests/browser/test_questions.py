@@ -10,6 +10,7 @@ import pytest
 from playwright.async_api import Page, Route, expect
 
 from ripieno.ensembles import ServerClaim
+from ripieno.toolset.control import ask_user
 from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import asked, begin, button, go_to_question, held, message, previewing, question, say, writing
 from tests.support.browsers import Visitor, at_centre
@@ -293,9 +294,11 @@ async def test_a_destructive_tool_is_allowed_with_exactly_these_arguments_only(
     await expect(page.get_by_role("radio", name="exactly these arguments")).to_be_checked()
 
 
-async def test_an_answer_to_what_has_changed_is_refused(serve_page: ServePage, visitor: Visitor) -> None:
+async def test_an_answer_to_what_has_changed_is_refused(serve_page: ServePage, visit: Visit) -> None:
     written = Written()
-    served = await serve_page(writing("the new text"), written.definition)
+    change = "--- a\n+++ a\n@@ -0,0 +1,9 @@\n" + "+line\n" * 9
+    served = await serve_page(writing("the new text"), previewing(written, lambda _: change))
+    visitor = await visit(viewport={"width": 1000, "height": 500})
     page = await asked(visitor, served)
     identifier = page.url.rpartition("/")[2]
 
@@ -312,9 +315,15 @@ async def test_an_answer_to_what_has_changed_is_refused(serve_page: ServePage, v
     await expect(question(page)).to_contain_text("the old text")
     visitor.allowed.append("status of 409")
     await approve(page)
-    await expect(page.get_by_text("This call has changed since you saw it. Nothing was approved.")).to_be_visible()
-    await expect(question(page).locator("tr.removed")).to_contain_text("the old text")
-    await expect(question(page).locator("tr.added")).to_contain_text("the new text")
+    # It is beside the buttons, and in view. The beginning of the question is not, and the pressed button is gone.
+    refused = question(page).get_by_role("alert")
+    await expect(refused).to_have_text("This call has changed since you saw it. Nothing was approved.")
+    await expect(refused).to_be_in_viewport(ratio=1)
+    await expect(refused).to_be_focused()
+    await expect(question(page).get_by_role("heading")).not_to_be_in_viewport()
+    assert await refused.evaluate("(one) => one.previousElementSibling.matches('.answers')")
+    await expect(question(page).locator(".changed tr.removed")).to_contain_text("the old text")
+    await expect(question(page).locator(".changed tr.added")).to_contain_text("the new text")
     await expect(question(page).locator(".changed tbody tr").nth(1)).to_have_text(
         re.compile(r"^\s*2\s*Effect: write\s*$")
     )
@@ -437,6 +446,20 @@ async def test_a_tool_asks_for_values(serve_page: ServePage, visitor: Visitor) -
     await button(question(page), "Send").click()
     await expect(page.locator(".call .state")).to_have_text("done")
     assert [dict(one) for one in given] == [{"city": "Rome", "days": 3}]
+
+
+async def test_a_question_with_options_is_answered_with_one_button(serve_page: ServePage, visitor: Visitor) -> None:
+    options = ["Keep it", "Delete \u202eit", "x" * 200]
+    model = scripted(invokes(invoke("ask_user", question="And the old file?", options=options)), says())
+    schema = {"type": "object"}
+    page = await asked(visitor, await serve_page(model, tool("ask_user", ask_user, schema=schema)))
+    await expect(question(page)).to_contain_text("And the old file?")
+    names = await question(page).locator(".answers button").all_text_contents()
+    assert names == ["Keep it", "Delete \\u202eit", "x" * 200, "Decline"]
+    await button(page, "Delete \\u202eit").click()
+    await expect(page.locator(".call .state")).to_have_text("done")
+    (result,) = results_of(model.asked[1][0])
+    assert result.text == options[1]
 
 
 async def test_each_of_two_questions_is_answered(serve_page: ServePage, visitor: Visitor) -> None:

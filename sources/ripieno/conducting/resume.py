@@ -43,7 +43,7 @@ class Resumable(Value, kw_only=True):
     ``cut`` has the texts that the model wrote at last, if its answer was cut off, ``unfinished`` the earlier answers of
     this kind. They are no part of the conversation.
     ``missing`` counts the first canisters that were not read: it can be shown, and not conducted. ``workspace`` is that
-    of its latest run, empty if it has had none.
+    of its latest run, empty if it has had none. ``interrupted``: that run has no end, or ended with its server.
     """
 
     conversation: Conversation
@@ -52,6 +52,7 @@ class Resumable(Value, kw_only=True):
     unfinished: tuple[Unfinished, ...] = ()
     missing: int = 0
     workspace: str = ""
+    interrupted: bool = False
 
 
 def resumable(
@@ -131,6 +132,7 @@ def _resumable(restored: Restored, conversation: Conversation) -> Resumable:
         unfinished=restored.unfinished,
         missing=restored.missing,
         workspace=str(restored.participants.get("workspace") or ""),
+        interrupted=not restored.ended,
     )
 
 

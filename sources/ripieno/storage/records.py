@@ -56,9 +56,12 @@ class Record(Value, kw_only=True):
             force_setattr(self, "details", freeze(self.details))
 
 
-def cut_record(owner: str, conversation: str, texts: Sequence[Mapping[str, Any]]) -> Record:
-    """The record of the texts of an answer that was cut off."""
-    return Record(stage="cut", conversation=conversation, turn=0, owner=owner, details={"texts": texts})
+def cut_record(
+    owner: str, conversation: str, texts: Sequence[Mapping[str, Any]], *, interrupted: bool = False
+) -> Record:
+    """The record of the texts of an answer that was cut off. ``interrupted``: its server ended, no one stopped it."""
+    details = {"texts": texts, **({"interrupted": True} if interrupted else {})}
+    return Record(stage="cut", conversation=conversation, turn=0, owner=owner, details=details)
 
 
 class Recorder(Protocol):

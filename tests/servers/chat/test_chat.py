@@ -340,7 +340,14 @@ async def test_the_end_of_the_server_ends_its_runs_and_an_interrupted_one_is_con
         await blocking.began.wait()
     assert blocking.running == 0
     async with chatting(tmp_path, scripted(says("Done."))) as chat:
-        assert (await chat.snapshot("ada", identifier))["state"] in ("idle", "interrupted")
+        snapshot = await chat.snapshot("ada", identifier)
+        # No one has stopped it.
+        assert (snapshot["state"], snapshot["finish"]) == ("interrupted", None)
+        reader = Reader(chat, "ada", identifier, snapshot["position"])
+        await chat.resume("ada", identifier)
+        assert (await reader.until("ConductEnded")).finish == "stop"
+        assert (await chat.snapshot("ada", identifier))["state"] == "idle"
+    assert blocking.running == 0
 
 
 async def test_nothing_of_another_owner_can_be_reached(tmp_path: pathlib.Path) -> None:

@@ -79,6 +79,7 @@ class Chat:
             self._runs = Runs(self._assembly, self._store, self.limits, self._workspace)
         self._open = OpenConversations(self._store, self._runs, most=self.limits.held)
         self._runs.start(self._open.refresh)
+        self.under_way = self._open.under_way
         return self
 
     async def __aexit__(self, *details: object) -> None:
@@ -117,7 +118,7 @@ class Chat:
         await self._open.change(owner, identifier, change)
 
     async def delete(self, owner: str, identifier: str) -> None:
-        """Stops the run of a conversation and deletes its content."""
+        """Stops the run of a conversation and deletes its content. Its readers then look for it again."""
 
         async def change(held: HeldConversation) -> None:
             await self._runs.end(held)
@@ -126,6 +127,7 @@ class Chat:
             self._assembly.execution.allowances.forget(owner, identifier)
             await self._store.delete(owner, identifier)
             await self._runs.forget(owner, identifier)
+            held.ring.restart()
 
         await self._open.change(owner, identifier, change)
 
@@ -362,10 +364,9 @@ class Chat:
         """Stops the run of a conversation, if there is one."""
         held = self._open.get(owner, identifier)
         if held is not None and held.running:
-            held.stop()
-        else:
-            # A run may be about to begin.
-            await self._open.change(owner, identifier, self._runs.stop)
+            return held.stop()
+        # A run may be about to begin.
+        return await self._open.change(owner, identifier, self._runs.stop)
 
     async def questions(self, owner: str) -> dict[str, list[dict[str, Any]]]:
         """The open questions of all conversations of an owner, by the identifiers of the conversations."""
@@ -389,8 +390,7 @@ class Chat:
 
     async def take_back(self, owner: str, identifier: str, allowance: str) -> None:
         """Ends what *always* has allowed, and then records that. Errors: ``NameAbsence`` if there is none."""
-        taken = await self._runs.take_back(owner, identifier, allowance)
-        if taken is None:
+        if (taken := await self._runs.take_back(owner, identifier, allowance)) is None:
             raise NameAbsence("allowance", allowance)
         await self._store.record(taken.revocation(owner, identifier))
 

@@ -128,9 +128,10 @@ class Left(TypedDict):
 
 
 class OpenQuestions(TypedDict):
-    """The open questions, by the identifiers of the conversations."""
+    """The open questions, by the identifiers of the conversations; and those that have a run now."""
 
     conversations: dict[str, list[Question]]
+    running: list[str]
 
 
 class Allowance(TypedDict):

@@ -110,7 +110,7 @@ class HeldConversation:
         if self.running:
             return "running"
         if not self.conversation.open:
-            return "idle"
+            return "interrupted" if self._interrupted and self.unanswered else "idle"
         # With all answers and no run, its process ended before it went on.
         return "waiting" if self.questions else "interrupted"
 
@@ -198,6 +198,7 @@ class HeldConversation:
         self.conversation, self.missing = resumable.conversation, resumable.missing
         self.answers: Mapping[str, Given] = resumable.answers
         self.unfinished, self._turn = resumable.unfinished, LiveTurn(resumable.cut)
+        self._interrupted = resumable.interrupted
         #: The folder of its tools, empty if it is new; and whether a worker conducts it.
         self.workspace, self.is_submitted = resumable.workspace, paused is not None and paused.submission is not None
         if paused is not None:
@@ -211,7 +212,7 @@ class HeldConversation:
             finish = self.conversation.finish
             self.unfinished = (*self.unfinished, Unfinished(place=place, texts=texts, finish=finish))
         self.conversation, self.answers, self.edited = run.conversation, {}, {}
-        self._turn, self._run, self._end = LiveTurn(), run, None
+        self._turn, self._run, self._end, self._interrupted = LiveTurn(), run, None, False
         self._failures.clear()
         run.watch(self._take)
         self._task = asyncio.create_task(self._conduct(run, ended), name="ripieno chat run")

@@ -44,6 +44,10 @@ class OpenConversations:
         """The conversations in memory of an owner, or of all, with their identifiers."""
         return ((name, held) for (whose, name), held in self._held.items() if owner in (None, whose))
 
+    def under_way(self, owner: str) -> list[str]:
+        """The conversations of an owner that have a run, by their identifiers."""
+        return [name for name, held in self.of(owner) if held.running]
+
     async def find(self, owner: str, identifier: str, *, newest: int | None = None) -> HeldConversation:
         """The conversation to look at: a change may be under way. It is as it is now until the caller next waits.
 

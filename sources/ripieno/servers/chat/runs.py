@@ -39,12 +39,14 @@ class Runs:
         self._workspace = workspace
         #: The conversations with a run, and those where one may begin.
         self._busy: set[HeldConversation] = set()
+        self._closing = False
 
     def start(self, refresh: Callable[[str, str], Awaitable[None]]) -> None:
         """Begins to look for what others do: ``refresh`` then looks at a conversation in memory again."""
 
     async def close(self, running: Sequence[HeldConversation]) -> None:
         """Ends with the server: its runs are stopped."""
+        self._closing = True
         for held in running:
             held.stop()
         await asyncio.gather(*(held.stopped() for held in running))
@@ -245,8 +247,9 @@ class Runs:
 
     async def _stopped(self, held: HeldConversation, claim: Claim) -> None:
         try:
-            if held.cut:
-                await self._store.record_cut(held.owner, held.conversation.identifier, held.cut)
+            if held.cut or self._closing:
+                identifier = held.conversation.identifier
+                await self._store.record_cut(held.owner, identifier, held.cut, interrupted=self._closing)
             await self._keep(held, held.conversation)
             # As it is now, before another process can continue it.
             held.summary = await self._store.summary(held.owner, held.conversation.identifier)

@@ -53,9 +53,11 @@ class ConversationStore:
             Record(stage="titled", conversation=identifier, turn=0, owner=owner, details={"title": title})
         )
 
-    async def record_cut(self, owner: str, identifier: str, texts: Sequence[Mapping[str, Any]]) -> None:
-        """Keeps the texts of an answer that was cut off, beside the conversation."""
-        await self.record(cut_record(owner, identifier, texts))
+    async def record_cut(
+        self, owner: str, identifier: str, texts: Sequence[Mapping[str, Any]], *, interrupted: bool
+    ) -> None:
+        """Keeps the texts of an answer that was cut off, beside it; ``interrupted`` by the end of the server."""
+        await self.record(cut_record(owner, identifier, texts, interrupted=interrupted))
 
     async def summary(self, owner: str, identifier: str) -> Summary:
         """One conversation in short."""

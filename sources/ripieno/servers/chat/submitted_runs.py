@@ -68,7 +68,6 @@ class SubmittedRuns(Runs):
         self._subscribed: dict[_Key, tuple[HeldConversation, contextlib.ExitStack]] = {}
         self._marked: set[_Key] = set()
         self._changed = asyncio.Event()
-        self._closing = False
 
     def start(self, refresh: Refresh) -> None:
         self._loop = asyncio.get_running_loop()

@@ -301,6 +301,8 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
             texts = tuple(record.details.get("texts", ()))
             replayed.finish()
             place = replayed.missing + len(replayed.canisters)
+            if record.details.get("interrupted"):
+                ended, finish = False, None
     replayed.finish()
     everything = tuple(replayed.canisters)
     canisters, turns = everything[:until], replayed.turns[:until]
