@@ -181,6 +181,10 @@ class HeldConversation:
             "position": self.ring.position,
         }
 
+    def whole(self) -> dict[str, Any]:
+        """``snapshot`` with all answers that were cut off."""
+        return {**self.snapshot(), "unfinished": [one.mapping() for one in self.unfinished]}
+
     def contents(self) -> Iterator[Content]:
         """All contents, also those of the turn under way."""
         for one in self.conversation.canisters:

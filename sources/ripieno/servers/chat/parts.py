@@ -1,6 +1,6 @@
 """Parts of a conversation's messages: a page shows the newest first, and earlier ones on demand."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
@@ -35,6 +35,17 @@ async def read_part(
     first, last = missing + place, missing + end
     within = [one.mapping() for one in unfinished if first < one.place <= last]
     return {"messages": messages, "place": first, "unfinished": within}
+
+
+def unfinished_of(snapshot: Mapping[str, Any]) -> Mapping[int, Sequence[Sequence[Mapping[str, Any]]]]:
+    """The texts of each answer that was cut off, by the number of messages before it. A turn under way is not one."""
+    found: dict[int, list[Sequence[Mapping[str, Any]]]] = {}
+    for one in snapshot["unfinished"]:
+        found.setdefault(one["place"], []).append(one["texts"])
+    texts = [one for one in snapshot["turn"] if one["type"] in ("text", "reasoning")]
+    if texts and snapshot["state"] != "running":
+        found.setdefault(len(snapshot["messages"]), []).append(texts)
+    return found
 
 
 class AllMessages:
