@@ -238,7 +238,6 @@ class Encoder:
                         parts.file(content)
             case "invocation":
                 self._replay_seal(message)
-                parts.calls[message["identifier"]].earlier = True
             case "result":
                 call = parts.calls.get(message["invocation_id"])
                 if call is not None:
