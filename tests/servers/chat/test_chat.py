@@ -111,6 +111,26 @@ async def test_reasoning_that_no_provider_requires_back_is_shown_again(tmp_path:
         ]
 
 
+async def test_that_an_answer_ended_too_early_stays_with_it(tmp_path: pathlib.Path) -> None:
+    model = scripted(says("It begins", finish="length"), says("Whole."), says("It", finish="filter"))
+    expected = [
+        {"place": 2, "texts": [], "finish": "length"},
+        {"place": 6, "texts": [], "finish": "filter"},
+    ]
+    async with chatting(tmp_path, model) as chat:
+        identifier, reader = await started(chat)
+        await reader.until("ConductEnded")
+        assert (await chat.snapshot("ada", identifier))["unfinished"] == expected[:1]
+        for text in ("Go on.", "And now?"):
+            await chat.say("ada", identifier, UserCanister.of(text))
+            await reader.until("ConductEnded")
+        assert (await chat.snapshot("ada", identifier))["unfinished"] == expected
+    async with chatting(tmp_path, model) as chat:
+        assert (await chat.snapshot("ada", identifier))["unfinished"] == expected
+        part = await chat.messages("ada", identifier, before=4, limit=4)
+        assert part["unfinished"] == expected[:1]
+
+
 async def test_a_stopped_run_keeps_the_turn_that_was_cut_off_and_that_it_was_stopped(tmp_path: pathlib.Path) -> None:
     words = [TurnBegan(), TextDelta("Good "), asyncio.Event().wait]
     model = scripted(invokes(invoke("look")), words, says("Good night."))

@@ -29,7 +29,7 @@ from ripieno.servers.chat.ring import EventRing
 from ripieno.servers.chat.store import Stored
 from ripieno.servers.http.errors import refusal_of
 from ripieno.storage.dispatch.events import Logged, QuestionAnswered, RunFailed, StretchBegan
-from ripieno.storage.journal.restoration import Unfinished
+from ripieno.storage.journal.restoration import SHORT, Unfinished
 from ripieno.storage.journal.summaries import Summary
 from ripieno.values import Value
 
@@ -305,6 +305,9 @@ class HeldConversation:
             self._failures.append(_failure(error))
         finally:
             self.conversation, self._run = run.conversation, None
+            if self.conversation.finish in SHORT:
+                place, finish = len(self.conversation.canisters), self.conversation.finish
+                self.unfinished = (*self.unfinished, Unfinished(place=place, texts=(), finish=finish))
             try:
                 await ended()
             except Exception as error:
