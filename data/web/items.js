@@ -20,7 +20,7 @@ export class Items {
     this.first = 0;
   }
 
-  /** The items of whole messages, of which `place` are before these, and of answers that were cut off after them. */
+  /** The items of whole messages, of which `place` are before these, and of answers after them that are not complete. */
   static of({ messages, place, unfinished }) {
     const items = new Items();
     messages.forEach((message, at) => {
@@ -73,7 +73,7 @@ export class Items {
     }
   }
 
-  /** Adds the answers that were cut off at this place. */
+  /** Adds what is there of answers that are not complete. */
   unfinished(all, place) {
     for (const { texts, finish } of all.filter((one) => one.place === place)) {
       this.live(texts);

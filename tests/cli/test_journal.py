@@ -10,7 +10,14 @@ import sqlite3
 import pytest
 from frozendict import frozendict
 
-from ripieno.canisters import AssistantCanister, InvocationCanister, ResultCanister, TextualContent, UserCanister
+from ripieno.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
 from ripieno.canisters.faults import Fault, Report
 from ripieno.canisters.serialization import deserialize_conversation
 from ripieno.cli.common import exit_codes
@@ -121,6 +128,16 @@ def test_show(file: pathlib.Path, call: Call) -> None:
     assert "--full shows all 401 characters" not in done.out
     assert "(--full shows all" in done.out
     assert call("journal", "show", "3f", "--full").out.count("It says README.rst.") == 20
+
+
+def test_reasoning_is_shown(file: pathlib.Path, call: Call) -> None:
+    kept = OpaqueContent(protocol="anthropic", kind="thinking", data=frozendict(thinking="Hm.", signature="c2ln"))
+    sealed = OpaqueContent(protocol="anthropic", kind="redacted_thinking", data=frozendict(data="c2Vj"))
+    said = AssistantCanister(content=(kept, sealed, TextualContent(text="Yes.")))
+    with Journal(file) as journal:
+        journal.record([Record(stage="said", conversation="bb", turn=1, canister=said)])
+    shown = call("journal", "show", "bb").out
+    assert "    (reasoning) Hm.\n    [redacted_thinking, for anthropic only]\n    Yes." in shown
 
 
 def test_a_call_that_a_person_edited_is_shown_with_both_arguments(file: pathlib.Path, call: Call) -> None:

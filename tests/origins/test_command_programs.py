@@ -95,12 +95,36 @@ HANGS = (
 )
 
 
+async def test_what_a_cancelled_program_had_written_is_told(
+    start: Callable[..., Call], alive: Living, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = Outputs(monkeypatch)
+    script = f"exec 9>{alive.path}; i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done"
+    script += "; printf '#'; printf @ >&2"
+    calls = [start(["sh", "-c", f"{script}; {one}"]) for one in HANGS]
+    # One byte each: a longer text may come in two parts.
+    await outputs.have(b"#", len(HANGS))
+    await outputs.have(b"@", len(HANGS))
+    for call in calls:
+        call.cancel()
+    for call in calls:
+        fault = fault_of(await result_of(call))
+        assert fault.category == "cancelled"
+        assert fault.message.startswith("The call was cancelled, and ")
+        # The head and the tail, within the limit of its tool.
+        assert "line 0\nline 1\n" in fault.message
+        assert "line 19999\n#\n--- standard error ---\n@" in fault.message
+        assert len(fault.message) < 64 * 1024
+        assert str(fault.details["partial_output"]) in fault.message
+    assert alive.all_gone(30)
+
+
 async def test_a_cancelled_call_is_no_timeout(start: Callable[..., Call], alive: Living) -> None:
     call = start(["sh", "-c", f"exec 9>{alive.path}; sleep 600"])
     os.close(await asyncio.to_thread(os.open, alive.path, os.O_RDONLY))
     call.cancel()
     result = await result_of(call)
-    assert fault_of(result).category == "cancelled"
+    assert (fault_of(result).category, fault_of(result).message) == ("cancelled", "The call was cancelled.")
     assert alive.all_gone(30)
 
 

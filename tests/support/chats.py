@@ -3,11 +3,12 @@
 import contextlib
 import json
 import pathlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from ripieno.assembly import Assembly, assemble
 from ripieno.ensembles import Context, Definition, Ensemble
+from ripieno.jsonvalues import EMPTY
 from ripieno.models import Model
 from ripieno.servers.chat.chat import Chat
 from ripieno.servers.chat.ring import EventsLost
@@ -17,13 +18,15 @@ from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 
 @contextlib.asynccontextmanager
-async def assembled(folder: pathlib.Path, model: Model, *definitions: Definition) -> AsyncGenerator[Assembly, None]:
+async def assembled(
+    folder: pathlib.Path, model: Model, *definitions: Definition, configuration: Mapping[str, Any] = EMPTY
+) -> AsyncGenerator[Assembly, None]:
     """An assembly whose runs have this model and these tools. Its journal is in the folder ``state``."""
     state, workspace = folder / "state", folder / "workspace"
     workspace.mkdir(exist_ok=True)
     tools = (Ensemble.of("mine", definitions),)
     with Journal(state / "journal.sqlite3") as journal:
-        async with assemble({"ensembles": []}, workspace=workspace, recorder=journal) as assembly:
+        async with assemble({"ensembles": [], **configuration}, workspace=workspace, recorder=journal) as assembly:
             # Descriptors have neither scripted models nor tools that a test controls.
             assembly.ensembles = tools
             setattr(assembly, "access_model", lambda _=None: model)  # noqa: B010
@@ -32,10 +35,17 @@ async def assembled(folder: pathlib.Path, model: Model, *definitions: Definition
 
 @contextlib.asynccontextmanager
 async def chatting(
-    folder: pathlib.Path, model: Model, *definitions: Definition, **settings: Any
+    folder: pathlib.Path,
+    model: Model,
+    *definitions: Definition,
+    configuration: Mapping[str, Any] = EMPTY,
+    **settings: Any,
 ) -> AsyncGenerator[Chat, None]:
     """A chat over such an assembly."""
-    async with assembled(folder, model, *definitions) as assembly, Chat(assembly, **settings) as chat:
+    async with (
+        assembled(folder, model, *definitions, configuration=configuration) as assembly,
+        Chat(assembly, **settings) as chat,
+    ):
         yield chat
 
 

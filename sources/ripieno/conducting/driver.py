@@ -40,6 +40,7 @@ from ripieno.execution.scheduling.dispatcher import ScheduledCall, Why
 from ripieno.execution.scheduling.turn import Turn
 from ripieno.jsonvalues import freeze, freeze_containers
 from ripieno.models import Model
+from ripieno.models.reasoning import ReasoningKeeper, is_for_people
 from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 from ripieno.storage.journal import Journal
 
@@ -267,20 +268,21 @@ class Driver:
                 await turn.cut(ended.finish)
         finally:
             self._append(canisters, turn, ended)
-        return self._judge(turn, ended.finish, contents=any(isinstance(event, ContentSealed) for event in sealed))
+        contents = any(isinstance(event, ContentSealed) and not is_for_people(event.content) for event in sealed)
+        return self._judge(turn, ended.finish, contents=contents)
 
     async def _listen(self, offer: Offer, controls: Controls, turn: Turn) -> tuple[list[Event], TurnEnded]:
         """Passes the model's events on, and seals calls as they come. Errors: ``ProviderFailure``."""
         sealed: list[Event] = []
         ended: TurnEnded | None = None
-        channel, number = self.channel, self._budget.turns
+        channel, number, keeper = self.channel, self._budget.turns, ReasoningKeeper()
         deltas = channel.open or self.followed
         batches = self.model.batches(
             await self._show(offer), ensembles=offer, controls=controls, memory=self._memory, deltas=deltas
         )
         async with contextlib.aclosing(batches):
             async for batch in batches:
-                for event in batch:
+                for event in keeper.hear(batch):
                     if isinstance(event, InvocationSealed | ContentSealed):
                         sealed.append(event)
                     elif isinstance(event, TurnBegan):

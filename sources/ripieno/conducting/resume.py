@@ -40,8 +40,8 @@ _INCOMPLETE = Fault(
 class Resumable(Value, kw_only=True):
     """The conversation to conduct, and the answers that were given meanwhile.
 
-    ``cut`` has the texts that the model wrote at last, if its answer was cut off, ``unfinished`` the earlier answers of
-    this kind. They are no part of the conversation.
+    ``cut`` has the texts that the model wrote at last, if its answer was cut off, ``unfinished`` the earlier answers
+    that are not complete. The texts are no part of the conversation.
     ``missing`` counts the first canisters that were not read: it can be shown, and not conducted. ``workspace`` is that
     of its latest run, empty if it has had none. ``interrupted``: that run has no end, or ended with its server.
     """

@@ -45,10 +45,10 @@ class Context:
     """The context of the call that an invocable serves.
 
     ``turn`` counts the answers of the conversation, from 1. ``namespace`` belongs to one conversation and one ensemble,
-    for data kept between calls. ``deadline`` is in the event loop's time, ``timeout`` the seconds of each attempt.
-    ``progress(done, total, message)`` may be called from any thread. ``inquire(text, schema)`` asks the person behind
-    the call for an object of values; None without a valid answer. Code that runs a program sets ``sandbox`` to the name
-    of its sandbox, and adds to ``changes``. ``kept`` are the bytes of a long text that are stored for the model.
+    for data kept between calls. ``deadline`` is in the event loop's time, ``timeout`` the seconds of each attempt. A
+    call that is to end at once is ``cancelled``. ``progress(done, total, message)`` may be called from any thread.
+    ``inquire(text, schema)`` asks the person behind the call for an object of values; None without a valid answer. Code
+    that runs a program sets ``sandbox``, and adds to ``changes``. ``kept`` are the bytes of a long text that stay.
     ``barred(path="a/b")`` is the rule that keeps the tool from a path beneath its argument ``path``; None if none does,
     or ``barred`` if none can. ``owner`` is the user for whom the call is made. Dicts in ``auxdata`` are frozen.
     """
@@ -70,6 +70,7 @@ class Context:
     barred: Callable[..., str | None] | None = None
     owner: str = ""
     timeout: float | None = None
+    cancelled: bool = False
     changes: Changes = dataclasses.field(default_factory=Changes)
 
 
@@ -271,9 +272,8 @@ class Ensemble:
     @classmethod
     def of_request(cls, definitions: Iterable[Definition], name: str = "client") -> "Ensemble":
         """An ensemble of tools that a caller declares in its request and runs itself, under the names it sent."""
-        return cls.of(
-            name, (dataclasses.replace(one, hosted="caller", exposed=one.exposed or one.name) for one in definitions)
-        )
+        declared = (dataclasses.replace(one, hosted="caller", exposed=one.exposed or one.name) for one in definitions)
+        return cls.of(name, declared)
 
     @property
     def left_out(self) -> Mapping[str, str]:

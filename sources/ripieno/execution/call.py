@@ -233,6 +233,7 @@ class Call:
         if self.outcome is not None or self._ending is not None:
             return
         self._ending = ending
+        self._context.cancelled = ending == "cancelled"
         self._cancel_timer()
         self._task.cancel()
         if self._entered:

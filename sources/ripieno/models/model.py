@@ -13,6 +13,7 @@ from ripieno.descriptors import RetryPolicy
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.models.protocol import Capabilities, Identifiers, Protocol, Request, Transport
+from ripieno.models.reasoning import is_for_people
 from ripieno.models.repair import Requirements, repair
 from ripieno.models.retries import persist
 from ripieno.values import Value
@@ -160,7 +161,7 @@ class Model(Value, kw_only=True):
 
     def sends(self, content: Content) -> bool:
         """Whether the content can be sent."""
-        return not self.left_out((AssistantCanister(content=(content,)),))
+        return not is_for_people(content) and not self.left_out((AssistantCanister(content=(content,)),))
 
 
 def requirements_of(protocol: Protocol, capabilities: Capabilities) -> Requirements:
@@ -183,7 +184,7 @@ def left_out(canisters: Iterable[Canister], protocol: Protocol) -> dict[str, int
             continue
         for content in canister.content:
             if isinstance(content, OpaqueContent):
-                if content.protocol == protocol.name:
+                if content.protocol == protocol.name or is_for_people(content):
                     continue
                 kind = f"{content.protocol} {content.kind}"
             elif isinstance(content, protocol.carries):

@@ -25,7 +25,7 @@ from ripieno.canisters.events import (
 )
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Identifiers, Native, Refusal
-from ripieno.models.protocols.common.reasoning import reasoning_in
+from ripieno.models.reasoning import reasoning_in
 from ripieno.models.transport.sse import Splitter
 from tests.counts import ATTACK
 from tests.support.golden_wires import (

@@ -31,7 +31,7 @@ from tests.support.scripted_models import invoke
 
 def snapshot_of(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
     fixed = {"identifier": "0123456789abcdef", "state": "idle", "turn": [], "questions": [], "position": "a-0"}
-    return {**fixed, "messages": list(messages), **more}
+    return {**fixed, "messages": list(messages), "unfinished": [], **more}
 
 
 def request_of(*, first_version: bool = True, sent: Any = ()) -> RunRequest:

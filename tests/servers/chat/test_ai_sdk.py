@@ -250,6 +250,25 @@ async def test_a_denied_call_is_denied_also_for_who_reads_on(tmp_path: pathlib.P
         assert client.parts("text")[-1]["text"] == "Well."
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_call_that_a_rule_denied_is_denied_live_and_when_it_is_loaded_again(
+    tmp_path: pathlib.Path, version: Version
+) -> None:
+    written = Written()
+    settings = {"confirmation": {"deny": ["mine.write"]}}
+    model = writing("one")
+    async with page(tmp_path, model, written.definition, version=version, configuration=settings) as front:
+        client = await front.say()
+        live, (*_, assistant) = client.call("one"), (await front.loaded()).json()["messages"]
+        (loaded,) = [part for part in assistant["parts"] if part.get("toolCallId") == "one"]
+        assert live["state"] == loaded["state"] == ("output-error" if version == 5 else "output-denied")
+        if version > 5:
+            assert live["approval"]["id"] == loaded["approval"]["id"]
+            assert live["descriptor"]["reason"] == loaded["approval"]["reason"]
+            assert "mine.write" in live["descriptor"]["reason"]
+        assert (client.sends_again, written.texts) == (False, [])
+
+
 async def test_version_5_answers_beside_the_message(tmp_path: pathlib.Path) -> None:
     written = Written()
     async with page(tmp_path, writing("one"), written.definition, version=5) as front:

@@ -11,7 +11,7 @@ import pytest
 
 from ripieno.approvals.presentation import show_change
 from ripieno.canisters import UserCanister
-from ripieno.canisters.events import TextDelta, TurnBegan
+from ripieno.canisters.events import ReasoningDelta, TextDelta, TurnBegan
 from ripieno.conducting.paused import PausedStore
 from ripieno.ensembles import Context, Definition
 from ripieno.exceptions import Conflict, NameAbsence, ProviderUnreachable, RequestInvalidity
@@ -96,6 +96,39 @@ async def test_a_reload_in_the_middle_of_a_turn_shows_the_turn_so_far(tmp_path: 
             (await chat.snapshot("ada", identifier))["turn"],
             (await chat.snapshot("ada", identifier))["state"],
         ) == ([], "idle")
+
+
+async def test_reasoning_that_no_provider_requires_back_is_shown_again(tmp_path: pathlib.Path) -> None:
+    words = says("Good morning.")
+    async with chatting(tmp_path, scripted([words[0], ReasoningDelta("It is early."), *words[1:]])) as chat:
+        identifier, reader = await started(chat)
+        await reader.until("ConductEnded")
+    async with chatting(tmp_path, scripted(words)) as chat:
+        answer = (await chat.snapshot("ada", identifier))["messages"][-1]
+        assert [(one["type"], one["text"]) for one in answer["content"]] == [
+            ("reasoning", "It is early."),
+            ("text", "Good morning."),
+        ]
+
+
+async def test_that_an_answer_ended_too_early_stays_with_it(tmp_path: pathlib.Path) -> None:
+    model = scripted(says("It begins", finish="length"), says("Whole."), says("It", finish="filter"))
+    expected = [
+        {"place": 2, "texts": [], "finish": "length"},
+        {"place": 6, "texts": [], "finish": "filter"},
+    ]
+    async with chatting(tmp_path, model) as chat:
+        identifier, reader = await started(chat)
+        await reader.until("ConductEnded")
+        assert (await chat.snapshot("ada", identifier))["unfinished"] == expected[:1]
+        for text in ("Go on.", "And now?"):
+            await chat.say("ada", identifier, UserCanister.of(text))
+            await reader.until("ConductEnded")
+        assert (await chat.snapshot("ada", identifier))["unfinished"] == expected
+    async with chatting(tmp_path, model) as chat:
+        assert (await chat.snapshot("ada", identifier))["unfinished"] == expected
+        part = await chat.messages("ada", identifier, before=4, limit=4)
+        assert part["unfinished"] == expected[:1]
 
 
 async def test_a_stopped_run_keeps_the_turn_that_was_cut_off_and_that_it_was_stopped(tmp_path: pathlib.Path) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from ripieno.conducting import conduct
 from tests.skips import lacking
 from tests.support.live_processes import Outputs
+from tests.support.scripted_models import fault_of, invoke, invokes, results_of, says, scripted
 from tests.support.virtual_time import MovableClock
 from tests.toolset.bundled_tools import Tools, code_of, text_of, tools_of, write_program
 
@@ -110,6 +112,22 @@ async def test_a_timeout_reports_the_limit_and_the_command_as_given(
     shown = command.replace("\ntrue", " …")
     assert result.error.message.startswith(f"{shown!r} did not finish within 7 s and was ended.")
     assert result.error.details == {"command": command, "timeout_seconds": 7, "partial_output": "reached"}
+
+
+async def test_the_model_reads_what_a_command_had_written_when_its_run_was_stopped(
+    tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs = Outputs(monkeypatch)
+    call = invokes(invoke("bash", command=SLOW, env={"CI": "1"}))
+    run = conduct(scripted(call, says()), "Go.", ensembles=[tools.ensemble], execution=tools.execution)
+    async with run:
+        await outputs.have(b"reached")
+        run.cancel()
+        (result,) = results_of((await run).canisters)
+    assert fault_of(result).category == "cancelled"
+    assert result.text.startswith(f"Error: The call was cancelled, and {SLOW!r} was ended. Its output:\nreached\n")
+    # The program may have begun to work with the variables of its call.
+    assert [one.kind for one in result.report.changes] == ["EnvVarSet"]
 
 
 async def test_changes_of_files_are_reported_also_by_a_program_that_fails(tools: Tools) -> None:

@@ -4,7 +4,7 @@ import contextlib
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
@@ -21,6 +21,7 @@ from ripieno.cli.conversations.allowed import allowed, also_allowed, say_allowed
 from ripieno.cli.conversations.persistence import first_words, is_elsewhere, result_command, resume_command
 from ripieno.cli.conversations.selection import command_lines, only_waiting
 from ripieno.cli.conversations.waiting_calls import (
+    begun_of,
     call_line,
     mapping_of,
     presentation_of,
@@ -31,7 +32,7 @@ from ripieno.cli.conversations.waiting_calls import (
 from ripieno.cli.journal.selection import has_journal, open_journal, own_place
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.exceptions import Conflict, InputError, NameAbsence
-from ripieno.storage.databases.opening import database_at
+from ripieno.storage.journal import Journal
 
 #: Conversations of other folders that a message lists.
 _LISTED = 3
@@ -72,9 +73,11 @@ def list_(output: Format) -> None:
       ripieno approvals list
       ripieno approvals list --format json
     """
-    waiting = _store().all()
+    journal = _journal()
+    waiting = PausedStore(journal.database).all()
+    begun = {(one.owner, one.identifier): begun_of(journal, one) for one in waiting}
     if output == "json":
-        print_json([mapping_of(one) for one in waiting])
+        print_json([mapping_of(one, begun[one.owner, one.identifier]) for one in waiting])
         return
     if not waiting:
         click.echo("No conversation waits for an answer.")
@@ -85,7 +88,7 @@ def list_(output: Format) -> None:
             paused.short,
             one.invocation,
             one.tool,
-            state_of(paused, one),
+            state_of(paused, one, begun[paused.owner, paused.identifier]),
             since(paused),
             *([paused.owner or "-"] if owners else []),
             *([paused.workspace] if folders else []),
@@ -96,6 +99,8 @@ def list_(output: Format) -> None:
     ]
     some = [*(["OWNER"] if owners else []), *(["FOLDER"] if folders else [])]
     print_table(["CONVERSATION", "CALL", "TOOL", "STATE", "SINCE (UTC)", *some, "BEGINS WITH"], rows)
+    for paused in waiting:
+        _say_begun(paused, begun[paused.owner, paused.identifier])
 
 
 def _paused(context: click.Context) -> list[str]:
@@ -121,10 +126,12 @@ def show(conversation: str, call: str, output: Format) -> None:
       ripieno approvals show
       ripieno approvals show 3f9a call_2
     """
-    paused = _find(_store(), conversation, call)
+    journal = _journal()
+    paused = _find(PausedStore(journal.database), conversation, call)
+    begun = begun_of(journal, paused)
     chosen = _choose(paused, call, paused.conversation.waiting)
     if output == "json":
-        print_json({**mapping_of(paused), "waiting": [waiting_mapping(paused, one) for one in chosen]})
+        print_json({**mapping_of(paused, begun), "waiting": [waiting_mapping(paused, one, begun) for one in chosen]})
         return
     owner = f" of {paused.owner}" if paused.owner else ""
     began = first_words(paused.conversation)
@@ -133,12 +140,13 @@ def show(conversation: str, call: str, output: Format) -> None:
     click.echo(clean(f"{paused.short}{owner} has waited since {since(paused)}{folder}{words}"))
     width, changes = shutil.get_terminal_size().columns, False
     for one in chosen:
-        click.echo(f"{clean(one.invocation)}: {state_of(paused, one)}")
+        click.echo(f"{clean(one.invocation)}: {state_of(paused, one, begun)}")
         presentation = presentation_of(one) if one.request else None
         changes = changes or bool(presentation and presentation.change)
         click.echo(call_line(paused, one) if presentation is None else presentation.whole(width))
     if changes:
         click.echo(f"Changes are shown as they were at {since(paused)} UTC.")
+    _say_begun(paused, begun)
 
 
 @approvals.command()
@@ -239,11 +247,14 @@ def result(conversation: str, call: str, text: str) -> None:
 
 
 def _answer(conversation: str, calls: Sequence[str], answer: Approve | Deny, *options: str) -> None:
-    store = _store()
+    journal = _journal()
+    store = PausedStore(journal.database)
     paused = _find(store, conversation, *calls, *options)
     denies = isinstance(answer, Deny)
-    open_ones = (*paused.unanswered, *(paused.lacking if denies else ()))
-    wanted = [one for call in calls for one in _choose(paused, call, open_ones)] or list(open_ones)
+    begun = begun_of(journal, paused)
+    unanswered = (*paused.unanswered, *(paused.lacking if denies else ()))
+    open_ones = [one for one in unanswered if one.invocation not in begun]
+    wanted = [one for call in calls for one in _choose(paused, call, open_ones)] or open_ones
     if not wanted and paused.next_submission is not None:
         # The command that gave the last answer may have ended before it submitted this. Twice, it runs once.
         _report(paused, "", ())
@@ -304,11 +315,22 @@ def _next_step(paused: Paused) -> str:
     )
 
 
+def _say_begun(paused: Paused, begun: Mapping[str, str]) -> None:
+    """Says how a conversation goes on whose calls have begun."""
+    if begun:
+        names = ", ".join(begun)
+        why = "The program that went on with it was ended, or it runs now."
+        click.echo(clean(f"Begun in {paused.short}: {names}. {why} {_next_step(paused)}"))
+
+
+def _journal() -> Journal:
+    """The journal. The end of the command closes it."""
+    return click.get_current_context().with_resource(Journal(own_place()))
+
+
 def _store() -> PausedStore:
     """The paused conversations. The end of the command closes them."""
-    store = PausedStore(database_at(own_place()))
-    click.get_current_context().call_on_close(store.close)
-    return store
+    return PausedStore(_journal().database)
 
 
 def _find(store: PausedStore, beginning: str, *further: str) -> Paused:

@@ -8,14 +8,17 @@ from ripieno.approvals.visible_text import visible
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Content,
     DocumentCanister,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
     TextualContent,
 )
 from ripieno.canisters.display import clean, count, label
 from ripieno.jsonvalues import canonical
+from ripieno.models.reasoning import reasoning_in
 from ripieno.storage.journal import DELETED, Line, Summary
 from ripieno.storage.journal.restoration import replay
 from ripieno.storage.records import Record
@@ -121,10 +124,16 @@ def _message(number: str, canister: Canister, *, full: bool) -> str:
     else:
         kind = _KINDS.get(type(canister), "user")
         text = ""
-    contents = [one.text if isinstance(one, TextualContent) else label(one) for one in canister.content]
-    body = clean(text or "\n".join(contents))
+    body = clean(text or "\n".join(map(_content, canister.content)))
     shown = "\n".join(f"    {one}" for one in _short(body, full=full).split("\n")) if body else ""
     return f"{number}  {kind}\n{shown}".rstrip()
+
+
+def _content(content: Content) -> str:
+    if isinstance(content, TextualContent):
+        return content.text
+    reasoning = reasoning_in(content) if isinstance(content, OpaqueContent) else ""
+    return f"(reasoning) {reasoning}" if reasoning else label(content)
 
 
 def _short(text: str, *, full: bool) -> str:

@@ -4,7 +4,7 @@ import dataclasses
 import signal
 
 from ripieno.ensembles import Outcome
-from ripieno.exceptions import ExecutionFault, TimeoutFault
+from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
 from ripieno.sandbox.capture import Captured
 from ripieno.sandbox.processes import Completed
 
@@ -17,6 +17,12 @@ _ADVICE = {
     126: "The file cannot be executed: check its permissions, or run it with its interpreter.",
     127: "The program was not found: check its name, or install it.",
 }
+
+
+class StoppedFault(ToolFault):
+    """A program was ended because its call was cancelled. The message has its output."""
+
+    category = "cancelled"
 
 
 def ending(program: str, completed: Completed) -> str:
@@ -125,13 +131,28 @@ def late(
 
     ``command`` is what the model gave; ``note`` is a further remark.
     """
-    stdout, stderr = share(stdout, stderr, limit // 2 - MARK)
-    written = join("", stdout.text, stderr.text, "")
+    written = _so_far(stdout, stderr, limit)
     heading = "It wrote nothing." if not written else "Its output:"
     message = f"{_short(command)!r} did not finish within {seconds:.6g} s and was ended. {heading}"
     return TimeoutFault(
-        join(message, stdout.text, stderr.text, note),
+        join(message, written, "", note),
         code="timeout",
         details={"command": command, "timeout_seconds": round(seconds, 3), "partial_output": written},
         suggestion="Allow more time, request less work, or spawn it and wait for it. Part of its work may be done.",
     )
+
+
+def stopped(command: str, stdout: Captured, stderr: Captured, limit: int, *, note: str = "") -> StoppedFault:
+    """The fault of a program that was ended with its call, which was cancelled; ``command`` and ``note`` as above."""
+    written = _so_far(stdout, stderr, limit)
+    return StoppedFault(
+        join(f"The call was cancelled, and {_short(command)!r} was ended. Its output:", written, "", note),
+        details={"command": command, "partial_output": written},
+        suggestion="Part of its work may be done: check before you repeat it.",
+    )
+
+
+def _so_far(stdout: Captured, stderr: Captured, limit: int) -> str:
+    """The output of a program that was ended; the message and the details have it."""
+    stdout, stderr = share(stdout, stderr, limit // 2 - MARK)
+    return join("", stdout.text, stderr.text, "")

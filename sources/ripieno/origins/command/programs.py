@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping, Sequence
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import InputError, PermissionFault, ResourceFault, ValidationFault
 from ripieno.origins.command.changes import note_changes
-from ripieno.origins.command.outcomes import MARK, late
+from ripieno.origins.command.outcomes import MARK, late, stopped
 from ripieno.sandbox import Process, ProcessLimits
 from ripieno.sandbox.capture import Capture
 from ripieno.sandbox.homes import HousedProcess
@@ -49,8 +49,8 @@ async def run(
 
     ``directory`` and all writable paths are beneath the workspace; with ``write`` false, none is writable. Without
     ``stdin`` standard input is empty. ``command`` is what the model gave, by default ``argv``. Processes left running
-    are ended. Errors: those of ``launch``; ``TimeoutFault`` with the output so far at the call's deadline. Adds the
-    changes of files to those of the call.
+    are ended. Errors: those of ``launch``; ``TimeoutFault`` with the output so far at the call's deadline, and
+    ``StoppedFault`` if the call is cancelled. Adds the changes of files to those of the call.
     """
     limits = limits or limits_of(context)
     loop = asyncio.get_running_loop()
@@ -77,11 +77,14 @@ async def run(
                 completed = await collect(process, captures, stdin=stdin)
             return completed if sandbox is None else sandbox.look_after(completed, parts, directory)
         except asyncio.CancelledError:
-            if context.deadline is None or loop.time() < context.deadline - _EARLY:
-                raise
+            expired = context.deadline is not None and loop.time() >= context.deadline - _EARLY
             stdout, stderr = (one.captured() for one in captures)
+            if not (stdout.total_bytes + stderr.total_bytes if context.cancelled else expired):
+                raise
             note = "" if sandbox is None else sandbox.lost(parts)
             limit = context.invoker.policy.output
+            if context.cancelled:
+                raise stopped(command or shlex.join(argv), stdout, stderr, limit, note=note) from None
             seconds = context.timeout or loop.time() - began
             raise late(command or shlex.join(argv), seconds, stdout, stderr, limit, note=note) from None
         finally:

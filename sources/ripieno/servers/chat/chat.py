@@ -144,7 +144,7 @@ class Chat:
         """A function that gives the whole snapshot of each moment, for a reader of the events."""
         held, messages = await self._open.find(owner, identifier), AllMessages()
         await run_in_thread(messages.of, held.conversation.canisters, name="messages")
-        return lambda: {**held.snapshot(), "messages": messages.of(held.conversation.canisters)}
+        return lambda: {**held.whole(), "messages": messages.of(held.conversation.canisters)}
 
     async def messages(self, owner: str, identifier: str, *, before: int, limit: int) -> dict[str, Any]:
         """The newest messages before a place, and the ``place`` of the first of them."""

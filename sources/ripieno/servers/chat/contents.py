@@ -9,7 +9,7 @@ from typing import Any
 from ripieno.canisters import Canister, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
 from ripieno.canisters.contents import Content
 from ripieno.canisters.serialization import describe, serialize
-from ripieno.models.protocols.common.reasoning import reasoning_in
+from ripieno.models.reasoning import reasoning_in
 
 #: Bytes of a content in an event or a snapshot. A longer one is fetched by its reference.
 SHOWN_BYTES = 64 * 1024

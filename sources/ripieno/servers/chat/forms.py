@@ -53,9 +53,9 @@ class Tokens(TypedDict):
 
 
 class UnfinishedAnswer(TypedDict):
-    """An answer that was cut off, and that another one followed. ``place`` counts the messages before it.
+    """An answer that is not complete. ``place`` counts the messages before it; ``finish`` is that of its run.
 
-    The model reads nothing of it. ``finish`` is that of its run.
+    The model reads nothing of ``texts``. Without them, the answer is the message before: it ended too early.
     """
 
     place: int
@@ -68,7 +68,7 @@ CONVERSATION = form(
     "A conversation as it is now. The events after ``position`` follow by ``/events?after=POSITION``. ``turn`` is the "
     "turn under way; after a run that was stopped, the one that was cut off. ``finish`` says how the last run ended. "
     "``answered`` are calls that wait for the answers to other questions. ``place`` counts the messages before "
-    "``messages``; ``unfinished`` are earlier answers that were cut off.",
+    "``messages``; ``unfinished`` are answers that are not complete.",
     identifier=str,
     title=str,
     model=str | None,

@@ -29,7 +29,7 @@ from ripieno.servers.chat.ring import EventRing
 from ripieno.servers.chat.store import Stored
 from ripieno.servers.http.errors import refusal_of
 from ripieno.storage.dispatch.events import Logged, QuestionAnswered, RunFailed, StretchBegan
-from ripieno.storage.journal.restoration import Unfinished
+from ripieno.storage.journal.restoration import SHORT, Unfinished
 from ripieno.storage.journal.summaries import Summary
 from ripieno.values import Value
 
@@ -181,6 +181,10 @@ class HeldConversation:
             "position": self.ring.position,
         }
 
+    def whole(self) -> dict[str, Any]:
+        """``snapshot`` with all answers that were cut off."""
+        return {**self.snapshot(), "unfinished": [one.mapping() for one in self.unfinished]}
+
     def contents(self) -> Iterator[Content]:
         """All contents, also those of the turn under way."""
         for one in self.conversation.canisters:
@@ -302,6 +306,9 @@ class HeldConversation:
             self._failures.append(_failure(error))
         finally:
             self.conversation, self._run = run.conversation, None
+            if self.conversation.finish in SHORT:
+                place, finish = len(self.conversation.canisters), self.conversation.finish
+                self.unfinished = (*self.unfinished, Unfinished(place=place, texts=(), finish=finish))
             try:
                 await ended()
             except Exception as error:

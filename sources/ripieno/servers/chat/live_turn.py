@@ -111,11 +111,14 @@ class LiveTurn:
                 self._text("text").parts.append(event.text)
             case ReasoningDelta():
                 self._text("reasoning").parts.append(event.text)
+            case ContentSealed(content=OpaqueContent()):
+                # It ends the reasoning before it, which a text may have followed.
+                for one in self._items:
+                    if isinstance(one, _Text) and one.kind == "reasoning":
+                        one.sealed = True
             case ContentSealed():
-                # What is opaque ends the reasoning before it.
-                opaque = isinstance(event.content, OpaqueContent)
-                text = self._text("reasoning" if opaque else "text")
-                text.sealed, text.content = True, None if opaque else event.content
+                text = self._text("text")
+                text.sealed, text.content = True, event.content
             case InvocationBegan():
                 self._items.append(_Call(event.identifier, event.name, event.index))
             case ArgumentsDelta():

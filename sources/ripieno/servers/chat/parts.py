@@ -1,6 +1,6 @@
 """Parts of a conversation's messages: a page shows the newest first, and earlier ones on demand."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
@@ -24,7 +24,7 @@ async def read_part(
     """``messages``: the newest ``limit``, of those before a place; all without a limit. ``place`` counts those before.
 
     ``missing`` canisters come before all of these. There are more messages if the first of them would be in the middle
-    of a turn: calls are beside their results. ``unfinished`` are the answers after one of these that were cut off.
+    of a turn: calls are beside their results. ``unfinished`` are the answers after one of these that are not complete.
     """
     end = len(canisters) if before is None else min(before, len(canisters))
     place = 0 if limit is None else max(end - limit, 0)
@@ -35,6 +35,17 @@ async def read_part(
     first, last = missing + place, missing + end
     within = [one.mapping() for one in unfinished if first < one.place <= last]
     return {"messages": messages, "place": first, "unfinished": within}
+
+
+def unfinished_of(snapshot: Mapping[str, Any]) -> Mapping[int, Sequence[Sequence[Mapping[str, Any]]]]:
+    """The texts of each answer that was cut off, by the number of messages before it. A turn under way is not one."""
+    found: dict[int, list[Sequence[Mapping[str, Any]]]] = {}
+    for one in (each for each in snapshot["unfinished"] if each["texts"]):
+        found.setdefault(one["place"], []).append(one["texts"])
+    texts = [one for one in snapshot["turn"] if one["type"] in ("text", "reasoning")]
+    if texts and snapshot["state"] != "running":
+        found.setdefault(len(snapshot["messages"]), []).append(texts)
+    return found
 
 
 class AllMessages:

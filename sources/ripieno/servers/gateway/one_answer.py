@@ -34,6 +34,7 @@ from ripieno.canisters.events import (
 from ripieno.canisters.faults import Fault
 from ripieno.descriptors.names import spelled
 from ripieno.execution.budget import REPEATED
+from ripieno.models.reasoning import is_for_people
 from ripieno.servers.gateway.pass_through import warn_of_unreadable
 
 #: Events that may follow reasoning.
@@ -179,8 +180,10 @@ class ResponseMerger:
         return (TextDelta(_BREAK + event.text),)
 
     def _seal_content(self, event: ContentSealed) -> Sequence[Event]:
-        self._answered = True
         content = event.content
+        if is_for_people(content):
+            return ()  # The client has its deltas.
+        self._answered = True
         if isinstance(content, OpaqueContent):
             self._held.append(event)
             self._led_to_hidden = False

@@ -181,7 +181,7 @@ def _short(summary: Summary, tokens: tuple[int, int]) -> dict[str, Any]:
 
 
 def _unfinished(restored: Restored) -> Iterator[Unfinished]:
-    """The answers that were cut off, also the last one. Places count the messages that the journal has."""
+    """The answers that are not complete, also the last one. Places count the messages that the journal has."""
     for one in restored.unfinished:
         yield dataclasses.replace(one, place=one.place - restored.missing)
     if restored.cut:

@@ -197,10 +197,15 @@ def _after(before: InvocationState | None, line: Line, record: Record | None, id
     )
 
 
-class Unfinished(Value, kw_only=True):
-    """An answer that was cut off, and that another one followed. It is no part of the conversation.
+#: The finishes of answers that are in the conversation and are not complete.
+SHORT: tuple[Finish | None, ...] = ("length", "filter")
 
-    ``place`` counts the canisters before it. ``texts`` has what the model wrote, ``finish`` is that of its run.
+
+class Unfinished(Value, kw_only=True):
+    """An answer that is not complete.
+
+    ``texts`` has what the model wrote before the answer was cut off: that is no part of the conversation. Without
+    texts, the answer is, and ends before this ``place``, which counts canisters. ``finish`` is that of its run.
     """
 
     place: int
@@ -219,8 +224,8 @@ class Restored(Value, kw_only=True):
     message's calls, in the model's order. ``ended``: no run was interrupted. ``turns`` has the turn of each canister.
     ``missing`` counts the first canisters, which a server's client has and the journal does not. ``owner`` is the user
     or the client for whom it was recorded. ``cut`` has what the model wrote at last, if its answer was cut off, and
-    ``unfinished`` the earlier answers of this kind. ``participants`` are the workspace, the model and the tools of the
-    latest run, as far as they are recorded.
+    ``unfinished`` the earlier answers that are not complete. ``participants`` are the workspace, the model and the
+    tools of the latest run, as far as they are recorded.
     """
 
     conversation: Conversation
@@ -281,6 +286,9 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
         if record is None:
             raise InputError(f"The content of the conversation {conversation!r} was deleted.")
         replayed.take(record)
+        if record.stage == "said" and isinstance(said := record.details.get("place"), int):
+            # A conversation that was rolled back has others.
+            unfinished = [one for one in unfinished if one.place <= said]
         owner = record.owner
         if line.invocation is not None:
             calling.append(line)
@@ -288,6 +296,9 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
             usages.append((record.turn, _usage(record.details)))
             # An answer without calls ends the run, even if the end was not recorded.
             finish = _finish(record)
+            if finish in SHORT:
+                end = replayed.missing + len(replayed.canisters)
+                unfinished.append(Unfinished(place=end, texts=(), finish=finish))
         elif record.stage in ("began", "ended"):
             if texts:
                 unfinished.append(Unfinished(place=place, texts=texts, finish=finish))

@@ -14,7 +14,7 @@ from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Flag, Several, Text
 from ripieno.ensembles import Context, Outcome, Surroundings
 from ripieno.exceptions import PermissionFault, TimeoutFault
-from ripieno.origins.command.outcomes import failure, outcome
+from ripieno.origins.command.outcomes import StoppedFault, failure, outcome
 from ripieno.origins.command.programs import limits_of, run
 from ripieno.origins.settings import read_configuration
 from ripieno.values import Value
@@ -124,7 +124,7 @@ async def execute(
             limits=limits,
             command=command,
         )
-    except TimeoutFault:
+    except (TimeoutFault, StoppedFault):
         context.changes.found += changes_of(variables)
         raise
     context.changes.found += changes_of(variables)

@@ -86,7 +86,8 @@ class RunEncoder:
         }
         known = [one for one in request.sent if not any(one is other for other in added)]
         if snapshot["state"] == "running" or not has_same(known, messages_of(snapshot, known)):
-            yield self._messages(snapshot, added)
+            # A client that has messages keeps the reasoning that it has, and does not send it.
+            yield self._messages(snapshot, added, reasoning=not known)
         if snapshot["state"] == "running":
             yield from self._replay(snapshot)
 
@@ -362,9 +363,11 @@ class RunEncoder:
             yield {"type": "STEP_FINISHED", "stepName": self._step}
             self._step = ""
 
-    def _messages(self, snapshot: Mapping[str, Any], added: Sequence[Mapping[str, Any]] = ()) -> Frame:
+    def _messages(
+        self, snapshot: Mapping[str, Any], added: Sequence[Mapping[str, Any]] = (), *, reasoning: bool = False
+    ) -> Frame:
         self._deviates = False
-        messages = messages_of(snapshot, self._request.sent)
+        messages = messages_of(snapshot, self._request.sent, reasoning=reasoning)
         return {"type": "MESSAGES_SNAPSHOT", "messages": [*messages, *added]}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table, thaw
 from ripieno.servers.chat.ag_ui.request import text_of_parts
+from ripieno.servers.chat.parts import unfinished_of
 from ripieno.servers.chat.questions import question_id
 
 #: A message, or an event: JSON.
@@ -42,13 +43,15 @@ def text_of(canister: Mapping[str, Any]) -> str:
     return "".join(parts)
 
 
-def messages_of(snapshot: Mapping[str, Any], sent: Sequence[Mapping[str, Any]] = ()) -> list[Frame]:
-    """The messages of a snapshot, newest ones that fit into ``SNAPSHOT_BYTES``.
+def messages_of(
+    snapshot: Mapping[str, Any], sent: Sequence[Mapping[str, Any]] = (), *, reasoning: bool = True
+) -> list[Frame]:
+    """The messages of a snapshot, newest ones that fit into ``SNAPSHOT_BYTES``, also of answers that were cut off.
 
     ``sent`` are the client's messages. Nothing but identifiers is taken from them: the n-th message of the user keeps
-    the client's if its text is ours, and so does the result of a call.
+    the client's if its text is ours, and so does the result of a call. Without ``reasoning``, it is left out.
     """
-    found = list(_messages(snapshot, sent))
+    found = [one for one in _messages(snapshot, sent) if reasoning or one["role"] != "reasoning"]
     size, first = 0, len(found)
     while first and size <= SNAPSHOT_BYTES:
         first -= 1
@@ -61,16 +64,19 @@ def messages_of(snapshot: Mapping[str, Any], sent: Sequence[Mapping[str, Any]] =
 
 
 def count_answers(snapshot: Mapping[str, Any]) -> int:
-    """The number of the assistant's messages in a snapshot."""
+    """The number of the assistant's answers in a snapshot, also of those that were cut off."""
     kinds = ["", *(one["type"] for one in snapshot["messages"])]
-    return sum(kind in _SPOKEN and before not in _SPOKEN for before, kind in itertools.pairwise(kinds))
+    whole = sum(kind in _SPOKEN and before not in _SPOKEN for before, kind in itertools.pairwise(kinds))
+    return whole + sum(map(len, unfinished_of(snapshot).values()))
 
 
 def has_same(sent: Sequence[Mapping[str, Any]], ours: Sequence[Frame]) -> bool:
     """Whether a client shows our messages, so that it needs no snapshot. Reasoning and progress are not compared."""
-    return [_outline(one) for one in sent if one.get("role") not in ("reasoning", "activity")] == [
-        _outline(one) for one in ours
-    ]
+    theirs, mine = (
+        [_outline(one) for one in messages if one.get("role") not in ("reasoning", "activity")]
+        for messages in (sent, ours)
+    )
+    return theirs == mine
 
 
 def interrupts_of(snapshot: Mapping[str, Any]) -> list[Frame]:
@@ -97,26 +103,21 @@ def result_message(one: Mapping[str, Any]) -> Frame:
 def _messages(snapshot: Mapping[str, Any], sent: Sequence[Mapping[str, Any]]) -> Iterator[Frame]:
     names = [(str(one.get("id")), text_of_parts(one.get("content"))) for one in sent if one.get("role") == "user"]
     results = {str(one.get("toolCallId")): str(one.get("id")) for one in sent if one.get("role") == "tool"}
-    identifier = snapshot["identifier"]
-    users = answers = 0
-    answer: Frame | None = None
-    for one in snapshot["messages"]:
+    identifier, unfinished = snapshot["identifier"], unfinished_of(snapshot)
+    users, spoken = 0, list[Mapping[str, Any]]()
+    names_of_answers = (assistant_id(identifier, number) for number in itertools.count())
+    # The end of the messages ends the last answer.
+    end: Mapping[str, Any] = {"type": ""}
+    for place, one in enumerate([*snapshot["messages"], end]):
+        cut = unfinished.get(place, ())
+        if spoken and (cut or one["type"] not in _SPOKEN):
+            yield from _answer(next(names_of_answers), spoken)
+            spoken = []
+        for texts in cut:
+            yield from _answer(next(names_of_answers), [{"type": "assistant", "content": texts}])
         if one["type"] in _SPOKEN:
-            if answer is None:
-                answer = {"id": assistant_id(identifier, answers), "role": "assistant"}
-                answers += 1
-            if one["type"] == "assistant":
-                text = answer.get("content", "") + text_of(one)
-                answer |= {"content": text} if text else {}
-            else:
-                function = {"name": one["name"], "arguments": json.dumps(one.get("arguments", {}))}
-                call = {"id": one["identifier"], "type": "function", "function": function}
-                answer.setdefault("toolCalls", []).append(call)
-            continue
-        if answer is not None and len(answer) > 2:
-            yield answer
-        answer = None
-        if one["type"] == "user":
+            spoken.append(one)
+        elif one["type"] == "user":
             name, text = names[users] if users < len(names) else ("", "")
             own = f"{identifier[:12]}-u{users}"
             plain = "\n".join(part["text"] for part in one["content"] if part["type"] == "text")
@@ -125,8 +126,28 @@ def _messages(snapshot: Mapping[str, Any], sent: Sequence[Mapping[str, Any]]) ->
         elif one["type"] == "result":
             message = result_message(one)
             yield {**message, "id": results.get(message["toolCallId"], message["id"])}
-    if answer is not None and len(answer) > 2:
-        yield answer
+
+
+def _answer(name: str, parts: Sequence[Mapping[str, Any]]) -> Iterator[Frame]:
+    """The messages of one answer: its reasoning, and its texts with its calls."""
+    said = [one for one in parts if one["type"] == "assistant"]
+    contents: list[Mapping[str, Any]] = [content for one in said for content in one.get("content", ())]
+    thoughts = [one["text"] for one in contents if one["type"] == "reasoning"]
+    for number, thought in enumerate(thoughts, 1):
+        yield {"id": f"{name}-r{number}", "role": "reasoning", "content": thought}
+    calls = [
+        {
+            "id": one["identifier"],
+            "type": "function",
+            "function": {"name": one["name"], "arguments": json.dumps(one.get("arguments", {}))},
+        }
+        for one in parts
+        if one["type"] == "invocation"
+    ]
+    text = "".join(map(text_of, said))
+    if text or calls:
+        fields = {"content": text, "toolCalls": calls}
+        yield {"id": name, "role": "assistant", **{key: value for key, value in fields.items() if value}}
 
 
 def _said(message: Mapping[str, Any]) -> str | list[Frame]:

@@ -27,10 +27,10 @@ from ripieno.canisters.events import (
 from ripieno.canisters.serialization import describe
 from ripieno.jsonvalues import thaw
 from ripieno.servers.chat.ai_sdk.frames import Frame, Version, finish_reason, message_id
-from ripieno.servers.chat.ai_sdk.history import unfinished_of
 from ripieno.servers.chat.ai_sdk.parts import Call, MessageParts
 from ripieno.servers.chat.contents import content_of
 from ripieno.servers.chat.events import ChatEvent, QuestionsAsked, Said
+from ripieno.servers.chat.parts import unfinished_of
 from ripieno.servers.chat.questions import question_id
 from ripieno.storage.dispatch.events import QuestionAnswered, RunFailed
 
@@ -238,7 +238,6 @@ class Encoder:
                         parts.file(content)
             case "invocation":
                 self._replay_seal(message)
-                parts.calls[message["identifier"]].earlier = True
             case "result":
                 call = parts.calls.get(message["invocation_id"])
                 if call is not None:
@@ -247,14 +246,13 @@ class Encoder:
             case _:
                 pass
 
-    def _replay_texts(self, texts: Sequence[Mapping[str, Any]]) -> None:
-        """An answer that was cut off. The next one begins another step."""
-        if texts:
+    def _replay_texts(self, answers: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+        """Answers that were cut off. The next one begins another step."""
+        for texts in answers:
             self._parts.next_step()
-        for one in texts:
-            self._parts.write(one["type"], one["text"])
-            self._parts.close(one["type"])
-        if texts:
+            for one in texts:
+                self._parts.write(one["type"], one["text"])
+                self._parts.close(one["type"])
             self._parts.next_step()
 
     def _replay_call(self, item: Mapping[str, Any], *, known: bool) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.servers.chat.ai_sdk.frames import Version, error_of, file_of, output_of
+from ripieno.servers.chat.parts import unfinished_of
 from ripieno.servers.chat.questions import question_id
 
 
@@ -24,25 +25,14 @@ def messages_of(
             found.append({"id": f"{identifier}-{place}", "role": "assistant", "parts": []})
         elif found:
             _add(found[-1]["parts"], message, version, address, begins=place in unfinished)
-        if place + 1 in unfinished:
-            parts = [{"type": one["type"], "text": one["text"], "state": "done"} for one in unfinished[place + 1]]
+        for texts in unfinished.get(place + 1, ()):
+            parts = [{"type": one["type"], "text": one["text"], "state": "done"} for one in texts]
             _extend(found[-1]["parts"], parts, begins=True)
     if snapshot["state"] == "running":
         del found[-1:]
     elif found:
         _ask(found[-1]["parts"], snapshot["questions"], version)
     return [message for message in found if message["parts"]]
-
-
-def unfinished_of(snapshot: Mapping[str, Any]) -> Mapping[int, Sequence[Mapping[str, Any]]]:
-    """The texts of answers that were cut off, by the number of messages before them. A turn under way is not one."""
-    found: dict[int, list[Mapping[str, Any]]] = {}
-    for one in snapshot["unfinished"]:
-        found.setdefault(one["place"], []).extend(one["texts"])
-    texts = [one for one in snapshot["turn"] if one["type"] in ("text", "reasoning")]
-    if texts and snapshot["state"] != "running":
-        found.setdefault(len(snapshot["messages"]), []).extend(texts)
-    return found
 
 
 def _contents(message: Mapping[str, Any], address: str) -> Iterator[dict[str, Any]]:

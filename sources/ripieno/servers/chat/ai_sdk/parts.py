@@ -11,8 +11,6 @@ from ripieno.servers.chat.ai_sdk.frames import Frame, Version, error_of, file_of
 class Call:
     """A call of the message: its input is complete (``sealed``), the user was asked, it ended (``settled``).
 
-    One of an ``earlier`` turn, which this stream repeats, may have been asked about before.
-
     ``arguments`` is the input that the client shows.
     """
 
@@ -22,7 +20,6 @@ class Call:
     sealed: bool = False
     asked: bool = False
     settled: bool = False
-    earlier: bool = False
 
 
 class MessageParts:
@@ -150,9 +147,10 @@ class MessageParts:
                 output=output_of(contents, self._address),
                 dynamic=True,
             )
-        elif (call.asked or call.earlier) and error["category"] == "denied" and self.version >= 6:
+        elif error["category"] == "denied" and self.version >= 6:
             if not call.asked:
-                self.ask(call, call.identifier, {})
+                # A rule has denied it. The client takes a denial only of what it was asked about.
+                self.ask(call, call.identifier, {"reason": error_of(error)})
             self.emit("tool-output-denied", toolCallId=call.identifier)
         else:
             self.emit("tool-output-error", toolCallId=call.identifier, errorText=error_of(error), dynamic=True)
