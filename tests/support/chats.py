@@ -17,12 +17,14 @@ from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 
 @contextlib.asynccontextmanager
-async def assembled(folder: pathlib.Path, model: Model, *definitions: Definition) -> AsyncGenerator[Assembly, None]:
-    """An assembly whose runs have this model and these tools. Its journal is in the folder ``state``."""
+async def assembled(
+    folder: pathlib.Path, model: Model, *definitions: Definition, place: pathlib.Path | str | None = None
+) -> AsyncGenerator[Assembly, None]:
+    """An assembly whose runs have this model and these tools. Its journal is at a place, or in the folder ``state``."""
     state, workspace = folder / "state", folder / "workspace"
     workspace.mkdir(exist_ok=True)
     tools = (Ensemble.of("mine", definitions),)
-    with Journal(state / "journal.sqlite3") as journal:
+    with Journal(place or state / "journal.sqlite3") as journal:
         async with assemble({"ensembles": []}, workspace=workspace, recorder=journal) as assembly:
             # Descriptors have neither scripted models nor tools that a test controls.
             assembly.ensembles = tools
@@ -32,10 +34,14 @@ async def assembled(folder: pathlib.Path, model: Model, *definitions: Definition
 
 @contextlib.asynccontextmanager
 async def chatting(
-    folder: pathlib.Path, model: Model, *definitions: Definition, **settings: Any
+    folder: pathlib.Path,
+    model: Model,
+    *definitions: Definition,
+    place: pathlib.Path | str | None = None,
+    **settings: Any,
 ) -> AsyncGenerator[Chat, None]:
     """A chat over such an assembly."""
-    async with assembled(folder, model, *definitions) as assembly, Chat(assembly, **settings) as chat:
+    async with assembled(folder, model, *definitions, place=place) as assembly, Chat(assembly, **settings) as chat:
         yield chat
 
 

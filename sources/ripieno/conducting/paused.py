@@ -234,6 +234,10 @@ class PausedStore:
                 raise Conflict(f"Another process conducts the conversation {identifier}. Wait until it ends.")
             yield
 
+    def is_claimed(self, identifier: str, *, owner: str = "") -> bool:
+        """Whether any program has the lock of a conversation now."""
+        return self._database.is_claimed(owner, identifier)
+
     @contextlib.contextmanager
     def _writing(self, owner: str, identifier: str) -> Generator[Connection, None, None]:
         """A connection to change a conversation. Errors: ``Superseded`` if another program has taken its claim."""

@@ -51,6 +51,12 @@ SELECT name, whose, (
 """
 
 
+_LENGTHS = f"""
+{PAGE}
+SELECT name, whose, (SELECT max(place) FROM lines WHERE conversation = name AND owner = whose) FROM page
+"""
+
+
 class Summary(Value):
     """A conversation in short. ``first`` and ``last`` are ISO 8601 in UTC; ``calls`` counts started calls.
 
@@ -74,6 +80,11 @@ class Summary(Value):
     owner: str
     title: str
     refused: int
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether its last run has no recorded end: it is under way, or its process was killed."""
+        return self.conducted and self.finish is None
 
     def mapping(self) -> dict[str, Any]:
         """The JSON form."""
@@ -102,6 +113,11 @@ def summarize(connection: Connection, page: Sequence[Key]) -> Sequence[Summary]:
     for name, owner, tool in on_page(connection, _TOOL, silent) if silent else ():
         words[name, owner] = "" if tool is None else f"(call of {tool})"
     return [_summary(key, counts[key], words[key], details) for key in page if key in counts]
+
+
+def lengths(connection: Connection, page: Sequence[Key]) -> Mapping[Key, int]:
+    """The numbers of lines of conversations; 0 for one that is not there. Their lines are not read."""
+    return {(name, owner): last or 0 for name, owner, last in on_page(connection, _LENGTHS, page)} if page else {}
 
 
 def _summary(key: Key, counts: Sequence[Any], words: str, details: Mapping[int, Sequence[Any]]) -> Summary:

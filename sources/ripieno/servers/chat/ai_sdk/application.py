@@ -181,5 +181,5 @@ async def _data(encoder: Encoder, began: Sequence[Frame], batches: _Batches) -> 
                         frames += encoder.take(entry.event)
                 yield encoded(frames) or b":\n\n"
     except EventsLost:
-        yield encoded(encoder.fail("The stream was too slow. Load the conversation again."))
+        yield encoded(encoder.fail("The conversation went on elsewhere, or the stream was too slow. Load it again."))
     yield DONE
