@@ -96,6 +96,7 @@ export class Conversation {
       place: found.place,
       questions: found.questions,
       running,
+      elsewhere: found.elsewhere,
       status: answered.length && found.state === "interrupted" ? "answered" : found.state,
       // Without a whole answer since the user's message, the model begins anew.
       again: found.state === "idle" && last === "user",

@@ -51,6 +51,8 @@ async def test_it_is_sent_when_the_run_of_another_process_ends(visitor: Visitor,
         await other.say("", page.url.rpartition("/")[2], UserCanister.of("Look."))
         await expect(page.locator(".said").nth(1)).to_contain_text("Look.")
         await expect(page.locator(".call")).to_be_visible()
+        # Only that process can stop it.
+        await expect(button(page, "Stop")).to_have_count(0)
         await say(page, "And then?")
         await expect(queued(page)).to_contain_text("And then?")
         blocking.go.set()

@@ -183,6 +183,7 @@ class HeldConversation:
             "agent": self.agent,
             "tokens": {"input": usage.input_tokens, "output": usage.output_tokens},
             "state": self.state,
+            "elsewhere": self.under_way_elsewhere,
             "turn": self._turn.mapping(),
             "finish": None if self.state == "running" else self.conversation.finish,
             "questions": [thaw(one) for one in self.questions],
