@@ -1,6 +1,6 @@
 // The list of conversations, with what waits in each, and how one is begun.
 import { get, post } from "./api.js";
-import { html, store, titled, useMemo, useState, useStore, when } from "./ui.js";
+import { html, store, titled, useEffect, useMemo, useState, useStore, when } from "./ui.js";
 
 /** All conversations, newest first; the open questions of each by its identifier; and those that have a run. */
 export const conversations = store({ list: null, problem: null });
@@ -47,23 +47,33 @@ export function List({ chosen, close }) {
   const asked = useStore(questions);
   const going = useStore(running);
   const [search, look] = useState("");
+  const [said, hear] = useState([]);
+  const words = search.trim();
+  // Titles are here; the journal has what was said.
+  useEffect(() => {
+    hear([]);
+    const stop = new AbortController();
+    const take = ({ conversations: found }) => hear(found.map((one) => one.identifier));
+    const timer = words && setTimeout(() => get(`journal?${new URLSearchParams({ owner: "", limit: 200, search: words })}`, stop.signal).then(take, () => {}), 250);
+    return () => (clearTimeout(timer), stop.abort());
+  }, [words]);
   const sections = useMemo(() => {
-    const wanted = search.trim().toLowerCase();
+    const wanted = words.toLowerCase();
     const found = new Map();
     const runs = (one) => going.includes(one.identifier);
     // Those with a run are written now.
     for (const one of (list || []).toSorted((one, other) => runs(other) - runs(one))) {
-      if (wanted && !titled(one.title).toLowerCase().includes(wanted)) continue;
+      if (wanted && !titled(one.title).toLowerCase().includes(wanted) && !said.includes(one.identifier)) continue;
       const name = runs(one) ? "Today" : sectionOf(one.changed);
       found.set(name, [...(found.get(name) || []), one]);
     }
     return [...found];
-  }, [list, search, going]);
+  }, [list, words, said, going]);
   return html`<div class="list">
-    <input type="search" class="search" placeholder="Search titles" aria-label="Search conversations" data-search
+    <input type="search" class="search" placeholder="Search" aria-label="Search conversations" data-search
       value=${search} onInput=${(event) => look(event.currentTarget.value)} />
     ${problem && !list && html`<p class="dim">${problem.message}</p>`}
-    ${list && !sections.length && html`<p class="dim empty">${search ? "No title has these words." : "No conversations yet."}</p>`}
+    ${list && !sections.length && html`<p class="dim empty">${search ? "No conversation has these words." : "No conversations yet."}</p>`}
     ${sections.map(([name, members]) => html`<h2 key=${name}>${name}</h2><ul>
       ${members.map((one) => html`<li key=${one.identifier}>
         <a href=${`#/chat/${one.identifier}`} aria-current=${one.identifier === chosen ? "page" : null} onClick=${close} title=${titled(one.title)}>

@@ -136,7 +136,7 @@ export function Composer({ name, state, models, problem, say, queue, stop }) {
         ${models.agents?.length ? html`<select aria-label="Agent" value=${agent || state.agent || ""} onChange=${(event) => appoint(event.currentTarget.value)}>
           <option value="">No agent</option>${models.agents.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
         <span class="space"></span>
-        ${running && html`<button type="button" class="stop" title="Esc" aria-keyshortcuts="Escape" onClick=${() => ((stopping.current = true), stop())}>Stop</button>`}
+        ${running && !state.elsewhere && html`<button type="button" class="stop" title="Esc" aria-keyshortcuts="Escape" onClick=${() => ((stopping.current = true), stop())}>Stop</button>`}
         <button class="primary send" disabled=${busy || (!text.trim() && !files.length)}>${running ? "Queue" : "Send"}</button>
       </div>
     </form>

@@ -104,6 +104,7 @@ export class Conversation {
       questions: found.questions,
       running,
       finish: found.finish,
+      elsewhere: found.elsewhere,
       status: answered.length && found.state === "interrupted" ? "answered" : found.state,
       // Without a whole answer since the user's message, the model begins anew.
       again: found.state === "idle" && last === "user",

@@ -6,6 +6,7 @@ import pytest
 
 from ripieno.approvals import Approve
 from ripieno.assembly.submission_states import find_submission, list_submissions
+from ripieno.assembly.submissions import inspect_queue
 from ripieno.canisters import Conversation, InvocationCanister
 from ripieno.canisters.conversation import Waiting
 from ripieno.conducting.paused import Paused, PausedStore
@@ -42,6 +43,10 @@ def test_an_answered_run_is_queued_until_another_program_has_continued_it(
         state = "queued" if goes_on == "by a worker" else "answered"
         assert find_submission(dispatcher, journal.database, following.identifier).state == state
         assert find_submission(dispatcher, journal.database, resumed.identifier).state == "queued"
+        # As ``ripieno doctor`` counts them.
+        found = inspect_queue(site.place, journal.database)
+        assert found is not None
+        assert (found.queued, found.answered) == ((2, 0) if state == "queued" else (1, 1))
         for wanted in ("queued", "answered"):
             listed = list_submissions(dispatcher, journal.database, states=(wanted,))  # type: ignore[arg-type]
             expected = {following.identifier: state, resumed.identifier: "queued"}

@@ -545,12 +545,20 @@ async def test_a_conversation_that_another_tab_deletes_leaves_what_was_written_t
 
 
 async def test_the_list_is_searched(serve_page: ServePage, visitor: Visitor) -> None:
-    page = await begin(visitor, await serve_page(scripted(says())), "About apples")
+    served = await serve_page(scripted(says("They are red."), says("They are green.")))
+    page = await begin(visitor, served, "About apples")
     await page.get_by_role("link", name="New conversation").click()
     await expect(page.get_by_text("What shall we do?")).to_be_visible()
     await say(page, "About pears")
     await expect(page.locator(".list a")).to_have_count(2)
-    await page.get_by_role("searchbox", name="Search conversations").fill("apple")
+    await expect(page.locator(".text", has_text="green")).to_be_visible()
+    search = page.get_by_role("searchbox", name="Search conversations")
+    # What was said is found, too.
+    await search.fill("green")
+    await expect(page.locator(".list a")).to_contain_text("About pears")
+    await search.fill("violets")
+    await expect(page.get_by_text("No conversation has these words.")).to_be_visible()
+    await search.fill("apple")
     await expect(page.locator(".list a")).to_have_count(1)
     await page.locator(".list a").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("About apples")

@@ -1,14 +1,17 @@
 """A message that is written during a run: it is sent when the run ends, or taken back."""
 
+import pathlib
 from typing import Any
 
 from playwright.async_api import Page, expect
 
+from ripieno.canisters import UserCanister
 from tests.browser.conftest import ServePage, Visit
 from tests.browser.steps import begin, button, held, hide, message, say
 from tests.support.browsers import Visitor
-from tests.support.chats import Written
-from tests.support.scripted_models import invoke, invokes, says, scripted
+from tests.support.chats import Written, chatting
+from tests.support.scripted_models import Blocking, invoke, invokes, says, scripted, tool
+from tests.support.web_pages import serving_page
 
 
 def queued(page: Page) -> Any:
@@ -33,6 +36,31 @@ async def test_it_is_sent_when_the_run_ends(serve_page: ServePage, visitor: Visi
     await page.reload()
     await expect(page.locator(".said")).to_have_count(2)
     await expect(message(page)).to_have_value("")
+
+
+async def test_it_is_sent_when_the_run_of_another_process_ends(visitor: Visitor, tmp_path: pathlib.Path) -> None:
+    """The page shows what that process adds, while its run goes on."""
+    blocking = Blocking()
+    calling = scripted(invokes(invoke("look", "one")), says("Looked."))
+    async with (
+        serving_page(tmp_path, scripted(says("Hello."), says("Then that."))) as served,
+        chatting(tmp_path, calling, tool("look", blocking)) as other,
+    ):
+        page = await begin(visitor, served)
+        await expect(page.locator(".text")).to_have_text("Hello.")
+        await other.say("", page.url.rpartition("/")[2], UserCanister.of("Look."))
+        await expect(page.locator(".said").nth(1)).to_contain_text("Look.")
+        await expect(page.locator(".call")).to_be_visible()
+        # Only that process can stop it.
+        await expect(button(page, "Stop")).to_have_count(0)
+        await say(page, "And then?")
+        await expect(queued(page)).to_contain_text("And then?")
+        blocking.go.set()
+        await expect(page.locator(".text", has_text="Looked.")).to_be_visible()
+        await expect(page.locator(".text", has_text="Then that.")).to_be_visible()
+        await expect(page.locator(".said")).to_have_count(3)
+        await expect(queued(page)).to_have_count(0)
+        await page.close()
 
 
 async def test_it_is_taken_back_and_stays_through_a_reload(serve_page: ServePage, visitor: Visitor) -> None:

@@ -102,7 +102,7 @@ def test_a_queue_beside_a_server_is_only_looked_at(
         assert queue_of(call) is None  # Looking has created no queue.
     fill(url)
     found = queue_of(call)
-    numbers = {"workers": 2, "queued": 1, "scheduled": 1, "running": 0}
+    numbers = {"workers": 2, "queued": 1, "answered": 0, "scheduled": 1, "running": 0}
     assert found == {"engine": metadata.version("dbos"), "exists": True, **numbers, "warnings": []}
 
 

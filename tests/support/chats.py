@@ -19,13 +19,17 @@ from tests.support.scripted_models import invoke, invokes, says, scripted, tool
 
 @contextlib.asynccontextmanager
 async def assembled(
-    folder: pathlib.Path, model: Model, *definitions: Definition, configuration: Mapping[str, Any] = EMPTY
+    folder: pathlib.Path,
+    model: Model,
+    *definitions: Definition,
+    configuration: Mapping[str, Any] = EMPTY,
+    place: pathlib.Path | str | None = None,
 ) -> AsyncGenerator[Assembly, None]:
-    """An assembly whose runs have this model and these tools. Its journal is in the folder ``state``."""
+    """An assembly whose runs have this model and these tools. Its journal is at a place, or in the folder ``state``."""
     state, workspace = folder / "state", folder / "workspace"
     workspace.mkdir(exist_ok=True)
     tools = (Ensemble.of("mine", definitions),)
-    with Journal(state / "journal.sqlite3") as journal:
+    with Journal(place or state / "journal.sqlite3") as journal:
         async with assemble({"ensembles": [], **configuration}, workspace=workspace, recorder=journal) as assembly:
             # Descriptors have neither scripted models nor tools that a test controls.
             assembly.ensembles = tools
@@ -39,11 +43,12 @@ async def chatting(
     model: Model,
     *definitions: Definition,
     configuration: Mapping[str, Any] = EMPTY,
+    place: pathlib.Path | str | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Chat, None]:
     """A chat over such an assembly."""
     async with (
-        assembled(folder, model, *definitions, configuration=configuration) as assembly,
+        assembled(folder, model, *definitions, configuration=configuration, place=place) as assembly,
         Chat(assembly, **settings) as chat,
     ):
         yield chat

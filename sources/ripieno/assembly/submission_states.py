@@ -7,10 +7,10 @@ journal.
 import dataclasses
 from collections.abc import Collection, Sequence
 
-from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.conducting.paused import Paused, PausedStore, find_paused
 from ripieno.exceptions import NameAbsence
-from ripieno.storage.databases.contract import Database
-from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, State
+from ripieno.storage.databases.contract import Connection, Database
+from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, State, Submission
 
 #: Submissions that are looked through.
 SEARCHED = 1_000
@@ -47,6 +47,11 @@ def list_submissions(
     return [one for one in settled if not states or one.state in states][:limit]
 
 
+def is_answered(journal: Connection, submission: Submission) -> bool:
+    """Whether another program than a worker has continued what a queued submission was to continue."""
+    return not _is_awaited(submission, find_paused(journal, submission.conversation, owner=submission.owner))
+
+
 def find_following(dispatcher: Dispatcher, dispatched: Dispatched) -> Dispatched | None:
     """The submission with which a conversation goes on after another one, if there is one. Errors: ``InputError``."""
     one, following = dispatched.submission, None
@@ -72,12 +77,11 @@ def _may_be_answered(dispatched: Dispatched) -> bool:
 
 def _waits(dispatched: Dispatched, paused: Paused | None, dispatcher: Dispatcher) -> bool:
     """Whether the conversation of a submission still waits: for answers, or for the worker that continues it."""
+    if dispatched.state == "queued":
+        return _is_awaited(dispatched.submission, paused)
     if paused is None or paused.submission is None:
         return False
     identifier, following = dispatched.submission.identifier, paused.next_submission
-    if dispatched.state == "queued":
-        # Its own questions are there if its worker has died after it had asked them.
-        return identifier in (paused.submission.identifier, following and following.identifier)
     if paused.submission.identifier != identifier:
         return False
     if following is None:
@@ -87,3 +91,12 @@ def _waits(dispatched: Dispatched, paused: Paused | None, dispatcher: Dispatcher
     except NameAbsence:
         return True
     return False
+
+
+def _is_awaited(queued: Submission, paused: Paused | None) -> bool:
+    """Whether a conversation still waits for the worker that takes this submission."""
+    if paused is None or paused.submission is None:
+        return False
+    following = paused.next_submission
+    # Its own questions are there if its worker has died after it had asked them.
+    return queued.identifier in (paused.submission.identifier, following and following.identifier)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import journal_place, open_database
-from ripieno.assembly.submission_states import find_following, find_submission
+from ripieno.assembly.submission_states import find_following, find_submission, is_answered
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConductEnded, Event
 from ripieno.canisters.serialization import serialize
@@ -83,8 +83,8 @@ def inspect_queue(place: pathlib.Path | str, database: Database) -> QueueInspect
     from ripieno.storage.dispatch.inspection import inspect_file, inspect_server  # It imports sqlite3.
 
     if isinstance(place, pathlib.Path):
-        return inspect_file(place.with_name(NAME), place)
-    return inspect_server(database)
+        return inspect_file(place.with_name(NAME), place, is_answered)
+    return inspect_server(database, is_answered)
 
 
 def forget_submissions(place: pathlib.Path | str, database: Database, owner: str, conversation: str) -> None:

@@ -130,9 +130,7 @@ class PausedStore:
     def load(self, identifier: str, *, owner: str = "") -> Paused | None:
         """The owner's paused conversation with exactly this identifier, if there is one."""
         with self._database.using("read") as connection:
-            query = "SELECT conversation, body FROM paused WHERE owner = ? AND conversation = ?"
-            found = connection.execute(query, row_key(owner, identifier)).fetchone()
-        return None if found is None else self._read(*found)
+            return find_paused(connection, identifier, owner=owner, place=self._database.name)
 
     def find(self, identifier: str) -> Paused:
         """The conversation that a person means: by its identifier or a unique prefix; for an empty text, the only one.
@@ -234,6 +232,10 @@ class PausedStore:
                 raise Conflict(f"Another process conducts the conversation {identifier}. Wait until it ends.")
             yield
 
+    def is_claimed(self, identifier: str, *, owner: str = "") -> bool:
+        """Whether any program has the lock of a conversation now."""
+        return self._database.is_claimed(owner, identifier)
+
     @contextlib.contextmanager
     def _writing(self, owner: str, identifier: str) -> Generator[Connection, None, None]:
         """A connection to change a conversation. Errors: ``Superseded`` if another program has taken its claim."""
@@ -248,13 +250,24 @@ class PausedStore:
         self._database.close()
 
     def _read(self, identifier: str, text: str) -> Paused:
-        try:
-            return deserialize(Paused, json.loads(text))
-        except (SerializationInvalidity, ValueError, RecursionError) as error:
-            name = json.loads(identifier)
-            raise InputError(
-                f"{self._database.name}: the paused conversation {name!r} cannot be read: {error}"
-            ) from error
+        return _read(self._database.name, identifier, text)
+
+
+def find_paused(
+    connection: Connection, identifier: str, *, owner: str = "", place: str = "The journal"
+) -> Paused | None:
+    """The owner's paused conversation in a database with the name ``place``, if it is there. Errors: ``InputError``."""
+    query = "SELECT conversation, body FROM paused WHERE owner = ? AND conversation = ?"
+    found = connection.execute(query, row_key(owner, identifier)).fetchone()
+    return None if found is None else _read(place, *found)
+
+
+def _read(place: str, identifier: str, text: str) -> Paused:
+    try:
+        return deserialize(Paused, json.loads(text))
+    except (SerializationInvalidity, ValueError, RecursionError) as error:
+        name = json.loads(identifier)
+        raise InputError(f"{place}: the paused conversation {name!r} cannot be read: {error}") from error
 
 
 def _listed(head: str, ones: Sequence[Paused]) -> str:

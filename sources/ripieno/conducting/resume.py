@@ -56,11 +56,17 @@ class Resumable(Value, kw_only=True):
 
 
 def resumable(
-    journal: Journal, identifier: str, paused: Paused | None = None, *, owner: str | None = None
+    journal: Journal,
+    identifier: str,
+    paused: Paused | None = None,
+    *,
+    owner: str | None = None,
+    under_way: bool = False,
 ) -> Resumable:
     """The conversation to resume: the ``paused`` one if it has not changed since, otherwise that of the journal.
 
-    ``owner`` limits the look-up to this user's conversations.
+    ``owner`` limits the look-up to this user's conversations. One that is ``under_way`` elsewhere is only to look at:
+    its calls still run.
 
     Errors: ``NameAbsence`` if neither has it; ``InputError`` if its content was deleted, or is not all recorded.
     """
@@ -79,17 +85,17 @@ def resumable(
         conversation.note_kept(journal, conversation.canisters)
         return dataclasses.replace(paused_resumable(paused), unfinished=restored.unfinished)
     results = () if paused is None else paused.results
-    conversation = with_results(results, _interrupted(journal, restored))
+    conversation = with_results(results, _interrupted(journal, restored, under_way=under_way))
     return _resumable(restored, conversation)
 
 
-def resumable_end(journal: Journal, identifier: str, *, owner: str, newest: int) -> Resumable:
+def resumable_end(journal: Journal, identifier: str, *, owner: str, newest: int, under_way: bool = False) -> Resumable:
     """The end of a conversation that does not wait, with at least the ``newest`` canisters, to look at.
 
-    Errors: those of ``resumable``.
+    ``under_way`` and errors: those of ``resumable``.
     """
     restored = journal.restore_end(identifier, owner=owner, newest=newest)
-    return _resumable(restored, _interrupted(journal, restored))
+    return _resumable(restored, _interrupted(journal, restored, under_way=under_way))
 
 
 def paused_resumable(paused: Paused) -> Resumable:
@@ -144,10 +150,12 @@ def _is_untouched(conversation: Conversation, restored: Restored) -> bool:
     return all(states.get(one) == "never_started" for one in waiting)
 
 
-def _interrupted(journal: Journal, restored: Restored) -> Conversation:
-    """The conversation of the journal, with a result for each call whose outcome is unknown."""
+def _interrupted(journal: Journal, restored: Restored, *, under_way: bool) -> Conversation:
+    """The conversation of the journal, with a result for each call whose outcome is unknown, unless it is under way."""
     conversation = restored.conversation
     conversation.note_kept(journal, conversation.canisters)
+    if under_way:
+        return conversation
     states = {state.identifier: state for state in restored.states}
     added: list[Canister] = []
     opened: list[InvocationCanister] = []

@@ -59,6 +59,8 @@ def remove_empty(path: str, workspace: str) -> None:
     """Removes an empty file or folder, and the empty folders above it in the workspace."""
     place = path.rstrip("/")
     while place.startswith(f"{workspace}/"):
+        if os.path.realpath(os.path.dirname(place)) != os.path.dirname(place):
+            return  # A link leads elsewhere.
         try:
             mode = os.lstat(place)
             if stat.S_ISDIR(mode.st_mode):

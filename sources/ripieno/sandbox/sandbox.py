@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from ripieno.descriptors.sandbox import Level, SandboxDescriptor
 from ripieno.exceptions import PermissionFault
 from ripieno.sandbox.changed_files import FileChange, WatchedFolder
+from ripieno.sandbox.covers import Covers
 from ripieno.sandbox.detection import DetectedTiers, try_tier
 from ripieno.sandbox.git_files import controls_beneath, withdraw
 from ripieno.sandbox.homes import Home, Homes, Resident
@@ -21,7 +22,6 @@ from ripieno.sandbox.paths import CONTROLS, is_beneath, is_led, outermost, reada
 from ripieno.sandbox.private_folder import PrivateFolder, sweep
 from ripieno.sandbox.processes import Completed, clean_environment
 from ripieno.sandbox.refusals import explain, explain_lost, explain_unread, parts_of
-from ripieno.sandbox.removal import remove_empty
 from ripieno.sandbox.tiers import MOST_PROCESSES, Confinement, Tier, most_memory
 from ripieno.sandbox.toolchains import crates, toolchains
 from ripieno.values import Value
@@ -69,8 +69,9 @@ class Sandbox:
         self._try_tier = try_tier
         self._given = tuple(protected)
         self._found: tuple[str, ...] | None = None
-        #: Protected paths that were missing before the first program ran; an empty one at the end is removed.
+        #: Protected paths that were missing before the first program of tier 2 ran.
         self._absent: list[str] = []
+        self._covers = Covers(self.workspace)
         #: Places where a file would lead git to other settings and hooks than the protected ones.
         self._leads: list[str] = []
         self._choice: Choice | None = None
@@ -275,8 +276,7 @@ class Sandbox:
             self._folder = self._homes = None
         if self._sweeper is not None:
             self._sweeper.join()
-        for path in self._absent if self._choice is not None and self._choice.tier == 2 else ():
-            remove_empty(path, self.workspace)
+        self._covers.close()
 
     def _protected(self) -> tuple[str, ...]:
         """The paths that programs must not write, as found before the first of them ran."""
@@ -286,7 +286,7 @@ class Sandbox:
             named += [path for folder in folders for path in controls_beneath(folder)]
             controls = [path for path in map(_resolved, named) if is_beneath(path, folders)]
             self._found = tuple(dict.fromkeys([*controls, *map(_resolved, self._given)]))
-            self._absent = [path for path in self._found if not os.path.lexists(path.rstrip("/"))]
+            self._absent = self._covers.note(self._found) if self.tier == 2 else []
             leads = [f"{path.removesuffix('/config')}/commondir" for path in controls if path.endswith("/config")]
             self._leads = [path for path in leads if not os.path.lexists(path)]
         return self._found

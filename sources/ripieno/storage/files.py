@@ -62,6 +62,22 @@ def created(path: pathlib.Path) -> Generator[pathlib.Path, None, None]:
             temporary.with_name(temporary.name + suffix).unlink(missing_ok=True)
 
 
+def is_locked(path: pathlib.Path) -> bool:
+    """Whether anyone has the lock of a file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    try:
+        # Shared: two that look do not hinder each other.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def lock(path: pathlib.Path) -> int | None:
     """The descriptor of a file that this process has locked, or None if another process has the lock."""
     while True:

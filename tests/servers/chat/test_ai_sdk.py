@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
 
-from ripieno.canisters import ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters import ImageContent, OpaqueContent, TextualContent, UserCanister
 from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -33,6 +33,7 @@ from ripieno.models import Model
 from ripieno.servers.chat.ai_sdk.application import create_application
 from ripieno.servers.chat.ai_sdk.frames import Version
 from ripieno.servers.chat.chat import Chat
+from ripieno.servers.chat.ring import EventsLost
 from ripieno.servers.http.server import serve
 from tests.support.ai_sdk_client import Client
 from tests.support.chats import Reader, Written, chatting, writing
@@ -538,6 +539,28 @@ async def test_a_stop_and_a_failing_model_end_the_stream_with_a_word(tmp_path: p
         assert client.error
         assert "secret" not in client.error
         assert (await front.say("And again.")).parts("text")[-1]["text"] == "Done."
+
+
+async def test_a_run_of_another_process_has_no_stream_and_is_shown_as_far_as_it_is(tmp_path: pathlib.Path) -> None:
+    blocking = Blocking()
+    calling = scripted(invokes(invoke("look", "one")), says("Looked."))
+    async with (
+        page(tmp_path, scripted(says("Hello."))) as front,
+        chatting(tmp_path, calling, tool("look", blocking)) as other,
+    ):
+        await front.say()
+        identifier = await front.chat.named("ada", "page")
+        await other.say("ada", identifier, UserCanister.of("Look."))
+        await blocking.began.wait()
+        # It has the conversation as it was for a second at most.
+        while not (await front.snapshot())["elsewhere"]:
+            reader = Reader(front.chat, "ada", identifier, (await front.snapshot())["position"])
+            with contextlib.suppress(EventsLost):
+                await reader.until("never")
+        assert (await front.resumed()).status_code == 204
+        (*_, call) = (await front.loaded()).json()["messages"]
+        assert (call["role"], call["parts"][-1]["toolCallId"]) == ("assistant", "one")
+        blocking.go.set()
 
 
 async def test_a_name_is_of_its_owner(tmp_path: pathlib.Path) -> None:

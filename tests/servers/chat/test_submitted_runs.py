@@ -30,8 +30,9 @@ from ripieno.storage.dispatch.events import StretchBegan
 from ripieno.storage.journal import NAME
 from ripieno.storage.places import Places
 from tests.support.chat_servers import ChatProcess, assembly_of_server, chat_server
-from tests.support.chats import Reader
+from tests.support.chats import Reader, chatting
 from tests.support.postgresql import address_with_queue
+from tests.support.scripted_models import says, scripted
 from tests.support.workers import IN_A_TOOL, Site, WorkerProcess, check
 
 #: Seconds after which a test counts as hung.
@@ -407,6 +408,19 @@ async def test_a_client_runs_its_tool_between_two_runs(site: Site, start: Start)
         seen = await at_the_end(other, identifier)
         assert seen == await shown(one, identifier)
         assert [part["type"] for part in seen["messages"]] == ["user", "assistant", "invocation", "result", "assistant"]
+
+
+async def test_what_a_terminal_adds_without_a_worker_is_seen(site: Site, tmp_path: pathlib.Path) -> None:
+    terminal = chatting(tmp_path, scripted(says("From a terminal.")), place=site.place)
+    async with asyncio.timeout(HANG), chat_server(site) as server, terminal as other:
+        identifier = await server.create("ada")
+        reader = await following(server, identifier)
+        await other.say("ada", identifier, HELLO)
+        while len(found := (await server.snapshot("ada", identifier))["messages"]) < 2:
+            with pytest.raises(EventsLost):
+                await reader.until("ConductEnded")
+            reader = await following(server, identifier)
+        assert [one["type"] for one in found] == ["user", "assistant"]
 
 
 async def test_the_limit_of_an_owner_is_that_of_all_servers(site: Site) -> None:

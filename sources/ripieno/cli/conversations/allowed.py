@@ -1,6 +1,7 @@
 """Permissions by *always*: given with ``ripieno approvals approve``, listed and ended with ``approvals allowed``."""
 
 import pathlib
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from ripieno.canisters.display import clean
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.conversations.selection import command_lines
-from ripieno.cli.journal.selection import own_place
+from ripieno.cli.journal.selection import own_place, owners
 from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.journal import Journal
@@ -26,9 +27,10 @@ _SHORT = 8
 @click.command()
 @click.argument("conversation", default="")
 @click.option("--end", metavar="ID", help="Take this one back. The beginning of its identifier is enough.")
+@owners
 @formats
 @common
-def allowed(conversation: str, end: str | None, output: Format) -> None:
+def allowed(conversation: str, end: str | None, owner: str | None, output: Format) -> None:
     """List what runs of workers may call without a question, because of "always", or take it back.
 
     The beginning of an identifier names a CONVERSATION. Each ends by itself after seven days. If one is taken back, a
@@ -39,17 +41,22 @@ def allowed(conversation: str, end: str | None, output: Format) -> None:
       ripieno approvals allowed
       ripieno approvals allowed 3f9a --end 71c2
     """
-    found = [one for one in _recorded() if one[1].startswith(conversation)]
+    found = [one for one in _recorded() if one[1].startswith(conversation) and owner in (None, one[0])]
     if end is not None:
         _end([one for one in found if one[2].identifier.startswith(end)], end)
     elif output == "json":
-        print_json([{"conversation": name, "owner": owner, **_mapping(one)} for owner, name, one in found])
+        print_json([{"conversation": name, "owner": whose, **_mapping(one)} for whose, name, one in found])
     elif not found:
         click.echo("Nothing is allowed without a question.")
     else:
-        headers = ["ALLOWED", "CONVERSATION", "UNTIL (UTC)", "CALLS"]
+        # Mostly, there are no owners.
+        shown = any(whose for whose, _, _ in found)
         print_table(
-            headers, [[one.identifier[:_SHORT], name[:_SHORT], _until(one), str(one)] for _, name, one in found]
+            ["ALLOWED", "CONVERSATION", *(["OWNER"] if shown else []), "UNTIL (UTC)", "CALLS"],
+            [
+                [one.identifier[:_SHORT], name[:_SHORT], *([whose or "-"] if shown else []), _until(one), str(one)]
+                for whose, name, one in found
+            ],
         )
 
 
@@ -103,7 +110,21 @@ def _end(found: Sequence[tuple[str, str, Allowance]], end: str) -> None:
     if not found:
         raise NameAbsence("allowance", end, hint="To list them: ripieno approvals allowed")
     if len(found) > 1:
-        commands = [f"ripieno approvals allowed {name} --end {one.identifier}" for _, name, one in found]
+        several = len({whose for whose, _, _ in found}) > 1
+        commands = [
+            shlex.join(
+                [
+                    "ripieno",
+                    "approvals",
+                    "allowed",
+                    name,
+                    *(["--owner", whose] if several else []),
+                    "--end",
+                    one.identifier,
+                ]
+            )
+            for whose, name, one in found
+        ]
         raise InputError(f"Several allowances begin with {end!r}:{command_lines(commands)}")
     ((owner, name, one),) = found
     with Journal(own_place()) as journal:

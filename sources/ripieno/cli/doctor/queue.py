@@ -68,4 +68,5 @@ def queue_line(facts: Mapping[str, Any] | None) -> str:
     if not facts["exists"]:
         return f"{engine}, the first submission creates it"
     numbers = ", ".join(f"{facts[state]} {state}" for state in ("queued", "scheduled", "running"))
+    numbers += f", {facts['answered']} answered" if facts["answered"] else ""
     return f"{engine}, {count(facts['workers'], 'worker')} alive; runs: {numbers}"

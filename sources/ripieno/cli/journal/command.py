@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import pathlib
 import sys
-from collections.abc import Iterable
 
 import click
 
@@ -19,26 +18,24 @@ from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.journal.selection import (
     complete_conversation,
     find_conversation,
+    find_named,
     has_journal,
     journals,
     limits,
     name_of,
     open_journal,
+    owners,
     place_of,
     read_since,
 )
-from ripieno.cli.journal.transcript import heading, moment, transcript
+from ripieno.cli.journal.transcript import ABBREVIATED, found_rows, heading, moment, transcript
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
 from ripieno.storage.files import open_private
 from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor
 from ripieno.storage.journal.copies import copy_journal
-from ripieno.storage.journal.lines import Line, excerpt, says
 from ripieno.storage.outputs import Outputs
 from ripieno.storage.places import Places
-
-#: Characters of an identifier in tables.
-_ABBREVIATED = 12
 
 
 @click.group()
@@ -84,7 +81,7 @@ def list_(*, limit: int, everything: bool, output: Format, file: str | None) -> 
         return
     rows = [
         (
-            visible(one.identifier)[:_ABBREVIATED],
+            visible(one.identifier)[:ABBREVIATED],
             moment(one.last),
             str(one.turns),
             str(one.calls),
@@ -103,9 +100,10 @@ def list_(*, limit: int, everything: bool, output: Format, file: str | None) -> 
 @click.argument("conversation", required=False, shell_complete=complete_conversation)
 @click.option("--full", is_flag=True, help="Show long messages in full.")
 @formats
+@owners
 @journals
 @common
-def show(*, conversation: str | None, full: bool, output: Format, file: str | None) -> None:
+def show(*, conversation: str | None, owner: str | None, full: bool, output: Format, file: str | None) -> None:
     """Show a conversation, with the outcomes of its calls.
 
     Control characters are shown as escapes. Messages have the numbers for: ripieno journal fork --at
@@ -116,8 +114,8 @@ def show(*, conversation: str | None, full: bool, output: Format, file: str | No
       ripieno journal show 3f9a --full
     """
     with open_journal(file) as one:
-        summary = find_conversation(one, conversation)
-        lines = one.lines(summary.identifier)
+        summary = find_conversation(one, conversation, owner)
+        lines = one.lines(summary.identifier, owner=summary.owner)
         if output == "json":
             print_json({"conversation": summary.mapping(), "lines": [line.mapping() for line in lines]})
             return
@@ -133,12 +131,14 @@ def show(*, conversation: str | None, full: bool, output: Format, file: str | No
 @click.option("--stage", metavar="STAGE", help="Search only lines of this stage, such as said or finished.")
 @limits("lines", default=50)
 @formats
+@owners
 @journals
 @common
 def search(
     *,
     text: str,
     conversation: str | None,
+    owner: str | None,
     tool: str | None,
     stage: str | None,
     limit: int,
@@ -157,38 +157,19 @@ def search(
     if not text:
         raise click.UsageError("The text to search for is empty.")
     with open_journal(file) as one:
-        named = None if conversation is None else find_conversation(one, conversation).identifier
+        named, whose = find_named(one, conversation, owner)
         # One more, to know whether there are others.
-        lines = list(one.lines(named, stage=stage, tool=tool, text=text, limit=limit + 1))
+        lines = list(one.lines(named, owner=whose, stage=stage, tool=tool, text=text, limit=limit + 1))
     more, lines = len(lines) > limit, lines[:limit]
     if output == "json":
         print_json([line.mapping() for line in lines])
     elif lines:
-        print_table(("CONVERSATION", "LINE", "TIME (UTC)", "STAGE", "TOOL", "TEXT"), _rows(lines, text))
+        print_table(("CONVERSATION", "LINE", "TIME (UTC)", "STAGE", "TOOL", "TEXT"), found_rows(lines, text))
         if more:
             say(f"Showing the first {limit}. For more, use --limit.")
     if not lines:
         say("Not found.")
         raise click.exceptions.Exit(exit_codes.REFUSED)
-
-
-def _rows(lines: Iterable[Line], text: str) -> list[tuple[str, ...]]:
-    """The rows of found lines: one for all stages of a call in which the text is the same."""
-    same: dict[tuple[str, str, str], list[Line]] = {}
-    for line in lines:
-        found = visible(excerpt(says(line, text) or text, text))
-        same.setdefault((line.conversation, line.invocation or str(line.number), found), []).append(line)
-    return [
-        (
-            visible(conversation)[:_ABBREVIATED],
-            str(several[0].number),
-            moment(several[0].at),
-            ", ".join(dict.fromkeys(one.stage for one in several)),
-            visible(several[-1].tool),
-            found,
-        )
-        for (conversation, _, found), several in same.items()
-    ]
 
 
 @journal.command()
@@ -200,9 +181,10 @@ def _rows(lines: Iterable[Line], text: str) -> list[tuple[str, ...]]:
     type=FILE,
     help="The file to write, instead of standard output. It must not exist.",
 )
+@owners
 @journals
 @common
-def export(*, conversation: str | None, target: pathlib.Path | None, file: str | None) -> None:
+def export(*, conversation: str | None, owner: str | None, target: pathlib.Path | None, file: str | None) -> None:
     """Write the journal, or one CONVERSATION, as JSONL.
 
     The last line is an anchor: it records the end of the journal. Keep it where no one who can write the journal can
@@ -214,16 +196,16 @@ def export(*, conversation: str | None, target: pathlib.Path | None, file: str |
       ripieno journal export 3f9a > conversation.jsonl
     """
     with open_journal(file) as one:
-        named = None if conversation is None else find_conversation(one, conversation).identifier
+        named, whose = find_named(one, conversation, owner)
         anchor = one.anchor()
         if target is None:
-            for text in one.export(named):
+            for text in one.export(named, owner=whose):
                 sys.stdout.write(text)
             sys.stdout.write(anchor_line(anchor))
             return
         try:
             with open(target, "x", encoding="ascii", opener=open_private) as written:
-                written.writelines(one.export(named))
+                written.writelines(one.export(named, owner=whose))
                 written.write(anchor_line(anchor))
         except FileExistsError:
             raise InputError(f"{target} already exists and is not overwritten. Name another file.") from None
@@ -278,9 +260,10 @@ def verify(*, anchored: pathlib.Path | None, output: Format, file: str | None) -
 @click.argument("conversation", required=False, shell_complete=complete_conversation)
 @click.option("--at", "until", metavar="N", type=Number(min=1), help="The last message to copy.")
 @formats
+@owners
 @journals
 @common
-def fork(*, conversation: str | None, until: int | None, output: Format, file: str | None) -> None:
+def fork(*, conversation: str | None, owner: str | None, until: int | None, output: Format, file: str | None) -> None:
     """Copy a conversation, up to a message, into a new one.
 
     The new conversation is written to the journal, and its identifier is printed; with --format json, all of it.
@@ -292,12 +275,12 @@ def fork(*, conversation: str | None, until: int | None, output: Format, file: s
       ripieno journal fork --format json > conversation.json
     """
     with open_journal(file) as one:
-        summary = find_conversation(one, conversation, conducted=True)
-        forked = one.fork(summary.identifier, until=until)
+        summary = find_conversation(one, conversation, owner, conducted=True)
+        forked = one.fork(summary.identifier, owner=summary.owner, until=until)
     if output == "json":
         print_json(serialize(forked))
     else:
-        say(f"Copied {visible(summary.identifier)[:_ABBREVIATED]} to {forked.identifier[:_ABBREVIATED]}.")
+        say(f"Copied {visible(summary.identifier)[:ABBREVIATED]} to {forked.identifier[:ABBREVIATED]}.")
         click.echo(forked.identifier)
 
 
@@ -340,9 +323,12 @@ def copy(*, target: str, output: Format, file: str | None) -> None:
 @click.argument("conversations", metavar="[CONVERSATION]...", nargs=-1, shell_complete=complete_conversation)
 @click.option("--older-than", metavar="AGE", help="Delete conversations without an entry for this long, such as 90d.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
+@owners
 @journals
 @common
-def delete(*, conversations: tuple[str, ...], older_than: str | None, yes: bool, file: str | None) -> None:
+def delete(
+    *, conversations: tuple[str, ...], owner: str | None, older_than: str | None, yes: bool, file: str | None
+) -> None:
     """Delete the content of conversations for good.
 
     The text is overwritten in the file. Times, tools and digests stay, so that verify still works.
@@ -356,10 +342,11 @@ def delete(*, conversations: tuple[str, ...], older_than: str | None, yes: bool,
         raise click.UsageError("Name a conversation, or give --older-than.")
     with open_journal(file) as one:
         if older_than is None:
-            selected = [one.find(name) for name in dict.fromkeys(conversations)]
+            selected = [one.find(name, owner=owner) for name in dict.fromkeys(conversations)]
         else:
             before = read_since(older_than)
-            selected = [summary for summary in one.conversations() if summary.last < before and not summary.deleted]
+            kept = (summary for summary in one.conversations(owner=owner) if not summary.deleted)
+            selected = [summary for summary in kept if summary.last < before]
         if not selected:
             click.echo("No conversation matches.")
             return

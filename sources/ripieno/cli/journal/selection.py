@@ -37,6 +37,12 @@ journals = click.option(
     metavar="PLACE",
     help="The journal, instead of your own: a file, or the address of a database, such as '{env:JOURNAL_URL}'.",
 )
+#: Adds ``--owner``.
+owners = click.option(
+    "--owner",
+    metavar="NAME",
+    help="Only what is of this owner: a user of an application, or a client of a gateway. Yours has none: ''.",
+)
 
 
 def own_place() -> pathlib.Path | str:
@@ -109,20 +115,30 @@ def _opened(text: str | None) -> Generator[Journal, None, None]:
         yield journal
 
 
-def find_conversation(journal: Journal, beginning: str | None, *, conducted: bool = False) -> Summary:
+def find_conversation(
+    journal: Journal, beginning: str | None, owner: str | None, *, conducted: bool = False
+) -> Summary:
     """The conversation whose identifier has this beginning, or the one with the latest entry that is not deleted.
 
     ``conducted``: without calls that no model requested.
     Errors: ``NameAbsence`` and ``InputError``.
     """
     if beginning is not None:
-        return journal.find(beginning)
-    kept = (one for one in journal.conversations() if not one.deleted)
+        return journal.find(beginning, owner=owner)
+    kept = (one for one in journal.conversations(owner=owner) if not one.deleted)
     latest = next((one for one in kept if one.conducted or not conducted), None)
     if latest is None:
         lacking = "has no conversation of a model" if conducted else "is empty"
         raise InputError(f"The journal {journal.name} {lacking}.")
     return latest
+
+
+def find_named(journal: Journal, beginning: str | None, owner: str | None) -> tuple[str | None, str | None]:
+    """The identifier and the owner of a conversation, as filters; without one, the owner alone. Errors: as above."""
+    if beginning is None:
+        return None, owner
+    found = find_conversation(journal, beginning, owner)
+    return found.identifier, found.owner
 
 
 def _conversations(context: click.Context) -> Sequence[str]:

@@ -9,7 +9,7 @@ from ripieno.approvals.visible_text import visible
 from ripieno.canisters.display import count
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
-from ripieno.cli.journal.selection import find_conversation, has_journal, journals, name_of, open_journal, read_since
+from ripieno.cli.journal.selection import find_named, has_journal, journals, name_of, open_journal, owners, read_since
 from ripieno.storage.journal import Statistics, Tally
 
 #: The maximum number of rows for conversations and for unknown names.
@@ -24,6 +24,7 @@ _HEADERS = ("TURNS", "CALLS", "ERRORS", "REFUSED", "INPUT", "CACHED", "OUTPUT", 
 )
 @click.option("--conversation", metavar="C", help="Only this conversation, by the beginning of its identifier.")
 @formats
+@owners
 @journals
 @common
 def stats(
@@ -31,6 +32,7 @@ def stats(
     since: str | None,
     by: Literal["day", "model", "conversation"] | None,
     conversation: str | None,
+    owner: str | None,
     output: Format,
     file: str | None,
 ) -> None:
@@ -50,8 +52,8 @@ def stats(
         found = Statistics()
     else:
         with open_journal(file) as one:
-            named = None if conversation is None else find_conversation(one, conversation).identifier
-            found = one.statistics(since=start, conversation=named)
+            named, whose = find_named(one, conversation, owner)
+            found = one.statistics(since=start, conversation=named, owner=whose)
     if output == "json":
         print_json(found.mapping())
     elif not found.conversations:

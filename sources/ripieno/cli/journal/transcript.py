@@ -1,4 +1,4 @@
-"""A recorded conversation as text: numbered messages, with the outcomes of calls beneath them."""
+"""A recorded conversation as text: numbered messages, with the outcomes of calls beneath them; and found lines."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,9 +20,12 @@ from ripieno.canisters.display import clean, count, label
 from ripieno.jsonvalues import canonical
 from ripieno.models.reasoning import reasoning_in
 from ripieno.storage.journal import DELETED, Line, Summary
+from ripieno.storage.journal.lines import excerpt, says
 from ripieno.storage.journal.restoration import replay
 from ripieno.storage.records import Record
 
+#: Characters of an identifier in tables.
+ABBREVIATED = 12
 #: Lines and characters of each message that are shown without --full.
 _LINES, _CHARACTERS = 6, 600
 _Entry = tuple[Line, Record | None]
@@ -36,6 +39,25 @@ _KINDS: Mapping[type[Canister], str] = {
 def moment(at: str) -> str:
     """A recorded time for tables: UTC, to the second."""
     return at[:19].replace("T", " ")
+
+
+def found_rows(lines: Iterable[Line], text: str) -> list[tuple[str, ...]]:
+    """The rows of found lines: one for all stages of a call in which the text is the same."""
+    same: dict[tuple[str, str, str], list[Line]] = {}
+    for line in lines:
+        found = visible(excerpt(says(line, text) or text, text))
+        same.setdefault((line.conversation, line.invocation or str(line.number), found), []).append(line)
+    return [
+        (
+            visible(conversation)[:ABBREVIATED],
+            str(several[0].number),
+            moment(several[0].at),
+            ", ".join(dict.fromkeys(one.stage for one in several)),
+            visible(several[-1].tool),
+            found,
+        )
+        for (conversation, _, found), several in same.items()
+    ]
 
 
 def heading(summary: Summary) -> str:

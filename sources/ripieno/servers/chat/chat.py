@@ -78,7 +78,7 @@ class Chat:
         else:
             self._runs = Runs(self._assembly, self._store, self.limits, self._workspace)
         self._open = OpenConversations(self._store, self._runs, most=self.limits.held)
-        self._runs.start(self._open.refresh)
+        self._open.start()
         self.under_way = self._open.under_way
         return self
 
@@ -167,7 +167,7 @@ class Chat:
         readers = sum(one.ring.readers for _, one in self._open.of(owner))
         if readers >= self.limits.readers:
             raise Refused(too_many(f"{readers} streams of events", self.limits.readers))
-        return held.ring.read(position or held.ring.position, quiet=quiet)
+        return self._open.read(held, position or held.ring.position, quiet=quiet)
 
     async def require(self, owner: str, identifier: str) -> None:
         """Errors: ``NameAbsence`` if the owner has no such conversation."""

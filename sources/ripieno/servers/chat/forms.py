@@ -68,13 +68,15 @@ CONVERSATION = form(
     "A conversation as it is now. The events after ``position`` follow by ``/events?after=POSITION``. ``turn`` is the "
     "turn under way; after a run that was stopped, the one that was cut off. ``finish`` says how the last run ended. "
     "``answered`` are calls that wait for the answers to other questions. ``place`` counts the messages before "
-    "``messages``; ``unfinished`` are answers that are not complete.",
+    "``messages``; ``unfinished`` are answers that are not complete. ``elsewhere``: another process conducts it; "
+    "it can be neither stopped nor continued here; ``Resync`` comes whenever that process has added something.",
     identifier=str,
     title=str,
     model=str | None,
     agent=str,
     tokens=Tokens,
     state=Literal["running", "waiting", "interrupted", "idle"],
+    elsewhere=bool,
     messages=list[MESSAGE],
     place=int,
     unfinished=list[UnfinishedAnswer],

@@ -46,6 +46,8 @@ class EditedCall(Value):
 
 #: The error for a request about an earlier state.
 GONE_ON = "The conversation has gone on meanwhile. Load it again."
+#: The error for what must wait for the end of a run of another process.
+UNDER_WAY_ELSEWHERE = "Another process conducts this conversation. Wait until it ends, or stop it there."
 #: The error for what must wait for the end of a run.
 UNDER_WAY = "A run of this conversation is under way. Stop it, or wait for its end."
 
@@ -106,8 +108,11 @@ class HeldConversation:
 
     @property
     def state(self) -> str:
-        """``running``, ``waiting`` (for an answer or a result), ``interrupted`` (its process ended), or ``idle``."""
-        if self.running:
+        """``running``, ``waiting`` (for an answer or a result), ``interrupted`` (its process ended), or ``idle``.
+
+        It is also ``running`` where another process conducts it.
+        """
+        if self.running or self.under_way_elsewhere:
             return "running"
         if not self.conversation.open:
             return "interrupted" if self._interrupted and self.unanswered else "idle"
@@ -120,7 +125,7 @@ class HeldConversation:
         last = self.conversation.canisters[-1] if self.conversation.canisters else None
         # A terminal tool needs no answer.
         asking = isinstance(last, _ASKING) and self.conversation.finish != "terminal"
-        return asking and not self.running and not self.conversation.open
+        return asking and self.state != "running" and not self.conversation.open
 
     @property
     def cut(self) -> Sequence[Mapping[str, Any]]:
@@ -138,6 +143,8 @@ class HeldConversation:
         """The questions that have no answer yet."""
         if self.running:
             return tuple(question for question, _ in self._inputs.values())
+        if self.under_way_elsewhere:
+            return ()
         asked = {str(one["invocation"]): one for one in questions_of(self.conversation, self.elsewhere)}
         asked |= {name: one.question for name, one in self.edited.items() if name in asked}
         return tuple(one for name, one in asked.items() if name not in self.answers)
@@ -147,7 +154,7 @@ class HeldConversation:
         for question in self.questions:
             if question["invocation"] == invocation:
                 return question
-        if self.running:
+        if self.state == "running":
             raise Conflict("A run is under way. Its questions come when it ends.")
         raise Conflict(
             f"No question waits for an answer to {invocation!r}: it was answered, or the conversation went on."
@@ -159,9 +166,11 @@ class HeldConversation:
             raise Conflict(GONE_ON)
 
     def require_free(self, at: str | None = None) -> None:
-        """Errors: ``Conflict`` for a conversation with a run, or with events since the position ``at``."""
+        """Errors: ``Conflict`` for a conversation with a run, here or elsewhere, or with events since ``at``."""
         if self.running:
             raise Conflict(UNDER_WAY)
+        if self.under_way_elsewhere:
+            raise Conflict(UNDER_WAY_ELSEWHERE)
         self.require_at(at)
 
     def snapshot(self) -> dict[str, Any]:
@@ -174,8 +183,9 @@ class HeldConversation:
             "agent": self.agent,
             "tokens": {"input": usage.input_tokens, "output": usage.output_tokens},
             "state": self.state,
+            "elsewhere": self.under_way_elsewhere,
             "turn": self._turn.mapping(),
-            "finish": None if self.running else self.conversation.finish,
+            "finish": None if self.state == "running" else self.conversation.finish,
             "questions": [thaw(one) for one in self.questions],
             "answered": {name: type(given.answer).__name__.lower() for name, given in self.answers.items()},
             "position": self.ring.position,
@@ -198,7 +208,9 @@ class HeldConversation:
 
     def adopt(self, stored: Stored) -> None:
         """Takes the conversation as it is stored, while no run is under way, or at its end."""
-        self.summary, (resumable, paused) = stored.summary, stored[1:]
+        resumable, paused = stored.resumable, stored.paused
+        #: Whether another process conducted it when it was last looked at.
+        self.summary, self.under_way_elsewhere = stored.summary, stored.under_way
         self.conversation, self.missing = resumable.conversation, resumable.missing
         self.answers: Mapping[str, Given] = resumable.answers
         self.unfinished, self._turn = resumable.unfinished, LiveTurn(resumable.cut)
@@ -216,7 +228,8 @@ class HeldConversation:
             finish = self.conversation.finish
             self.unfinished = (*self.unfinished, Unfinished(place=place, texts=texts, finish=finish))
         self.conversation, self.answers, self.edited = run.conversation, {}, {}
-        self._turn, self._run, self._end, self._interrupted = LiveTurn(), run, None, False
+        self._turn, self._run, self._end = LiveTurn(), run, None
+        self._interrupted = self.under_way_elsewhere = False
         self._failures.clear()
         run.watch(self._take)
         self._task = asyncio.create_task(self._conduct(run, ended), name="ripieno chat run")

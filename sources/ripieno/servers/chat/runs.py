@@ -16,7 +16,7 @@ from ripieno.conducting.paused import Paused
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import Conflict
 from ripieno.models.protocol import Refusal
-from ripieno.servers.chat.held import GONE_ON, ConversationRun, HeldConversation, progress_of
+from ripieno.servers.chat.held import GONE_ON, UNDER_WAY_ELSEWHERE, ConversationRun, HeldConversation, progress_of
 from ripieno.servers.chat.messages import ChatLimits
 from ripieno.servers.chat.store import Claim, ConversationStore
 from ripieno.servers.http.limits import Refused
@@ -42,7 +42,7 @@ class Runs:
         self._closing = False
 
     def start(self, refresh: Callable[[str, str], Awaitable[None]]) -> None:
-        """Begins to look for what others do: ``refresh`` then looks at a conversation in memory again."""
+        """Begins to look at the log of submitted runs: ``refresh`` then looks at a conversation in memory again."""
 
     async def close(self, running: Sequence[HeldConversation]) -> None:
         """Ends with the server: its runs are stopped."""
@@ -72,7 +72,8 @@ class Runs:
         found = await self._store.summary(held.owner, held.conversation.identifier)
         changed = not running and progress_of(found) != progress_of(known)
         if not running:
-            await self.renew(held, changed=changed)
+            more = found.is_open_ended and found.lines != known.lines
+            await self.renew(held, changed=changed or more)
         if held.summary is known:
             held.summary = found
         return changed
@@ -82,14 +83,18 @@ class Runs:
 
         ``changed``: its journal has more than what is known here. Otherwise, only its answers may be other ones.
         """
-        if held.running or not (changed or held.conversation.open):
+        if held.running or not (changed or held.conversation.open or held.under_way_elsewhere):
             return
         owner, identifier = held.owner, held.conversation.identifier
-        if not changed:
+        if held.under_way_elsewhere and not changed:
+            if await self._store.is_claimed(owner, identifier):
+                return
+        elif not changed:
             paused = await self._store.paused(owner, identifier)
             if paused is None or paused.answers == held.answers:
                 return
-        held.adopt(await self._store.load(owner, identifier))
+        newest = len(held.conversation.canisters) if held.missing else None
+        held.adopt(await self._store.load(owner, identifier, newest=newest, was_under_way=held.under_way_elsewhere))
         held.ring.restart()
 
     def leave(self, held: HeldConversation) -> None:
@@ -229,7 +234,9 @@ class Runs:
         return self._assembly.execution.allowances.take_back(owner, identifier, allowance)
 
     async def stop(self, held: HeldConversation) -> None:
-        """Stops the run of a conversation, if there is one."""
+        """Stops the run of a conversation, if there is one. Errors: ``Conflict`` if another process conducts it."""
+        if held.under_way_elsewhere:
+            raise Conflict(UNDER_WAY_ELSEWHERE)
         held.stop()
 
     async def end(self, held: HeldConversation) -> None:

@@ -16,18 +16,22 @@ from ripieno.conducting.resume import Resumable, resumable, resumable_end
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.storage.journal import Journal
-from ripieno.storage.journal.summaries import Summary
+from ripieno.storage.journal.summaries import Summary, lengths
 from ripieno.storage.records import Record, cut_record
 
 Result = TypeVar("Result")
 
 
 class Stored(NamedTuple):
-    """A conversation to continue, or the end of one to look at; ``paused`` if it waits."""
+    """A conversation to continue, or the end of one to look at; ``paused`` if it waits.
+
+    ``under_way``: another process conducts it, so that it is only to look at.
+    """
 
     summary: Summary
     resumable: Resumable
     paused: Paused | None
+    under_way: bool
 
 
 class ConversationStore:
@@ -82,17 +86,41 @@ class ConversationStore:
 
         return await _in_thread(read)
 
-    async def load(self, owner: str, identifier: str, *, newest: int | None = None) -> Stored:
-        """A conversation to continue; to look at, if ``newest`` limits what is read of one that does not wait."""
+    async def load(
+        self, owner: str, identifier: str, *, newest: int | None = None, was_under_way: bool = False
+    ) -> Stored:
+        """A conversation to continue; to look at, if ``newest`` limits what is read of one that does not wait.
+
+        A run elsewhere that ``was_under_way`` is so until its process has released the conversation.
+        """
 
         def read() -> Stored:
             summary = self._summary(owner, identifier)
             paused = self._paused.load(identifier, owner=owner)
+            maybe = was_under_way or summary.is_open_ended
+            under_way = maybe and self._paused.is_claimed(identifier, owner=owner)
             if paused is None and newest is not None:
-                return Stored(summary, resumable_end(self._journal, identifier, owner=owner, newest=newest), None)
-            return Stored(summary, resumable(self._journal, identifier, paused, owner=owner), paused)
+                found = resumable_end(self._journal, identifier, owner=owner, newest=newest, under_way=under_way)
+            else:
+                found = resumable(self._journal, identifier, paused, owner=owner, under_way=under_way)
+            return Stored(summary, found, paused, under_way)
 
         return await _in_thread(read)
+
+    async def lengths(self, keys: Sequence[tuple[str, str]]) -> Sequence[int]:
+        """The numbers of lines of conversations, given by owner and identifier: one look for all of them."""
+
+        def read() -> Sequence[int]:
+            hidden = [(self._journal.redactor.text(name), self._journal.redactor.text(owner)) for owner, name in keys]
+            with self._journal.database.using("read") as connection:
+                found = lengths(connection, hidden)
+            return [found[one] for one in hidden]
+
+        return await _in_thread(read)
+
+    async def is_claimed(self, owner: str, identifier: str) -> bool:
+        """Whether any process has the lock of a conversation now."""
+        return await _in_thread(lambda: self._paused.is_claimed(identifier, owner=owner))
 
     async def paused(self, owner: str, identifier: str) -> Paused | None:
         """A conversation that waits, as it is kept."""

@@ -128,8 +128,13 @@ class SubmittedRuns(Runs):
                     return
 
     async def renew(self, held: HeldConversation, *, changed: bool) -> None:
-        # Its workers write to the journal, and say so in the log.
-        del held, changed
+        # Workers write to the journal, and all that they do to the log, before a run counts as done: `refresh` takes
+        # that. A terminal writes to the journal alone.
+        owner, identifier = held.owner, held.conversation.identifier
+        if not (changed or held.under_way_elsewhere) or identifier in await self._under_way(owner):
+            return
+        if await _in_thread(self._log.last, owner, identifier) <= held.seen:
+            await super().renew(held, changed=changed)
 
     # Runs
 
@@ -190,8 +195,11 @@ class SubmittedRuns(Runs):
         return next((one for one in given if one.identifier == allowance), None)
 
     async def stop(self, held: HeldConversation) -> None:
-        for one in await self._pending(held.owner, held.conversation.identifier):
+        pending = await self._pending(held.owner, held.conversation.identifier)
+        for one in pending:
             await _in_thread(self._dispatcher.cancel, one.identifier)
+        if not pending:
+            await super().stop(held)
 
     async def end(self, held: HeldConversation) -> None:
         key = held.owner, held.conversation.identifier

@@ -30,6 +30,8 @@ _CLEANING = 60.0
 _MOST = 10_000
 #: Seconds after which an end that the queue does not have is written again.
 UNWRITTEN = 10.0
+#: Seconds for which a worker that ends waits until the queue has the ends of its runs, and between looks.
+_WRITING, _LOOKS = 5.0, 0.05
 #: Seconds for which submissions that have ended are kept.
 KEPT = 30 * 86_400.0
 
@@ -104,6 +106,7 @@ class Worker:
                     running = count(len(self.running), "run")
                     self._report(f"{running} under way: {self._grace:.0f} s to end.")
                 await self._stretches.leave(self._grace)
+                await self._written()
             finally:
                 left.set()
                 await asyncio.wait((beating,))
@@ -186,6 +189,25 @@ class Worker:
                 self._report(f"The end of the run {one} could not be written. It is written again.")
             else:
                 del self._endings[one]
+
+    async def _written(self) -> None:
+        """Waits until the queue has the ends of all runs: another worker would find a run that has ended.
+
+        The next one has what cannot be written in this time, or while the database is away.
+        """
+        with contextlib.suppress(TimeoutError, InputError):
+            async with asyncio.timeout(_WRITING):
+                while True:
+                    if not self._endings.keys() & await run_in_thread(self._unwritten, name="ends"):
+                        return
+                    await asyncio.sleep(_LOOKS)
+
+    def _unwritten(self) -> set[str]:
+        """The submissions that have no end in the queue."""
+        if not self._endings:
+            return set()
+        running = self._dispatcher.listed(states=["running"], limit=_MOST)
+        return {one.submission.identifier for one in running if one.worker == self.name}
 
     def _clean(self) -> None:
         running = self._dispatcher.listed(states=["running"], limit=_MOST)

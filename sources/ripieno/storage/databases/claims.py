@@ -19,6 +19,8 @@ LEASE = 15.0
 #: Seconds between renewals.
 RENEWAL = 5.0
 
+#: A row if a conversation is claimed.
+CLAIMED = "SELECT 1 FROM claims WHERE owner = ? AND conversation = ? AND until > now_seconds()"
 _Key = tuple[str, str]
 _TAKE = """
     INSERT INTO claims (owner, conversation, epoch, until) VALUES (?, ?, 1, now_seconds() + ?)

@@ -137,6 +137,10 @@ class Database(Protocol):
         """
         ...
 
+    def is_claimed(self, owner: str, conversation: str) -> bool:
+        """Whether any program, this one too, holds a conversation now."""
+        ...
+
     def fence(self, owner: str, conversation: str) -> "Fence | None":
         """The check of everything that is written to a conversation.
 

@@ -20,8 +20,8 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ripieno.exceptions import InputError
-from ripieno.storage.databases.claims import Claims
-from ripieno.storage.databases.contract import Connection, Disconnected, Fence, Inspection, RowConflict, Rows
+from ripieno.storage.databases.claims import CLAIMED, Claims
+from ripieno.storage.databases.contract import Connection, Disconnected, Fence, Inspection, RowConflict, Rows, row_key
 from ripieno.storage.databases.subscribers import Subscribers, Wake
 from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, VERSION
 
@@ -145,6 +145,10 @@ class PostgresqlDatabase:
         self, owner: str, conversation: str, lost: Callable[[], None] | None = None
     ) -> contextlib.AbstractContextManager[bool]:
         return self._claims.held(owner, conversation, lost)
+
+    def is_claimed(self, owner: str, conversation: str) -> bool:
+        with self.using("read") as connection:
+            return connection.execute(CLAIMED, row_key(owner, conversation)).fetchone() is not None
 
     def fence(self, owner: str, conversation: str) -> Fence | None:
         return self._claims.fence(owner, conversation)

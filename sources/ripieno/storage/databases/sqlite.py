@@ -19,7 +19,7 @@ from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Connection, Inspection, RowConflict
 from ripieno.storage.databases.subscribers import Subscribers, Wake
 from ripieno.storage.databases.tables import CREATE, MIGRATIONS, VERSION
-from ripieno.storage.files import created, lock
+from ripieno.storage.files import created, is_locked, lock
 
 #: "ripj"; distinguishes a journal from another program's file.
 _APPLICATION = 0x7269706A
@@ -117,10 +117,7 @@ class SqliteDatabase:
         self, owner: str, conversation: str, lost: Callable[[], None] | None = None
     ) -> Generator[bool, None, None]:
         del lost  # The system's lock stays with its process.
-        # A digest: applications choose names freely.
-        name = json.dumps([owner, conversation])
-        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        path = self.path.with_name(f"{self.path.name}.claims") / digest
+        path = self._claim(owner, conversation)
         with translated_errors(self.path, "locked"):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = lock(path)
@@ -131,6 +128,16 @@ class SqliteDatabase:
                 with contextlib.suppress(OSError):
                     path.unlink()
                 os.close(descriptor)
+
+    def is_claimed(self, owner: str, conversation: str) -> bool:
+        with translated_errors(self.path, "read"):
+            return is_locked(self._claim(owner, conversation))
+
+    def _claim(self, owner: str, conversation: str) -> pathlib.Path:
+        # A digest: applications choose names freely.
+        name = json.dumps([owner, conversation])
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return self.path.with_name(f"{self.path.name}.claims") / digest
 
     def fence(self, owner: str, conversation: str) -> None:
         """Always None: the system's lock stays with its process."""

@@ -102,10 +102,14 @@ class Schedule(Value, kw_only=True):
 
 
 class QueueInspection(Value, kw_only=True):
-    """The workers that are alive, and the submissions that wait for one, for their time, or run."""
+    """The workers that are alive, and the submissions that wait for one, for their time, or run.
+
+    ``answered`` are in the queue still, and another program has continued their conversations.
+    """
 
     workers: int = 0
     queued: int = 0
+    answered: int = 0
     scheduled: int = 0
     running: int = 0
 

@@ -2,50 +2,70 @@
 
 import contextlib
 import dataclasses
+import json
 import pathlib
 import sqlite3
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 
-from ripieno.exceptions import InputError
+from ripieno.canisters.serialization import deserialize
+from ripieno.exceptions import InputError, SerializationInvalidity
 from ripieno.storage.databases.contract import Connection, Database
-from ripieno.storage.dispatch.contract import QueueInspection
+from ripieno.storage.dispatch.contract import QueueInspection, Submission
 from ripieno.storage.dispatch.leases import alive_workers
 
 #: The engine's name of the workflow that conducts a submission.
 WORKFLOW = "ripieno.stretch"
 #: The attribute of a workflow that a person has cancelled.
 CANCELLED = "cancelled"
+_CURRENT = "name = ? AND coalesce(CAST(attributes AS text), '') NOT LIKE ?"
+#: Whether another program has continued what a queued submission was to continue. The connection is that of a journal.
+IsAnswered = Callable[[Connection, Submission], bool]
 
 
-def inspect_file(queue: pathlib.Path, journal: pathlib.Path) -> QueueInspection | None:
+def inspect_file(queue: pathlib.Path, journal: pathlib.Path, is_answered: IsAnswered) -> QueueInspection | None:
     """The queue in a file, and the workers in the journal's; None without a queue. Errors: ``InputError``."""
     if not queue.exists():
         return None
     with _reading(queue) as connection:
-        found = _counted(connection, "workflow_status")
+        found, continuing = _counted(connection, "workflow_status")
     with _reading(journal) as connection:
-        return dataclasses.replace(found, workers=len(alive_workers(connection)))
+        return _completed(found, continuing, connection, is_answered)
 
 
-def inspect_server(database: Database) -> QueueInspection | None:
+def inspect_server(database: Database, is_answered: IsAnswered) -> QueueInspection | None:
     """The queue beside a journal in PostgreSQL, whose tables exist; None without a queue. Errors: ``InputError``."""
     with database.using("read") as connection:
         named = "quote_ident(current_schema() || '_dispatch') || '.workflow_status'"
         (table,) = connection.execute(f"SELECT CAST(to_regclass({named}) AS text)").fetchone()
         if table is None:
             return None
-        return dataclasses.replace(_counted(connection, table), workers=len(alive_workers(connection)))
+        return _completed(*_counted(connection, table), connection, is_answered)
 
 
-def _counted(connection: Connection, table: str) -> QueueInspection:
-    query = (
-        f"SELECT status, count(*) FROM {table} WHERE name = ? AND status IN ('ENQUEUED', 'DELAYED', 'PENDING') "
-        "AND coalesce(CAST(attributes AS text), '') NOT LIKE ? GROUP BY status"
-    )
-    found = {str(status): int(number) for status, number in connection.execute(query, (WORKFLOW, f'%"{CANCELLED}"%'))}
+def _counted(connection: Connection, table: str) -> tuple[QueueInspection, Sequence[Submission]]:
+    """The numbers of submissions, and those queued ones that continue what waited for answers."""
+    current = (WORKFLOW, f'%"{CANCELLED}"%')
+    query = f"SELECT status, count(*) FROM {table} WHERE {_CURRENT} AND status IN (?, ?, ?) GROUP BY status"
     states = {"queued": "ENQUEUED", "scheduled": "DELAYED", "running": "PENDING"}
-    return QueueInspection(**{name: found.get(status, 0) for name, status in states.items()})
+    found = {str(status): int(number) for status, number in connection.execute(query, (*current, *states.values()))}
+    given = table.replace("workflow_status", "workflow_input")
+    identifiers = f"SELECT workflow_uuid FROM {table} WHERE {_CURRENT} AND status = ?"
+    queued = f"SELECT inputs FROM {given} WHERE workflow_uuid IN ({identifiers})"
+    continuing: list[Submission] = []
+    for (inputs,) in connection.execute(queued, (*current, states["queued"])):
+        with contextlib.suppress(SerializationInvalidity):  # Of another release.
+            submission = deserialize(Submission, json.loads(inputs)["args"][0])
+            continuing += [submission] if submission.continues else []
+    return QueueInspection(**{name: found.get(status, 0) for name, status in states.items()}), continuing
+
+
+def _completed(
+    found: QueueInspection, continuing: Sequence[Submission], journal: Connection, is_answered: IsAnswered
+) -> QueueInspection:
+    answered = sum(is_answered(journal, one) for one in continuing)
+    workers = len(alive_workers(journal))
+    return dataclasses.replace(found, workers=workers, queued=found.queued - answered, answered=answered)
 
 
 @contextlib.contextmanager

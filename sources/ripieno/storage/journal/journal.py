@@ -182,13 +182,13 @@ class Journal:
                 return
             last = rows[-1][0]
 
-    def export(self, conversation: str | None = None) -> Iterator[str]:
+    def export(self, conversation: str | None = None, *, owner: str | None = None) -> Iterator[str]:
         """A conversation, or all lines, as JSONL in printable ASCII, each ending in a newline.
 
         Each object has all fields of ``Line``, with the body as a value. The digests can be recomputed from its
         canonical JSON.
         """
-        return (ascii_json(line.mapping()) + "\n" for line in self.lines(conversation))
+        return (ascii_json(line.mapping()) + "\n" for line in self.lines(conversation, owner=owner))
 
     def state_of(self, conversation: str, *, owner: str | None = None) -> tuple[InvocationState, ...]:
         """The state of each call of a conversation, in order of first mention."""
@@ -228,14 +228,15 @@ class Journal:
             require(connection, name, whose)
             return summarize(connection, [(name, whose)])[0]
 
-    def find(self, beginning: str) -> Summary:
+    def find(self, beginning: str, *, owner: str | None = None) -> Summary:
         """The conversation that a person means: its identifier equals a text, or is the only one that begins with it.
 
         Programs name a conversation exactly, as in all other methods: a prefix may be another user's conversation.
         Errors: ``NameAbsence`` for none, ``InputError`` for several.
         """
         with self.database.using("read") as connection:
-            return summarize(connection, [identify(connection, self.redactor.text(beginning))])[0]
+            whose = owner and self.redactor.text(owner)
+            return summarize(connection, [identify(connection, self.redactor.text(beginning), whose)])[0]
 
     def restore(self, conversation: str, *, owner: str | None = None, until: int | None = None) -> Restored:
         """The conversation of exactly this name, or its first ``until`` canisters, with the states of its last calls.

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,12 @@ SELECT name, whose, (
 """
 
 
+_LENGTHS = f"""
+{PAGE}
+SELECT name, whose, (SELECT max(place) FROM lines WHERE conversation = name AND owner = whose) FROM page
+"""
+
+
 class Summary(Value):
     """A conversation in short. ``first`` and ``last`` are ISO 8601 in UTC; ``calls`` counts started calls.
 
@@ -74,6 +81,11 @@ class Summary(Value):
     owner: str
     title: str
     refused: int
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether its last run has no recorded end: it is under way, or its process was killed."""
+        return self.conducted and self.finish is None
 
     def mapping(self) -> dict[str, Any]:
         """The JSON form."""
@@ -102,6 +114,11 @@ def summarize(connection: Connection, page: Sequence[Key]) -> Sequence[Summary]:
     for name, owner, tool in on_page(connection, _TOOL, silent) if silent else ():
         words[name, owner] = "" if tool is None else f"(call of {tool})"
     return [_summary(key, counts[key], words[key], details) for key in page if key in counts]
+
+
+def lengths(connection: Connection, page: Sequence[Key]) -> Mapping[Key, int]:
+    """The numbers of lines of conversations; 0 for one that is not there. Their lines are not read."""
+    return {(name, owner): last or 0 for name, owner, last in on_page(connection, _LENGTHS, page)} if page else {}
 
 
 def _summary(key: Key, counts: Sequence[Any], words: str, details: Mapping[int, Sequence[Any]]) -> Summary:
@@ -141,20 +158,26 @@ def newest(connection: Connection, owner: str | None, before: int | None = None)
     return connection.execute(f"{query} ORDER BY 3 DESC", (*parameters, *last)).fetchall()
 
 
-def identify(connection: Connection, beginning: str) -> tuple[str, str]:
+def identify(connection: Connection, beginning: str, owner: str | None) -> tuple[str, str]:
     """The identifier and the owner of the one conversation whose identifier equals or begins with a text.
 
     Errors: ``NameAbsence`` for none, ``InputError`` for several.
     """
-    query = "SELECT DISTINCT conversation, owner FROM lines WHERE conversation >= ? ORDER BY conversation LIMIT 8"
-    near = [(name, owner) for name, owner in connection.execute(query, (beginning,)) if name.startswith(beginning)]
+    condition, parameters = of_owner(owner)
+    query = f"SELECT DISTINCT conversation, owner FROM lines WHERE conversation >= ? AND {condition}"
+    rows = connection.execute(f"{query} ORDER BY conversation LIMIT 8", (beginning, *parameters))
+    near = [(name, whose) for name, whose in rows if name.startswith(beginning)]
     fitting = [one for one in near if one[0] == beginning] or near
     if len(fitting) == 1 and beginning:
         return fitting[0]
     if not near:
-        raise _absence(connection, beginning, None)
-    names = ", ".join(f"{name} (of {owner})" if owner else name for name, owner in fitting)
-    raise InputError(f"Several conversations begin with {beginning!r}: {names}. Give more of the identifier.")
+        raise _absence(connection, beginning, owner)
+    names = ", ".join(f"{name} (of {whose})" if whose else name for name, whose in fitting)
+    advice = "Give more of the identifier."
+    if len({name for name, _ in fitting}) == 1:
+        one = shlex.join(["ripieno", "journal", "show", fitting[-1][0], "--owner", fitting[-1][1]])
+        advice = f"They differ in their owners. To see one: {one}"
+    raise InputError(f"Several conversations begin with {beginning!r}: {names}. {advice}")
 
 
 def of_owner(owner: str | None) -> tuple[str, tuple[str, ...]]:

@@ -127,7 +127,7 @@ class _Endpoints:
     async def resume(self, request: Request, owner: str) -> Answered:
         try:
             identifier = await self._chat.named(owner, identifier_of(request))
-            snapshot = await self._chat.snapshot(owner, identifier)
+            snapshot = await self._loaded(owner, identifier)
         except NameAbsence:
             # A front end asks before its first message.
             return Response(status_code=204)
@@ -142,8 +142,13 @@ class _Endpoints:
 
     async def messages(self, request: Request, owner: str) -> Answered:
         identifier = await self._chat.named(owner, identifier_of(request))
-        snapshot = await self._chat.snapshot(owner, identifier)
+        snapshot = await self._loaded(owner, identifier)
         return {"messages": messages_of(identifier, snapshot, self._version, _address(request, identifier))}
+
+    async def _loaded(self, owner: str, identifier: str) -> Mapping[str, Any]:
+        """The snapshot. A run of another process has no stream here: what it has added so far is shown as it is."""
+        snapshot = await self._chat.snapshot(owner, identifier)
+        return {**snapshot, "state": "idle"} if snapshot["elsewhere"] else snapshot
 
     async def content(self, request: Request, owner: str) -> Answered:
         identifier = await self._chat.named(owner, identifier_of(request))
@@ -181,5 +186,5 @@ async def _data(encoder: Encoder, began: Sequence[Frame], batches: _Batches) -> 
                         frames += encoder.take(entry.event)
                 yield encoded(frames) or b":\n\n"
     except EventsLost:
-        yield encoded(encoder.fail("The stream was too slow. Load the conversation again."))
+        yield encoded(encoder.fail("The conversation went on elsewhere, or the stream was too slow. Load it again."))
     yield DONE

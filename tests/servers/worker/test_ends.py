@@ -1,0 +1,53 @@
+"""A worker that ends, and the ends of its runs, which the engine writes after them."""
+
+import pathlib
+import threading
+import uuid
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pytest
+from dbos._sys_db import SystemDatabase
+
+from ripieno.assembly.submissions import SubmittedRun
+from ripieno.canisters.events import ConductEnded
+from ripieno.storage.dispatch.contract import Dispatched
+from ripieno.storage.dispatch.dbos import DbosDispatcher
+from tests.support.workers import Site, submission
+
+#: Seconds after which a test counts as hung.
+HANG = 120
+
+
+async def test_a_worker_leaves_when_the_queue_has_the_ends_of_its_runs(
+    place_with_queue: pathlib.Path | str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine writes an end only when the worker has looked for it, or takes its runs back."""
+    looked, taken = threading.Event(), list[Collection[str]]()
+    write, listed, take_back = SystemDatabase.update_workflow_outcome, DbosDispatcher.listed, DbosDispatcher.take_back
+
+    def write_late(*arguments: Any, **more: Any) -> bool:
+        assert looked.wait(HANG)
+        return write(*arguments, **more)
+
+    def look(*arguments: Any, **more: Any) -> Sequence[Dispatched]:
+        looked.set()
+        return listed(*arguments, **more)
+
+    def note(*arguments: Any) -> Collection[str]:
+        taken.append(take_back(*arguments))
+        looked.set()
+        return taken[-1]
+
+    monkeypatch.setattr(SystemDatabase, "update_workflow_outcome", write_late)
+    monkeypatch.setattr(DbosDispatcher, "listed", look)
+    monkeypatch.setattr(DbosDispatcher, "take_back", note)
+    site = Site(place=place_with_queue, folder=tmp_path, host=f"host-{uuid.uuid4().hex[:8]}")
+    one = submission("c", site.host)
+    with site.dispatcher() as dispatcher, site.journal() as journal:
+        async with site.worker():
+            dispatcher.submit(one)
+            assert [event async for event in SubmittedRun(one, dispatcher, journal) if isinstance(event, ConductEnded)]
+            assert not looked.is_set()
+        assert dispatcher.find(one.identifier).state == "ended"
+    assert not any(taken)
