@@ -68,12 +68,14 @@ def hours(at: datetime.datetime | None) -> int:
 def test_each_owner_and_each_provider_has_its_rate(database: Database) -> None:
     mine = rates(database, owner=2, providers={"house": 3})
     assert [hours(mine.start(submission(f"a{number}"), None)) for number in range(3)] == [0, 0, 1]
-    # Another owner's first run is the last one that the provider may begin now.
-    assert [hours(mine.start(submission(f"b{number}", "bob"), None)) for number in range(2)] == [0, 1]
-    assert hours(mine.start(submission("b2", "bob", "hut/small"), None)) == 1
+    # Another owner's first run is the last one that the provider may begin now, and a second one has another provider.
+    models = ("house/small", "hut/small", "hut/small")
+    starts = [mine.start(submission(f"b{number}", "bob", model), None) for number, model in enumerate(models)]
+    assert [hours(one) for one in starts] == [0, 0, 1]
     assert hours(mine.start(submission("c", "eve", "hut/small"), None)) == 0
-    # Of this hour, the provider had three, and of the next one two.
-    assert [hours(mine.start(submission(f"d{number}", "dan"), None)) for number in range(2)] == [1, 2]
+    # Of this hour, the provider had three, and of the next one it has one.
+    assert [hours(mine.start(submission(f"d{number}", "dan"), None)) for number in range(2)] == [1, 1]
+    assert hours(mine.start(submission("e", "eve"), None)) == 2
 
 
 def test_a_later_run_of_a_conversation_is_not_before_an_earlier_one(database: Database) -> None:

@@ -125,7 +125,7 @@ class HeldConversation:
         last = self.conversation.canisters[-1] if self.conversation.canisters else None
         # A terminal tool needs no answer.
         asking = isinstance(last, _ASKING) and self.conversation.finish != "terminal"
-        return asking and self.state != "running" and not self.conversation.open
+        return asking and not (self.running or self.under_way_elsewhere or self.conversation.open)
 
     @property
     def cut(self) -> Sequence[Mapping[str, Any]]:

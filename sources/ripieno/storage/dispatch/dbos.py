@@ -90,8 +90,7 @@ class DbosDispatcher:
     def submit(self, submission: Submission, *, at: datetime.datetime | None = None) -> bool:
         with self._using("written") as client:
             if self._rates is not None:
-                known = [submission.identifier]
-                if client.list_workflows(workflow_ids=known, load_input=False, load_output=False):
+                if client.list_workflows(workflow_ids=[submission.identifier], load_input=False, load_output=False):
                     return False  # It takes no place among those that a rate counts.
                 # The engine limits a queue or a partition, and its partitions are conversations.
                 at = self._rates.start(submission, at)

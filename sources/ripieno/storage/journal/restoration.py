@@ -312,8 +312,8 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
             texts = tuple(record.details.get("texts", ()))
             replayed.finish()
             place = replayed.missing + len(replayed.canisters)
-            if record.details.get("interrupted"):
-                ended, finish = False, None
+            interrupted = bool(record.details.get("interrupted"))
+            ended, finish = ended and not interrupted, None if interrupted else finish
     replayed.finish()
     everything = tuple(replayed.canisters)
     canisters, turns = everything[:until], replayed.turns[:until]
