@@ -13,7 +13,7 @@ export function Composer({ name, state, models, problem, say, queue, stop }) {
   const [text, write] = useState(() => kept(name));
   const [files, attach] = useState(() => carried.get(name) || JSON.parse(kept(`${name} files`) || "[]"));
   const [model, choose] = useState("");
-  const [agent, appoint] = useState("");
+  const [agent, appoint] = useState(null);
   const [wrong, tell] = useState("");
   const [busy, work] = useState(false);
   const place = useRef(null);
@@ -133,7 +133,7 @@ export function Composer({ name, state, models, problem, say, queue, stop }) {
         <label class="button quiet attach">Attach<input type="file" multiple class="hidden" onChange=${({ currentTarget }) => (add([...currentTarget.files]), (currentTarget.value = ""))} /></label>
         ${models.models?.length ? html`<select aria-label="Model" value=${model || state.model || names(models.models)[0]} onChange=${(event) => choose(event.currentTarget.value)}>
           ${names(models.models, state.model).map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
-        ${models.agents?.length ? html`<select aria-label="Agent" value=${agent || state.agent || ""} onChange=${(event) => appoint(event.currentTarget.value)}>
+        ${models.agents?.length ? html`<select aria-label="Agent" value=${agent ?? (state.agent || "")} onChange=${(event) => appoint(event.currentTarget.value)}>
           <option value="">No agent</option>${models.agents.map((one) => html`<option value=${one}>${visible(one)}</option>`)}</select>` : null}
         <span class="space"></span>
         ${running && !state.elsewhere && html`<button type="button" class="stop" title="Esc" aria-keyshortcuts="Escape" onClick=${() => ((stopping.current = true), stop())}>Stop</button>`}

@@ -208,7 +208,7 @@ export class Conversation {
       text,
       ...(files.length ? { attachments: files } : {}),
       ...(model ? { model } : {}),
-      ...(agent ? { agent } : {}),
+      ...(agent === null ? {} : { agent }),
     });
   }
 

@@ -790,7 +790,10 @@ async def test_names_of_attachments_are_shown_before_and_after_a_reload(
     assert (await saved.value).suggested_filename.endswith("txt.pdf")
 
 
-async def test_a_model_is_chosen(serve_page: ServePage, visitor: Visitor) -> None:
+@pytest.mark.parametrize(("agents", "agent"), [(["reviewer"], "reviewer"), (["reviewer", "No agent"], "")])
+async def test_a_model_and_an_agent_are_chosen(
+    agents: list[str], agent: str, serve_page: ServePage, visitor: Visitor
+) -> None:
     served = await serve_page(scripted(says()))
     page = await visitor.context.new_page()
     models = {
@@ -803,11 +806,12 @@ async def test_a_model_is_chosen(serve_page: ServePage, visitor: Visitor) -> Non
     model = page.get_by_role("combobox", name="Model")
     await expect(model).to_have_value("a/one")
     await model.select_option("b/two")
-    await page.get_by_role("combobox", name="Agent").select_option("reviewer")
+    for one in agents:
+        await page.get_by_role("combobox", name="Agent").select_option(one)
     await page.route("**/messages", lambda route: route.fulfill(json={}))
     async with page.expect_request("**/messages") as sent:
         await say(page, "Hello.")
-    assert (await sent.value).post_data_json == {"text": "Hello.", "model": "b/two", "agent": "reviewer"}
+    assert (await sent.value).post_data_json == {"text": "Hello.", "model": "b/two", "agent": agent}
 
 
 async def test_long_contents_are_fetched_on_demand(serve_page: ServePage, visitor: Visitor) -> None:

@@ -33,7 +33,7 @@ async def assembled(
         async with assemble({"ensembles": [], **configuration}, workspace=workspace, recorder=journal) as assembly:
             # Descriptors have neither scripted models nor tools that a test controls.
             assembly.ensembles = tools
-            setattr(assembly, "access_model", lambda _=None: model)  # noqa: B010
+            setattr(assembly, "_named", lambda *_: model)  # noqa: B010
             yield assembly
 
 

@@ -42,7 +42,6 @@ from ripieno.exceptions import (
 from ripieno.execution import Execution
 from ripieno.jsonvalues import EMPTY, listed
 from ripieno.models import Model
-from ripieno.models.fallback import FallbackModel
 from ripieno.models.providers import Providers
 from ripieno.sandbox import RoutedSpawner, Spawner
 from ripieno.storage.dispatch.contract import Dispatcher, Priority
@@ -79,7 +78,6 @@ class Assembly:
         self._alert = alert
         self._watchers = tuple(watchers)
         self._histories: dict[HistoryDescriptor, History] = {}
-        self._missing_fallbacks: set[str] = set()
         self._placement = Placement(loaded)
         self._opened, self.endings = contextlib.ExitStack(), contextlib.AsyncExitStack()
         self._entered = False
@@ -249,17 +247,13 @@ class Assembly:
     def _chain(self, identity: str | None, fallback: Sequence[str]) -> Model:
         if identity is None:
             raise InputError('No model is named. Name one, or set default = "provider/model" under [model].')
-        models = [self._providers.access_model(identity)]
-        for other in dict.fromkeys(fallback):
-            try:
-                models += [] if other == identity else [self._providers.access_model(other)]
-            except ConfigurationInvalidity as invalidity:
-                # Mostly, its key is missing. One alert is enough.
-                if other not in self._missing_fallbacks:
-                    self._missing_fallbacks.add(other)
-                    why = "; ".join(problem.message for problem in invalidity.problems)
-                    self._note(Alert(message=f"The fallback {other} is left out: {why}."))
-        return FallbackModel.of(models)
+        return self._providers.chain(identity, fallback, self._note)
+
+    def _named(self, identity: str | None, agent: AgentDescriptor | None) -> Model:
+        """The model of a run. One that is named has no fallbacks."""
+        if identity:
+            return self.access_model(identity)
+        return self.access_model() if agent is None else self._model_of(agent)
 
     def _model_of(self, agent: AgentDescriptor) -> Model:
         default = self.configuration
@@ -316,6 +310,8 @@ class Assembly:
         )
         settings |= {"limits": limits or settings["limits"], "watchers": self._watchers}
         settings |= {"owner": owner, "confirmer": confirmer, "auxdata": auxdata, "answers": answers}
+        named = {"agent": agent, "named": model if isinstance(model, str) else None}
+        settings["labels"] = {key: value for key, value in named.items() if value}
         return conduct(chosen, what, execution=self.execution, **settings)
 
     async def submit(
@@ -378,15 +374,13 @@ class Assembly:
             raise UsageError(f"This assembly was not entered, so it has no tools yet. {advice}")
         enabled = self.ensembles if ensembles is None else only_ensembles(ensembles)
         limits, history = None, self.configuration.history
-        chosen = model if isinstance(model, Model) else None
-        if agent is not None:
-            descriptor = self.access_agent(agent)
-            chosen = chosen or (None if model else self._model_of(descriptor))
+        descriptor = None if agent is None else self.access_agent(agent)
+        chosen = model if isinstance(model, Model) else self._named(model, descriptor)
+        if descriptor is not None:
             supervisor = supervisor or descriptor.instructions or None
             tools = descriptor.tools if tools is None else tools
             controls = controls or descriptor.controls
             limits, history = descriptor.limits, descriptor.history
-        chosen = chosen or self.access_model(None if isinstance(model, Model) else model)
         if workspace is not None:
             enabled = self._placement.place(enabled, workspace, self.surroundings)
         Offer.of(enabled, tools=tools)

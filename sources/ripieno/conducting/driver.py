@@ -68,6 +68,7 @@ class Driver:
     ensembles: Sequence[Ensemble]
     tools: Sequence[str] | None
     execution: Execution
+    labels: Mapping[str, str]
     owner: str
     confirmer: Confirmer | None
     auxdata: Any
@@ -186,6 +187,7 @@ class Driver:
             "model": self.model.identity,
             "ensembles": [ensemble.name for ensemble in self.ensembles],
             "tools": None if self.tools is None else list(self.tools),
+            **self.labels,
             "workspace": workspace_of(self.ensembles, self.execution.surroundings),
         }
         self._chronicle.begin(self.conversation, self._circumstances(), participants)

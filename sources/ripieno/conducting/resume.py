@@ -42,8 +42,9 @@ class Resumable(Value, kw_only=True):
 
     ``cut`` has the texts that the model wrote at last, if its answer was cut off, ``unfinished`` the earlier answers
     that are not complete. The texts are no part of the conversation.
-    ``missing`` counts the first canisters that were not read: it can be shown, and not conducted. ``workspace`` is that
-    of its latest run, empty if it has had none. ``interrupted``: that run has no end, or ended with its server.
+    ``missing`` counts the first canisters that were not read: it can be shown, and not conducted. ``workspace``,
+    ``model`` and ``agent`` are those that were named for its latest run. ``interrupted``: that run has no end, or ended
+    with its server.
     """
 
     conversation: Conversation
@@ -52,6 +53,8 @@ class Resumable(Value, kw_only=True):
     unfinished: tuple[Unfinished, ...] = ()
     missing: int = 0
     workspace: str = ""
+    model: str = ""
+    agent: str = ""
     interrupted: bool = False
 
 
@@ -83,7 +86,8 @@ def resumable(
         # Of a secret, the journal has only a fingerprint.
         conversation = paused.conversation
         conversation.note_kept(journal, conversation.canisters)
-        return dataclasses.replace(paused_resumable(paused), unfinished=restored.unfinished)
+        model = _named(restored)["named"] if paused.submission is None else paused.submission.model
+        return dataclasses.replace(paused_resumable(paused), unfinished=restored.unfinished, model=model)
     results = () if paused is None else paused.results
     conversation = with_results(results, _interrupted(journal, restored, under_way=under_way))
     return _resumable(restored, conversation)
@@ -101,7 +105,13 @@ def resumable_end(journal: Journal, identifier: str, *, owner: str, newest: int,
 def paused_resumable(paused: Paused) -> Resumable:
     """The conversation to resume from its saved state alone."""
     conversation = with_results(paused.results, paused.conversation)
-    return Resumable(conversation=conversation, answers=paused.answers, workspace=paused.workspace)
+    return Resumable(
+        conversation=conversation,
+        answers=paused.answers,
+        workspace=paused.workspace,
+        model=paused.model,
+        agent=paused.agent,
+    )
 
 
 def lost_results(journal: Journal, conversation: Conversation, owner: str) -> tuple[ResultCanister, ...]:
@@ -132,14 +142,22 @@ def with_results(results: Sequence[ResultCanister], conversation: Conversation) 
 
 
 def _resumable(restored: Restored, conversation: Conversation) -> Resumable:
+    named = _named(restored)
     return Resumable(
         conversation=conversation,
         cut=restored.cut,
         unfinished=restored.unfinished,
         missing=restored.missing,
-        workspace=str(restored.participants.get("workspace") or ""),
+        workspace=named["workspace"],
+        model=named["named"],
+        agent=named["agent"],
         interrupted=not restored.ended,
     )
+
+
+def _named(restored: Restored) -> Mapping[str, str]:
+    """What its latest run was made with, by name; an empty text for what was not named."""
+    return {key: str(restored.participants.get(key) or "") for key in ("workspace", "named", "agent")}
 
 
 def _is_untouched(conversation: Conversation, restored: Restored) -> bool:

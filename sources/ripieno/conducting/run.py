@@ -17,7 +17,7 @@ from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import only_ensembles
 from ripieno.exceptions import InputError, UsageError
 from ripieno.execution import Execution
-from ripieno.jsonvalues import listed
+from ripieno.jsonvalues import EMPTY, listed
 from ripieno.models import Model
 from ripieno.models.tokens import TokenCount
 
@@ -206,6 +206,7 @@ def conduct(
     tools: Sequence[str] | None = None,
     execution: Execution | None = None,
     supervisor: str | SupervisorCanister | None = None,
+    labels: Mapping[str, str] = EMPTY,
     owner: str = "",
     confirmer: Confirmer | None = None,
     auxdata: Any = None,
@@ -218,10 +219,11 @@ def conduct(
     """A run over ``what``: a text, canisters, or a conversation. ``tools``, one or several, are patterns over
     ``ensemble.tool``.
 
-    Nothing happens before the run is iterated, awaited or entered. ``owner`` is the user for whom it is made: what a
-    person allows ``always`` counts for this owner and this conversation only. ``confirmer`` is asked instead of the
-    execution's. ``answers`` are a person's answers that were given in advance, by the identifiers of open invocations:
-    for the calls as ``conversation.waiting`` has them, or as a ``Given`` says.
+    Nothing happens before the run is iterated, awaited or entered. ``labels`` are recorded with its beginning.
+    ``owner`` is the user for whom it is made: what a person allows ``always`` counts for this owner and this
+    conversation only. ``confirmer`` is asked instead of the execution's. ``answers`` are a person's answers that were
+    given in advance, by the identifiers of open invocations: for the calls as ``conversation.waiting`` has them, or as
+    a ``Given`` says.
 
     Errors: ``UsageError`` for names in place of ensembles, and values of other classes; ``InputError`` for an answer to
     a call of which the conversation does not say what was shown.
@@ -244,6 +246,7 @@ def conduct(
         ensembles=given,
         tools=None if tools is None else listed(tools),
         execution=pipeline,
+        labels=labels,
         owner=owner,
         confirmer=confirmer,
         auxdata=auxdata,

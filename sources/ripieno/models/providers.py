@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ripieno.canisters.events import Alert
 from ripieno.descriptors import ConfigurationDescriptor, ProviderDescriptor, RetryPolicy
 from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.loading.unknown_names import place_at_model
@@ -15,6 +16,7 @@ from ripieno.descriptors.templates import Template
 from ripieno.descriptors.timeouts import Caution, Timeouts
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, UsageError
 from ripieno.jsonvalues import EMPTY
+from ripieno.models.fallback import FallbackModel
 from ripieno.models.model import Model, Provider
 from ripieno.models.protocol import Capabilities, Protocol
 from ripieno.models.transport.breaker import Breaker
@@ -59,6 +61,22 @@ class Providers:
         #: The first provider that used each endpoint.
         self._guarded: dict[Breaker, str] = {}
         self._made: dict[str, Provider] = {}
+        #: The models whose absence from a chain was reported.
+        self._reported: set[str] = set()
+
+    def chain(self, identity: str, fallback: Sequence[str], alert: Callable[[Alert], None]) -> Model:
+        """A model with its fallbacks, without those whose variables are not set. Errors: those of ``access_model``."""
+        models = [self.access_model(identity)]
+        for other in dict.fromkeys(fallback):
+            try:
+                models += [] if other == identity else [self.access_model(other)]
+            except ConfigurationInvalidity as invalidity:
+                # Mostly, its key is missing. One alert is enough.
+                if other not in self._reported:
+                    self._reported.add(other)
+                    why = "; ".join(problem.message for problem in invalidity.problems)
+                    alert(Alert(message=f"The fallback {other} is left out: {why}."))
+        return FallbackModel.of(models)
 
     def access_model(self, identity: str) -> Model:
         """The model ``provider/model``; the model's own name may contain slashes.

@@ -111,6 +111,32 @@ async def test_reasoning_that_no_provider_requires_back_is_shown_again(tmp_path:
         ]
 
 
+async def test_a_conversation_keeps_its_agent_and_model_over_a_restart_until_others_are_chosen(
+    tmp_path: pathlib.Path,
+) -> None:
+    def look(context: Context, arguments: dict[str, Any]) -> str:
+        raise NotImplementedError  # The tools are only offered.
+
+    tools = [tool(name, look, effect="read") for name in ("look", "write")]
+    configuration = {"agents": {"reader": {"tools": ["mine.look"]}}}
+    offered: list[Any] = []
+    for agent, named in (("reader", "house/large"), (None, None), ("", None)):
+        model = scripted(says())
+        async with chatting(tmp_path, model, *tools, configuration=configuration) as chat:
+            identifier = await chat.named("ada", "talk", create=True)
+            reader = Reader(chat, "ada", identifier, (await chat.snapshot("ada", identifier))["position"])
+            await chat.say("ada", identifier, HELLO, agent=agent, model=named)
+            await reader.until("ConductEnded")
+            snapshot = await chat.snapshot("ada", identifier)
+            offered.append((snapshot["agent"], snapshot["model"], sorted(model.asked[0][1].names)))
+    assert offered == [
+        ("reader", "house/large", ["look"]),
+        ("reader", "house/large", ["look"]),
+        # The model was named for the agent.
+        ("", model.identity, ["look", "write"]),
+    ]
+
+
 async def test_that_an_answer_ended_too_early_stays_with_it(tmp_path: pathlib.Path) -> None:
     model = scripted(says("It begins", finish="length"), says("Whole."), says("It", finish="filter"))
     expected = [

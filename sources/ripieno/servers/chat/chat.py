@@ -222,9 +222,8 @@ class Chat:
             if conversation.open:
                 conversation = conversation.decline_open(text_of(message) or "The user sent something else instead.")
             conversation = conversation.say(message)
-            settings = {"model": model or held.model, "agent": agent or held.agent}
             async with self._runs.starting(held):
-                await self._runs.begin(held, conversation, tools, said=(message,), **settings)
+                await self._runs.begin(held, conversation, tools, said=(message,), **held.chosen(model, agent))
             # Before the run has begun: it takes its first step when this one waits.
             self.uploads.forget(owner, identifier, message.content)
             held.publish(Said(canister=message, place=len(conversation.canisters) - 1))

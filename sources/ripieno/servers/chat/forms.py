@@ -199,7 +199,10 @@ class Upload(TypedDict):
 
 
 class Message(TypedDict):
-    """A message of the user: a text, attachments, or both. Model and agent stay those of the conversation."""
+    """A message of the user: a text, attachments, or both. Model and agent stay those of the conversation.
+
+    An empty ``agent`` is none.
+    """
 
     text: NotRequired[str]
     attachments: NotRequired[list[Attachment | UploadedAttachment]]

@@ -78,8 +78,6 @@ class HeldConversation:
         self._elsewhere = elsewhere
         #: ``summary`` is as the journal had it at the monotonic time ``checked``: minus infinity if it has changed.
         self.checked = 0.0
-        self.model = ""
-        self.agent = ""
         self.adopt(stored)
         #: The number of the last event in the log of submitted runs that is known here.
         self.seen = 0
@@ -202,6 +200,12 @@ class HeldConversation:
                 yield from one.content
         yield from self._turn.contents()
 
+    def chosen(self, model: str | None, agent: str | None) -> dict[str, str]:
+        """The model and the agent of the next run, if these are named. An empty agent is none."""
+        # Another agent has its own model.
+        kept = self.model if agent in (None, self.agent) else ""
+        return {"model": model or kept, "agent": self.agent if agent is None else agent}
+
     def publish(self, event: ChatEvent) -> None:
         """Passes an event to all readers."""
         self.ring.publish(event)
@@ -215,11 +219,9 @@ class HeldConversation:
         self.answers: Mapping[str, Given] = resumable.answers
         self.unfinished, self._turn = resumable.unfinished, LiveTurn(resumable.cut)
         self._interrupted = resumable.interrupted
-        #: The folder of its tools, empty if it is new; and whether a worker conducts it.
-        self.workspace, self.is_submitted = resumable.workspace, paused is not None and paused.submission is not None
-        if paused is not None:
-            self.model = paused.submission.model if paused.submission is not None else paused.model
-            self.agent = paused.agent
+        #: The folder of its tools, empty if it is new; its model and agent; and whether a worker conducts it.
+        self.workspace, self.model, self.agent = resumable.workspace, resumable.model, resumable.agent
+        self.is_submitted = paused is not None and paused.submission is not None
 
     def begin(self, run: ConversationRun, ended: Callable[[], Awaitable[None]]) -> None:
         """Starts a run, while none is under way. ``ended`` stores its end; only then the next one can begin."""

@@ -170,8 +170,8 @@ class Runs:
         except BaseException:
             await claim.release()
             raise
-        self._begin(held, run, functools.partial(self._stopped, held, claim))
-        held.model, held.agent = model or run.model.identity, agent
+        self._begin(held, run, functools.partial(self._stopped, held, claim, run.model.identity))
+        held.model, held.agent = model, agent
 
     def make(
         self,
@@ -252,18 +252,18 @@ class Runs:
         held.begin(run, ended)
         self._busy.add(held)
 
-    async def _stopped(self, held: HeldConversation, claim: Claim) -> None:
+    async def _stopped(self, held: HeldConversation, claim: Claim, model: str) -> None:
         try:
             if held.cut or self._closing:
                 identifier = held.conversation.identifier
                 await self._store.record_cut(held.owner, identifier, held.cut, interrupted=self._closing)
-            await self._keep(held, held.conversation)
+            await self._keep(held, held.conversation, model)
             # As it is now, before another process can continue it.
             held.summary = await self._store.summary(held.owner, held.conversation.identifier)
         finally:
             await claim.release()
 
-    async def _keep(self, held: HeldConversation, conversation: Conversation) -> None:
+    async def _keep(self, held: HeldConversation, conversation: Conversation, model: str) -> None:
         """Stores that a conversation waits, or that it does not."""
         try:
             if not conversation.open:
@@ -273,7 +273,7 @@ class Runs:
                 Paused(
                     conversation=conversation,
                     workspace=str(self._place(held.owner)),
-                    model=held.model,
+                    model=model,
                     agent=held.agent,
                     options=self._assembly.loaded.options,
                     owner=held.owner,
