@@ -1,5 +1,5 @@
 // One item of a log: what the user said, text, reasoning, an image, a notice.
-import { ask, keep, markdown, post } from "./api.js";
+import { ask, get, keep, markdown, post } from "./api.js";
 import { Call } from "./call.js";
 import { begin } from "./chats.js";
 import { carried, encode } from "./composer.js";
@@ -58,7 +58,7 @@ function Rewrite({ one: { content, place } }) {
       const files = await Promise.all(content.filter((one) => one.type !== "text" && !one.url).map(file));
       const path = `journal/${location.hash.split("/")[2]}/fork`;
       const name = place ? (await post(path, { at: place })).identifier : again ? await begin() : "";
-      if (again) await post(`chat/conversations/${name}/messages`, { text, attachments: files });
+      if (again) await post(`chat/conversations/${name}/messages`, { text, attachments: files, ...(place ? {} : await chosen()) });
       else {
         keep(name, text);
         carried.set(name, files);
@@ -72,6 +72,13 @@ function Rewrite({ one: { content, place } }) {
   return html`<span class="wrong" role="alert">${visible(wrong)}</span>
     <button type="button" class="copy quiet" aria-label="Send this message again in a fork" disabled=${busy} onClick=${() => go(true)}>Repeat</button>
     <button type="button" class="copy quiet" aria-label="Edit this message in a fork" disabled=${busy} onClick=${() => go()}>Edit</button>`;
+}
+
+/** The model and the agent of this conversation, which a fork has by itself; the default model is not named. */
+async function chosen() {
+  const [{ model, agent }, { models = [] }] = await Promise.all([get(`chat/conversations/${location.hash.split("/")[2]}?limit=1`), get("models")]);
+  const named = model && !models.some((one) => one.name === model && one.default);
+  return { ...(named ? { model } : {}), ...(agent ? { agent } : {}) };
 }
 
 async function file({ name, mime_type: kind, data, reference }) {

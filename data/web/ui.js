@@ -167,10 +167,15 @@ export async function styled(module) {
   return (await Promise.all([module, styles]))[0];
 }
 
-/** A component of a module that is loaded later. `from` is the same function each time; `around` shows what is wrong. */
+const modules = new WeakMap();
+
+/** A component of a module that is loaded later. `from` is the same function each time; `around` shows what is wrong.
+ * Once it is loaded, it is drawn at once: what is beneath it does not move away from a pointer. */
 export function Later({ from, name, around = (trouble) => trouble, ...rest }) {
-  const [module, problem] = useLoaded(from, from);
-  if (problem) return around(html`<${Trouble} problem=${UNLOADED} again=${() => location.reload()} />`);
+  const [found, problem] = useLoaded(from, from);
+  if (found) modules.set(from, found);
+  const module = modules.get(from);
+  if (problem && !module) return around(html`<${Trouble} problem=${UNLOADED} again=${() => location.reload()} />`);
   return module ? html`<${module[name]} ...${rest} />` : null;
 }
 

@@ -59,8 +59,7 @@ def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str])
 
 def model_of(submission: Submission, configuration: ConfigurationDescriptor) -> str:
     """The model of a submission with this configuration: its own, its agent's, or the default; empty without one."""
-    agent = configuration.agents.get(submission.agent)
-    return submission.model or (agent and agent.model) or configuration.model or ""
+    return submission.model or configuration.model_of(submission.agent)
 
 
 def dispatcher_beside(journal: pathlib.Path | str, rates: Rates | None = None) -> Dispatcher:

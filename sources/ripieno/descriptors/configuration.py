@@ -84,6 +84,11 @@ class ConfigurationDescriptor(Value, kw_only=True):
     gateway: GatewayDescriptor = GatewayDescriptor()
     durable: DurableDescriptor = DurableDescriptor()
 
+    def model_of(self, agent: str = "") -> str:
+        """The model of runs that name none: the agent's, or the default; empty without one."""
+        found = self.agents.get(agent)
+        return (found and found.model) or self.model or ""
+
 
 class TableOrEnsembles(Value, kw_only=True):
     """``[ensembles]``: a table of paths and names, or a list of exactly the enabled ones: names, or inline."""

@@ -11,9 +11,11 @@ import sys
 import tempfile
 import termios
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 _LINE_EDITOR = pathlib.Path(__file__).with_name("line_editor.py")
+#: Seconds in which a program that was told to end gives the terminal back.
+_PATIENCE = 3.0
 _PROMPT = "The arguments, as JSON (empty: unchanged): "
 
 
@@ -26,6 +28,8 @@ class Editor:
         self._chosen = bool(named)
         self._program = named or [sys.executable, "-I", str(_LINE_EDITOR)]
         self._lock = threading.Lock()
+        #: Held while a program has the terminal.
+        self._editing = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -49,6 +53,10 @@ class Editor:
             arguments = (_PROMPT,)
             with contextlib.suppress(ValueError):  # What was typed before may be no JSON.
                 text = json.dumps(json.loads(text))
+        with self._editing:
+            return self._edit(text, device, ending, arguments)
+
+    def _edit(self, text: str, device: int, ending: Callable[[], bool], arguments: Sequence[str]) -> str | None:
         before = termios.tcgetattr(device)
         with tempfile.TemporaryDirectory(prefix="ripieno-") as folder:
             file = pathlib.Path(folder) / "arguments.json"
@@ -78,3 +86,9 @@ class Editor:
         with self._lock:
             if self._process is not None:
                 self._process.terminate()
+
+    def close(self) -> None:
+        """Ends the program, and waits until the terminal is as it was before, for a few seconds."""
+        self.end()
+        if self._editing.acquire(timeout=_PATIENCE):
+            self._editing.release()

@@ -58,6 +58,7 @@ class Terminal:
         return self
 
     def __exit__(self, *details: object) -> None:
+        self.editor.close()
         os.close(self._woken)
         os.close(self._waker)
 

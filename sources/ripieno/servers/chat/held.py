@@ -18,7 +18,7 @@ from ripieno.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from ripieno.canisters.contents import Content
+from ripieno.canisters.contents import Content, text_of
 from ripieno.canisters.events import ConductEnded, TurnBegan
 from ripieno.exceptions import Conflict
 from ripieno.jsonvalues import thaw
@@ -30,7 +30,7 @@ from ripieno.servers.chat.store import Stored
 from ripieno.servers.http.errors import refusal_of
 from ripieno.storage.dispatch.events import Logged, QuestionAnswered, RunFailed, StretchBegan
 from ripieno.storage.journal.restoration import SHORT, Unfinished
-from ripieno.storage.journal.summaries import Summary
+from ripieno.storage.journal.summaries import Summary, first_words
 from ripieno.values import Value
 
 _ASKING = (UserCanister, ResultCanister)
@@ -72,9 +72,12 @@ class HeldConversation:
     ``missing`` counts its first canisters that were not read; with a run, all are.
     """
 
-    def __init__(self, owner: str, stored: Stored, elsewhere: Callable[..., str]) -> None:
-        """``elsewhere`` is that of ``Runs``."""
+    def __init__(
+        self, owner: str, stored: Stored, elsewhere: Callable[..., str], model_of: Callable[[str], str]
+    ) -> None:
+        """``elsewhere`` is that of ``Runs``, and ``model_of`` that of the configuration."""
         self.owner = owner
+        self._model_of = model_of
         self._elsewhere = elsewhere
         #: ``summary`` is as the journal had it at the monotonic time ``checked``: minus infinity if it has changed.
         self.checked = 0.0
@@ -176,8 +179,9 @@ class HeldConversation:
         usage = self.conversation.usage
         return {
             "identifier": self.conversation.identifier,
-            "title": self.summary.title or self.summary.words,
-            "model": self.model or self.summary.model,
+            "title": self.summary.title or self.summary.words or self._first_words(),
+            # The one that answers next, if no model was named.
+            "model": self.model or self._model_of(self.agent) or self.summary.model,
             "agent": self.agent,
             "tokens": {"input": usage.input_tokens, "output": usage.output_tokens},
             "state": self.state,
@@ -188,6 +192,11 @@ class HeldConversation:
             "answered": {name: type(given.answer).__name__.lower() for name, given in self.answers.items()},
             "position": self.ring.position,
         }
+
+    def _first_words(self) -> str:
+        """The user's first message, of which the journal's summary may not know yet."""
+        said = (one for one in self.conversation.canisters if isinstance(one, UserCanister))
+        return first_words(next((text_of(one.content) for one in said), ""))
 
     def whole(self) -> dict[str, Any]:
         """``snapshot`` with all answers that were cut off."""

@@ -53,7 +53,8 @@ class Runs:
 
     async def open(self, owner: str, identifier: str, *, newest: int | None) -> HeldConversation:
         """The conversation as it is stored; with ``newest``, its end is enough. Errors: ``NameAbsence``."""
-        return HeldConversation(owner, await self._store.load(owner, identifier, newest=newest), self.elsewhere)
+        stored = await self._store.load(owner, identifier, newest=newest)
+        return HeldConversation(owner, stored, self.elsewhere, self._assembly.configuration.model_of)
 
     async def complete(self, held: HeldConversation) -> None:
         """Reads what is missing of a conversation."""

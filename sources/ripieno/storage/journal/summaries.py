@@ -208,5 +208,10 @@ def _words(body: str | None) -> str:
     if body is None:
         return ""
     contents: list[dict[str, Any]] = json.loads(body)["canister"]["content"]
-    text = " ".join(" ".join(str(one["text"]) for one in contents if one["type"] == "text").split())
+    return first_words(" ".join(str(one["text"]) for one in contents if one["type"] == "text"))
+
+
+def first_words(text: str) -> str:
+    """A message, shortened to a title."""
+    text = " ".join(text.split())
     return text if len(text) <= _WORDS else f"{text[:_WORDS]} ..."
