@@ -2,7 +2,7 @@
 import { Content, picture, textOf } from "./message.js";
 import { pretty } from "./pretty.js";
 import { Difference, unified } from "./question.js";
-import { Copy, html, visible } from "./ui.js";
+import { Copy, html, Lines, visible } from "./ui.js";
 
 export function Details({ call, report }) {
   const { error, content: all = [], discarded } = call.result || {};
@@ -23,7 +23,7 @@ export function Details({ call, report }) {
     ${report.edited && html`<p class="dim">The model asked for ${visible(JSON.stringify(call.arguments))}</p>`}
     ${call.fault && html`<p class="notice bad">${visible(call.fault.message)}</p>`}
     ${call.result && html`<p class="label">${error ? "Error" : "Result"}</p>
-      ${error && html`<p class="notice bad">${visible(error.message)} ${visible(error.suggestion || "")}</p>`}
+      ${error && html`<${Fault} error=${error} />`}
       ${content.length ? html`<div class="output" tabindex="0" role="region" aria-label="Result">
         ${copied && html`<${Copy} text=${textOf(content)} label="Copy this result" />`}
         ${content.map((one) => html`<${Content} content=${one} plain />`)}
@@ -35,4 +35,12 @@ export function Details({ call, report }) {
         ${" "}<code>${visible(one.data.path ?? one.data.command ?? one.data.key ?? one.data.pid ?? "")}</code></li>`)}</ul>` : null}
     <p class="dim">${visible(facts.join(" · "))}</p>
   </div>`;
+}
+
+/** What went wrong, the output of a program after the first line, and what to do. */
+function Fault({ error: { message, suggestion } }) {
+  const [first, ...output] = message.split("\n");
+  return html`<div class="notice bad"><span>${visible(first)}</span>
+    ${output.length ? html`<div class="output"><${Lines} text=${output.join("\n")} /></div>` : null}
+    ${suggestion && html`<span>${visible(suggestion)}</span>`}</div>`;
 }
