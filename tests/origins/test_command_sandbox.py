@@ -1,6 +1,7 @@
 """Programs as invocables where a sandbox holds: what they may write and reach, and what an operator may allow."""
 
 import asyncio
+import contextlib
 import dataclasses
 import pathlib
 import re
@@ -61,6 +62,13 @@ async def test_who_only_reads_cannot_write(surroundings: Surroundings) -> None:
     assert await run(surroundings, "cat file", effect="read") == "text"
     with pytest.raises(ExecutionFault):
         await run(surroundings, "echo x > file", effect="read")
+
+
+async def test_a_program_that_has_ended_leaves_no_covers(surroundings: Surroundings) -> None:
+    for script in ("ls -A", "ls -A; exit 3", "ls -A"):
+        with contextlib.suppress(ExecutionFault):
+            await run(surroundings, script)
+        assert list(surroundings.workspace.iterdir()) == []
 
 
 async def test_a_program_that_was_not_started_is_no_success(surroundings: Surroundings) -> None:

@@ -65,6 +65,23 @@ def test_the_next_start_removes_those_of_a_killed_application(workspace: pathlib
     assert not [name for name in os.listdir(above) if name.startswith("ripieno-covers-")]
 
 
+async def test_they_go_with_the_last_program_of_an_application(workspace: pathlib.Path) -> None:
+    sandbox = shelter("tier 2", workspace)
+    for _ in range(2):
+        with sandbox.running(), sandbox.running():
+            confinement = sandbox.confinement(writable=[workspace])
+            ended = await start(["sh", "-c", "ls -A; echo evil > ripieno.toml"], confinement, workspace)
+            assert ended.stdout.text.split() == COVERS
+            assert names(workspace) == COVERS
+        assert names(workspace) == []
+    # What the user adds meanwhile is protected as it is.
+    (workspace / "ripieno.toml").write_text("mine")
+    with sandbox.running():
+        await start(["sh", "-c", "echo evil > ripieno.toml"], sandbox.confinement(writable=[workspace]), workspace)
+    assert (names(workspace), (workspace / "ripieno.toml").read_text()) == (["ripieno.toml"], "mine")
+    sandbox.close()
+
+
 async def test_they_stay_while_another_application_needs_them(workspace: pathlib.Path, above: pathlib.Path) -> None:
     """Without its mount point, a running program could write what is protected."""
     kill_one(workspace, above)
@@ -98,7 +115,8 @@ def test_what_is_no_list_of_this_user_removes_nothing(workspace: pathlib.Path, a
     path.write_text(f'"{workspace}/empty"\n')
     path.chmod(0o666)
     covers = Covers(str(workspace))
-    assert covers.note([f"{workspace}/missing"]) == [f"{workspace}/missing"]
+    covers.note([f"{workspace}/missing"])
+    assert covers.absent == [f"{workspace}/missing"]
     (workspace / "missing").touch()
     covers.close()
     assert names(workspace) == ["empty", "led"]

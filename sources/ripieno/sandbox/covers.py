@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 from ripieno.sandbox.removal import remove_empty
 
@@ -21,8 +21,8 @@ _OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class Covers:
     """The covers of one workspace. A file in the temporary folder names them for all its applications.
 
-    Each application that runs programs holds a shared lock on the file, which ends with its process, however that ends.
-    Who finds none of them, at its start or at its end, removes the covers and the file.
+    Each application holds a shared lock on the file while it runs programs, which ends with its process in any case.
+    Who finds none of them, at its start or at the end of its last program, removes the covers and the file.
     """
 
     def __init__(self, workspace: str) -> None:
@@ -30,11 +30,28 @@ class Covers:
         name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
         self._path = f"{os.path.realpath(tempfile.gettempdir())}/ripieno-covers-{os.geteuid()}-{name}"
         self._descriptor = -1
+        self._programs = 0
         self._noted: list[str] = []
+        #: The paths that were missing when they were last noted, also for other applications.
+        self.absent: list[str] = []
         self.sweep()
 
-    def note(self, protected: Sequence[str]) -> list[str]:
-        """Notes the protected paths that are missing, before the first program runs. Returns also those of others."""
+    @contextlib.contextmanager
+    def kept(self, protected: Sequence[str]) -> Generator[None, None, None]:
+        """Keeps the covers while a program runs; those that no program needs are removed."""
+        self._programs += 1
+        try:
+            self.note(protected)
+            yield
+        finally:
+            self._programs -= 1
+            if not self._programs:
+                self.close()
+
+    def note(self, protected: Sequence[str]) -> None:
+        """Notes the protected paths that are missing, before the first program runs."""
+        if self._descriptor >= 0 or not protected:
+            return
         with contextlib.suppress(OSError):
             while self._descriptor < 0:
                 descriptor = self._open(os.O_CREAT)
@@ -45,10 +62,10 @@ class Covers:
                     # The last application before removed it.
                     os.close(descriptor)
         self._noted = [path for path in protected if not os.path.lexists(path.rstrip("/"))]
-        if self._descriptor < 0:
-            return self._noted
-        os.write(self._descriptor, b"".join(json.dumps(path).encode() + b"\n" for path in self._noted))
-        return list(dict.fromkeys(_listed(self._descriptor)))
+        self.absent = self._noted
+        if self._descriptor >= 0:
+            os.write(self._descriptor, b"".join(json.dumps(path).encode() + b"\n" for path in self._noted))
+            self.absent = list(dict.fromkeys(_listed(self._descriptor)))
 
     def sweep(self) -> None:
         """Removes the covers if no application uses the workspace; raises no ``OSError``."""

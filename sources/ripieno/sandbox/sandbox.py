@@ -69,8 +69,6 @@ class Sandbox:
         self._try_tier = try_tier
         self._given = tuple(protected)
         self._found: tuple[str, ...] | None = None
-        #: Protected paths that were missing before the first program of tier 2 ran.
-        self._absent: list[str] = []
         self._covers = Covers(self.workspace)
         #: Places where a file would lead git to other settings and hooks than the protected ones.
         self._leads: list[str] = []
@@ -144,6 +142,10 @@ class Sandbox:
         home = home or self.homes.access(_NOBODY)
         return clean_environment({**variables, "HOME": home.home, "TMPDIR": home.temporary, **(extra or {})})
 
+    def running(self) -> AbstractContextManager[None]:
+        """Keeps, while a program runs, the empty places that tier 2 makes for missing protected paths."""
+        return self._covers.kept(self._protected() if self.tier == 2 else ())
+
     def confinement(
         self,
         *,
@@ -184,7 +186,7 @@ class Sandbox:
         if self.tier != 2 or not os.path.isdir(f"{self.workspace}/.git"):
             return None
         self._protected()
-        missing = [path for path in self._absent if is_beneath(path, (self.workspace,))]
+        missing = [path for path in self._covers.absent if is_beneath(path, (self.workspace,))]
         patterns = "".join(f"{path.removeprefix(self.workspace)}\n" for path in missing)
         own = self._own().path
         kept, settings = f"{own}/ignored", f"{own}/{_SETTINGS_OF_GIT}"
@@ -238,9 +240,8 @@ class Sandbox:
 
         ``parts`` are the parts of repositories before it ran, and ``directory`` is where it ran.
         """
-        notes = [completed.note]
-        notes += [f"[{path!r} was removed: it would make git use other settings.]" for path in self.withdraw()]
-        notes.append(self.lost(parts))
+        removed = (f"[{path!r} was removed: it would make git use other settings.]" for path in self.withdraw())
+        notes = [completed.note, *removed, self.lost(parts)]
         if completed.exit_code != 0 and self.tier > 0 and not completed.note:
             notes.append(self._explain(completed, os.path.join(self.workspace, directory)))
         return dataclasses.replace(completed, note=" ".join(filter(None, notes)))
@@ -264,7 +265,7 @@ class Sandbox:
 
     def without_own(self, changes: Sequence[FileChange]) -> list[FileChange]:
         """The changes without the empty places that tier 2 makes for missing protected paths."""
-        own = {os.path.relpath(path, self.workspace) for path in self._absent}
+        own = {os.path.relpath(path, self.workspace) for path in self._covers.absent}
         return [change for change in changes if change[1] not in own]
 
     def close(self) -> None:
@@ -286,7 +287,7 @@ class Sandbox:
             named += [path for folder in folders for path in controls_beneath(folder)]
             controls = [path for path in map(_resolved, named) if is_beneath(path, folders)]
             self._found = tuple(dict.fromkeys([*controls, *map(_resolved, self._given)]))
-            self._absent = self._covers.note(self._found) if self.tier == 2 else []
+            self._covers.note(self._found if self.tier == 2 else ())
             leads = [f"{path.removesuffix('/config')}/commondir" for path in controls if path.endswith("/config")]
             self._leads = [path for path in leads if not os.path.lexists(path)]
         return self._found

@@ -120,6 +120,7 @@ async def launch(
             variables = clean_environment(environment)
             return await surroundings.spawner.start(argv, variables, place, limits, pipe_stdin=pipe_stdin)
         with contextlib.ExitStack() as stack:
+            stack.enter_context(sandbox.running())
             home = stack.enter_context(await sandbox.house(context.owner, context.conversation))
             process = await surroundings.spawner.start(
                 argv,
