@@ -308,7 +308,7 @@ def test_delete(file: pathlib.Path, user: User, call: Call) -> None:
     assert "README" in call("journal", "show", "3f").out
     assert call("journal", "delete", "3f", "--yes").out == f"Deleted: {FIRST}, 14 lines.\n"
     assert "README" not in call("journal", "show", "3f").out
-    assert b"README.rst" not in b"".join(one.read_bytes() for one in user.state.iterdir())
+    assert b"README.rst" not in b"".join(one.read_bytes() for one in user.state.iterdir() if one.is_file())
     assert "(deleted)" in call("journal", "list").out
     assert call("journal", "show", "3f").out.splitlines()[0].endswith(" | deleted")
     # The latest one without a name is one that has content.

@@ -87,6 +87,25 @@ async def test_a_reader_sees_what_another_process_adds_while_its_run_goes_on(
         await reader.until("ConductEnded")
 
 
+async def test_a_conversation_that_another_process_conducts_is_not_deleted(
+    place: Place, tmp_path: pathlib.Path
+) -> None:
+    blocking = Blocking()
+    async with two(place, tmp_path, tool("look", blocking)) as (page, other):
+        identifier = await begun(page)
+        await other.say("ada", identifier, UserCanister.of("Look."))
+        await seen(page, identifier, lambda one: kinds(one)[-1] == "invocation")
+        with pytest.raises(Conflict, match="Another process conducts the conversation"):
+            await page.delete("ada", identifier)
+        blocking.go.set()
+        done = await seen(page, identifier, lambda one: one["state"] == "idle")
+        assert kinds(done)[2:] == ["user", "assistant", "invocation", "result", "assistant"]
+        await page.delete("ada", identifier)
+        for chat in (page, other):
+            with pytest.raises(NameAbsence):
+                await seen(chat, identifier, lambda one: not one["messages"])
+
+
 async def test_a_reader_sees_that_another_process_was_killed(place: Place, tmp_path: pathlib.Path) -> None:
     async with chatting(tmp_path, scripted(says("Hello.")), place=place) as page:
         identifier = await begun(page)

@@ -7,6 +7,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import importlib
 import signal
 import sys
@@ -28,8 +29,9 @@ from ripieno.cli.common.terminal import Terminal
 from ripieno.cli.conversations.cassettes import begin
 from ripieno.cli.conversations.conversation import Wanted, follow, run_options, waits_for_client
 from ripieno.cli.conversations.persistence import Keeper, open_keeper
+from ripieno.cli.conversations.renewal import KnownRuns
 from ripieno.cli.conversations.resume import recall
-from ripieno.cli.conversations.selection import find_or_latest
+from ripieno.cli.conversations.selection import find, find_or_latest
 from ripieno.conducting import Run
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import RipienoError
@@ -117,11 +119,14 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
     """
     loaded = load_layers(settings)
     with _terminated_in_order(), Terminal() as terminal, open_keeper(loaded, settings) as keeper:
-        conversation = Conversation()
+        conversation, known = Conversation(), KnownRuns(keeper)
         if before is not None:
             found = find_or_latest(keeper, before, loaded.workspace, ended=True)
             found.check(loaded)
-            conversation, wanted = recall(keeper, found).conversation, wanted.like(found.model, found.tools)
+            wanted = wanted.like(found.model, found.tools)
+            with keeper.claimed(found.identifier):
+                conversation = recall(keeper, find(keeper, found.identifier)).conversation
+                known.note(found.identifier)
         renderer = wanted.renderer()
         confirmer = wanted.confirmer(terminal, renderer)
         assembly = wanted.assembly(loaded, confirmer, renderer, keeper)
@@ -130,6 +135,7 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
             assembly=assembly,
             terminal=terminal,
             keeper=keeper,
+            known=known,
             follow=lambda run: follow(run, assembly, renderer, confirmer),
             conversation=conversation,
         ).run()
@@ -143,9 +149,12 @@ class Chat:
     assembly: Assembly
     terminal: Terminal
     keeper: Keeper
+    known: KnownRuns
     follow: Callable[[Run], Coroutine[Any, Any, Conversation]]
     conversation: Conversation
     loop: Loop = dataclasses.field(default_factory=Loop)
+    #: A line that was not sent: the next prompt has it.
+    unsent: str = ""
 
     def run(self) -> None:
         """Continues the conversation with lines from the terminal until they end. Errors: those of start-up."""
@@ -173,17 +182,24 @@ class Chat:
 
     def _read(self) -> str | None:
         """The next line, or None at the end of input. Ctrl-C discards the typed text."""
-        attended = sys.stdin.isatty()
+        attended, unsent, readline = sys.stdin.isatty(), self.unsent, None
+        self.unsent = ""
         if attended:
             with contextlib.suppress(ImportError):
                 # Its import enables line editing in input(); the setting, pasted lines as one text in old versions.
-                importlib.import_module("readline").parse_and_bind("set enable-bracketed-paste on")
+                readline = importlib.import_module("readline")
+                readline.parse_and_bind("set enable-bracketed-paste on")
+        if unsent and (readline is None or not sys.stdout.isatty()):
+            say(f"Not sent: {unsent}")
         while True:
             try:
+                if readline is not None:
+                    readline.set_startup_hook(functools.partial(readline.insert_text, unsent))
                 return input("you: " if attended else "").strip()
             except EOFError:
                 return None
             except KeyboardInterrupt:
+                unsent = ""
                 say("\n(to end: /exit or Ctrl-D)")
 
     def _handle(self, line: str) -> bool:
@@ -197,10 +213,8 @@ class Chat:
                 say(_HELP)
             case "/new":
                 self.conversation = Conversation()
-            case "/go" if not self._waits:
-                say("Nothing waits for an answer here.")
             case "/go":
-                self._answer(None)
+                self._answer(None, waiting=True)
             case "/allowed":
                 self._list_allowed()
             case revoke if revoke.split()[0] == "/revoke":
@@ -249,24 +263,42 @@ class Chat:
             except RipienoError as error:
                 say(classify(error)[1])
 
-    def _answer(self, line: str | None) -> None:
-        """Conducts one line, or the waiting calls. After an error, which is reported, the chat continues."""
+    def _answer(self, line: str | None, *, waiting: bool = False) -> None:
+        """Conducts one line, or the waiting calls, after what other processes have added to the conversation.
+
+        ``waiting``: only if something waits. After an error, which is reported, the chat continues.
+        """
         self.terminal.resume()
+        self.unsent = line or ""
         try:
-            run = self.loop.call(self._conduct(line))
+            with self.keeper.claimed(self.conversation.identifier):
+                renewed = self.known.renew(self.conversation)
+                # A question that this terminal has not shown comes before the line.
+                asks = renewed is not self.conversation and bool(renewed.open)
+                self.conversation = renewed
+                if waiting and not self._waits:
+                    say("Nothing waits for an answer here.")
+                elif line is None or asks:
+                    self._run(None)
+                else:
+                    self.unsent = ""
+                    self._run(line)
         except RipienoError as error:
             say(classify(error)[1])
-            return
+
+    def _run(self, line: str | None) -> None:
+        """Conducts one line, or the waiting calls, of a claimed conversation. Errors: those of its beginning."""
+        run = self.loop.call(self._conduct(line))
         if (waiting := waits_for_client(run.conversation, self.assembly, self.wanted)) is not None:
             self.keeper.wait(waiting, run.model.identity, self.wanted.tools)
             return
         count = len(run.conversation.canisters)
         try:
-            with self.keeper.claimed(run.conversation.identifier):
-                self._show(run, count)
+            self._show(run, count)
         finally:
             with _uninterrupted():
                 self.keeper.keep(run.conversation, run.model.identity, self.wanted.tools)
+                self.known.note(run.conversation.identifier)
 
     def _show(self, run: Run, count: int) -> None:
         """Shows a run until it ends; ``count`` is the number of earlier canisters."""
@@ -299,13 +331,13 @@ class Chat:
                     raise
 
     async def _conduct(self, line: str | None) -> Run:
+        owner = self.keeper.owner(self.conversation.identifier)
         if line is None:
             conversation, answers = self.keeper.answered(self.conversation)
-            owner = self.keeper.owner(conversation.identifier)
             return self.wanted.conduct(self.assembly, conversation, answers=answers, owner=owner)
         if declined := ", ".join(one.name for one in self.conversation.open):
             say(f"Declined, because you say something else: {declined}")
-        return self.wanted.conduct(self.assembly, self.conversation.say(line, declining=True))
+        return self.wanted.conduct(self.assembly, self.conversation.say(line, declining=True), owner=owner)
 
 
 async def _cancel(run: Run) -> None:

@@ -39,8 +39,8 @@ class Keeper:
         kept = self._kept(identifier)
         if kept is not None or self.journal is None:
             return "" if kept is None else kept.owner
-        began = (line.record for line in self.journal.lines(identifier, stage="began"))
-        return next((record.owner for record in began if record is not None), "")
+        # Of a deleted conversation, too: the owner is no part of what is deleted.
+        return next((line.owner for line in self.journal.lines(identifier, stage="began", limit=1)), "")
 
     def claimed(self, identifier: str) -> contextlib.AbstractContextManager[None]:
         """Locks a conversation against other processes. Errors on entering: ``Conflict``."""

@@ -1,9 +1,11 @@
 """``ripieno journal``: lists, shows, searches, exports, verifies, forks and deletes recorded conversations."""
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -30,7 +32,7 @@ from ripieno.cli.journal.selection import (
 )
 from ripieno.cli.journal.transcript import ABBREVIATED, found_rows, heading, moment, transcript
 from ripieno.conducting.paused import PausedStore
-from ripieno.exceptions import InputError
+from ripieno.exceptions import Conflict, InputError
 from ripieno.storage.files import open_private
 from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor
 from ripieno.storage.journal.copies import copy_journal
@@ -331,7 +333,8 @@ def delete(
 ) -> None:
     """Delete the content of conversations for good.
 
-    The text is overwritten in the file. Times, tools and digests stay, so that verify still works.
+    The text is overwritten in the file. Times, tools and digests stay, so that verify still works. A conversation that
+    another process conducts is not deleted: end that first. --older-than leaves it out.
 
     \b
     Example:
@@ -342,7 +345,8 @@ def delete(
         raise click.UsageError("Name a conversation, or give --older-than.")
     with open_journal(file) as one:
         if older_than is None:
-            selected = [one.find(name, owner=owner) for name in dict.fromkeys(conversations)]
+            found = [one.find(name, owner=owner) for name in conversations]
+            selected = list({(summary.identifier, summary.owner): summary for summary in found}.values())
         else:
             before = read_since(older_than)
             kept = (summary for summary in one.conversations(owner=owner) if not summary.deleted)
@@ -352,9 +356,15 @@ def delete(
             return
         if not yes:
             _confirm(selected)
-        for summary in selected:
-            forget_submissions(place_of(file), one.database, summary.owner, summary.identifier)
-            _delete(one, summary)
+        place, old = place_of(file), older_than is not None
+        # Those that are named are deleted together or not at all.
+        for group in ([summary] for summary in selected) if old else [selected]:
+            try:
+                _delete(one, place, group)
+            except Conflict as conflict:
+                if not old:
+                    raise
+                say(f"Left out: {conflict}")
 
 
 def _confirm(selected: list[Summary]) -> None:
@@ -364,14 +374,21 @@ def _confirm(selected: list[Summary]) -> None:
     confirm_loss(f"Delete the content of {count(len(selected), 'conversation')}?", "delete", "deleted")
 
 
-def _delete(one: Journal, summary: Summary) -> None:
-    began = [line.record for line in one.lines(summary.identifier, owner=summary.owner, stage="began")]
-    folders = {record.details.get("workspace") for record in began if record is not None}
-    bodies = one.delete(summary.identifier, owner=summary.owner)
-    PausedStore(one.database).forget(summary.identifier, owner=summary.owner)
-    for folder in filter(None, folders):
-        Outputs(Places.of_user().state, pathlib.Path(folder)).forget(summary.identifier)
-    click.echo(f"Deleted: {visible(summary.identifier)}, {bodies} lines.")
+def _delete(one: Journal, place: pathlib.Path | str, selected: Sequence[Summary]) -> None:
+    """Deletes conversations. Errors: ``Conflict``, before, if a process conducts one: it would go on to record."""
+    store = PausedStore(one.database)
+    with contextlib.ExitStack() as claims:
+        for summary in selected:
+            claims.enter_context(store.claimed(summary.identifier, owner=summary.owner))
+        for summary in selected:
+            forget_submissions(place, one.database, summary.owner, summary.identifier)
+            began = [line.record for line in one.lines(summary.identifier, owner=summary.owner, stage="began")]
+            folders = {record.details.get("workspace") for record in began if record is not None}
+            bodies = one.delete(summary.identifier, owner=summary.owner)
+            store.forget(summary.identifier, owner=summary.owner)
+            for folder in filter(None, folders):
+                Outputs(Places.of_user().state, pathlib.Path(folder)).forget(summary.identifier)
+            click.echo(f"Deleted: {visible(summary.identifier)}, {bodies} lines.")
 
 
 def _show_progress(total: int, number: int) -> None:

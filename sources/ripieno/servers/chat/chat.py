@@ -118,14 +118,14 @@ class Chat:
         await self._open.change(owner, identifier, change)
 
     async def delete(self, owner: str, identifier: str) -> None:
-        """Stops the run of a conversation and deletes its content. Its readers then look for it again."""
+        """Stops the run of a conversation and deletes its content; readers look again. Errors: those of the store."""
 
         async def change(held: HeldConversation) -> None:
             await self._runs.end(held)
+            await self._store.delete(owner, identifier)
             self._open.drop(owner, identifier)
             self.uploads.forget(owner, identifier)
             self._assembly.execution.allowances.forget(owner, identifier)
-            await self._store.delete(owner, identifier)
             await self._runs.forget(owner, identifier)
             held.ring.restart()
 

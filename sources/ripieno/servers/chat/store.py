@@ -157,9 +157,17 @@ class ConversationStore:
         await _in_thread(lambda: self._paused.forget(identifier, owner=owner))
 
     async def delete(self, owner: str, identifier: str) -> None:
-        """Deletes the content of a conversation of the owner. The journal still proves that it existed."""
-        await self.resume(owner, identifier)
-        await _in_thread(lambda: self._journal.delete(identifier, owner=owner))
+        """Deletes the content of a conversation of the owner. The journal still proves that it existed.
+
+        Errors: ``Conflict`` if another process conducts it, which would go on to write into the journal.
+        """
+
+        def delete() -> None:
+            with self._paused.claimed(identifier, owner=owner):
+                self._paused.forget(identifier, owner=owner)
+                self._journal.delete(identifier, owner=owner)
+
+        await _in_thread(delete)
 
     async def claim(self, owner: str, identifier: str) -> "Claim":
         """Locks a conversation against other processes, until the claim is released. Errors: ``Conflict``."""
