@@ -155,6 +155,8 @@ class Worker:
                     self._report(f"{error} It is tried again.")
                 failing = True
             else:
+                if failing:
+                    self._report("The worker has reached its database again, and goes on.")
                 failing = False
 
     async def _bury(self) -> float:
