@@ -278,6 +278,25 @@ def test_what_waits_for_its_time_is_cancelled(user: User, score: str) -> None:
     assert "cancelled" in user.call("runs", "list", "--state", "cancelled").stdout
 
 
+def test_the_prompt_of_a_run_that_never_began_is_deleted(user: User, score: str) -> None:
+    for name, text in (("late", "Buy seventeen cabbages."), ("other", "Buy a pear.")):
+        user.run("submit", "-m", score, "--at", "+1h", "--id", name, text)
+    user.call("runs", "cancel", "late")
+    other, late = json.loads(user.call("runs", "list", "--format", "json").stdout)
+    kept = [user.state / f"{name}{end}" for name in ("dispatch.sqlite3", "journal.sqlite3") for end in ("", "-wal")]
+    assert any(b"cabbages" in file.read_bytes() for file in kept if file.exists())
+    asked = user.call("journal", "delete", late["conversation"][:8])
+    assert (asked.returncode, "has not begun; it is in the queue only" in asked.stderr) == (2, True), asked.stderr
+    deleted = user.call("journal", "delete", late["conversation"][:8], "--yes")
+    assert deleted.stdout == f"Deleted from the queue: {late['conversation']}, which had not begun.\n"
+    assert not any(b"cabbages" in file.read_bytes() for file in kept if file.exists())
+    (left,) = json.loads(user.call("runs", "list", "--format", "json").stdout)
+    assert left["conversation"] == other["conversation"]
+    refused = user.call("journal", "delete", late["conversation"], "--yes")
+    assert (refused.returncode, "There is no conversation named" in refused.stderr) == (2, True)
+    assert user.call("journal", "delete", left["conversation"], "--owner", "bob", "--yes").returncode == 2
+
+
 def test_a_run_beyond_the_rate_begins_later_and_says_so(user: User, score: str) -> None:
     user.configure("[durable]\nowner_rate = { runs = 1, seconds = 3600 }\n")
     first, second = (user.run("submit", "-m", score, "--id", name, "Keep a note.") for name in ("one", "two"))

@@ -8,7 +8,7 @@ import sys
 import click
 
 from ripieno.approvals.visible_text import visible
-from ripieno.assembly.submissions import forget_submissions
+from ripieno.assembly.submissions import find_not_begun, forget_submissions
 from ripieno.canisters.display import brief, count
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
@@ -30,7 +30,7 @@ from ripieno.cli.journal.selection import (
 )
 from ripieno.cli.journal.transcript import ABBREVIATED, found_rows, heading, moment, transcript
 from ripieno.conducting.paused import PausedStore
-from ripieno.exceptions import InputError
+from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.files import open_private
 from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor
 from ripieno.storage.journal.copies import copy_journal
@@ -331,7 +331,8 @@ def delete(
 ) -> None:
     """Delete the content of conversations for good.
 
-    The text is overwritten in the file. Times, tools and digests stay, so that verify still works.
+    The text is overwritten in the file. Times, tools and digests stay, so that verify still works. What the queue has
+    of them is deleted, too, also of one that has not begun.
 
     \b
     Example:
@@ -340,28 +341,42 @@ def delete(
     """
     if bool(conversations) == (older_than is not None):
         raise click.UsageError("Name a conversation, or give --older-than.")
+    selected, queued = list[Summary](), list[tuple[str, str]]()
     with open_journal(file) as one:
         if older_than is None:
-            selected = [one.find(name, owner=owner) for name in dict.fromkeys(conversations)]
+            for name in dict.fromkeys(conversations):
+                try:
+                    selected.append(one.find(name, owner=owner))
+                except NameAbsence:
+                    # Perhaps no worker has taken it yet.
+                    if (found := find_not_begun(place_of(file), one.database, name, owner)) is None:
+                        raise
+                    queued.append(found)
         else:
             before = read_since(older_than)
             kept = (summary for summary in one.conversations(owner=owner) if not summary.deleted)
             selected = [summary for summary in kept if summary.last < before]
-        if not selected:
+        if not selected and not queued:
             click.echo("No conversation matches.")
             return
         if not yes:
-            _confirm(selected)
+            _confirm(selected, queued)
         for summary in selected:
             forget_submissions(place_of(file), one.database, summary.owner, summary.identifier)
             _delete(one, summary)
+        for name, whose in queued:
+            forget_submissions(place_of(file), one.database, whose, name)
+            click.echo(f"Deleted from the queue: {visible(name)}, which had not begun.")
 
 
-def _confirm(selected: list[Summary]) -> None:
+def _confirm(selected: list[Summary], queued: list[tuple[str, str]]) -> None:
     """Asks for confirmation. Errors: those of ``confirm_loss``."""
     for summary in selected[:20]:
         say(f"{visible(summary.identifier)}  {moment(summary.last)}  {brief(summary.words, 60)}")
-    confirm_loss(f"Delete the content of {count(len(selected), 'conversation')}?", "delete", "deleted")
+    for name, _ in queued:
+        say(f"{visible(name)}  has not begun; it is in the queue only, and does not begin after this")
+    total = count(len(selected) + len(queued), "conversation")
+    confirm_loss(f"Delete the content of {total}?", "delete", "deleted")
 
 
 def _delete(one: Journal, summary: Summary) -> None:

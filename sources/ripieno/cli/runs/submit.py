@@ -12,7 +12,7 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.assembly.journal import open_journal
-from ripieno.assembly.submission_states import SEARCHED, find_submission
+from ripieno.assembly.submission_states import find_queued, find_submission
 from ripieno.assembly.submissions import make_submission, model_of, open_dispatcher
 from ripieno.assembly.submissions import submit as queue_submission
 from ripieno.canisters import Conversation
@@ -141,15 +141,10 @@ def _find_continued(keeper: Keeper, dispatcher: Dispatcher, beginning: str, owne
         found = find(keeper, beginning)
         name, whose = found.identifier, found.owner
     except NameAbsence:
-        queued = [one.submission for one in dispatcher.listed(limit=SEARCHED)]
-        known = {(one.conversation, one.owner) for one in queued if one.conversation.startswith(beginning)}
-        fitting = sorted(one for one in known if one[0] == beginning) or sorted(known)
-        if not fitting:
+        queued = find_queued(dispatcher, beginning)
+        if queued is None:
             raise
-        if len(fitting) > 1:
-            names = ", ".join(name for name, _ in fitting)
-            raise InputError(f"Several conversations begin with {beginning!r}: {names}. Name one of them.") from None
-        ((name, whose),) = fitting
+        name, whose = queued
     if owner and whose != owner:
         belongs = f"is of {whose}" if whose else "has no owner"
         raise InputError(f"The conversation {name} {belongs}. Leave out: --owner {owner}")
