@@ -19,6 +19,7 @@ from ripieno.canisters.events import ConductEnded, Event
 from ripieno.canisters.serialization import serialize
 from ripieno.conducting.resume import resumable
 from ripieno.descriptors import ConfigurationDescriptor
+from ripieno.descriptors.durable import SCORE
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
 from ripieno.storage.databases.contract import Database
@@ -50,7 +51,8 @@ def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str])
     if durable.owner_rate is not None or durable.provider_rates:
 
         def provider_of(submission: Submission) -> str:
-            return model_of(submission, configuration).partition("/")[0]
+            model = model_of(submission, configuration)
+            return SCORE if model.startswith(f"{SCORE}:") else model.partition("/")[0]
 
         database = open_database(loaded, environment)
         rates = Rates(database, provider_of, owner=durable.owner_rate, providers=durable.provider_rates)
@@ -265,7 +267,7 @@ def make_submission(
     if not (model or agent):
         raise InputError('No model is named. Name one, or set default = "provider/model" under [model].')
     provider = model.partition("/")[0]
-    if model and provider not in loaded.providers and not model.startswith("score:"):
+    if model and provider not in loaded.providers and not model.startswith(f"{SCORE}:"):
         raise NameAbsence("provider", provider, loaded.providers)
     place, host = "", ""
     if not anywhere:

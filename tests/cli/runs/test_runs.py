@@ -311,6 +311,12 @@ def test_a_run_beyond_the_rate_begins_later_and_says_so(user: User, score: str) 
     assert "is reached" not in user.run("submit", "-m", score, "--owner", "bob", "Keep a note.").stderr
 
 
+def test_scripted_models_have_a_rate(user: User, score: str) -> None:
+    user.configure("[durable]\nprovider_rates = { score = { runs = 1, seconds = 3600 } }\n")
+    first, second = (user.run("submit", "-m", score, "Keep a note.").stderr for _ in range(2))
+    assert ["is reached" in one for one in (first, second)] == [False, True]
+
+
 def test_schedules_are_listed_and_ended(user: User, score: str) -> None:
     given = ("--cron", "0 8 * * *", "--name", "morning")
     made = user.run("submit", "-m", score, *given, "Summarise the new issues.")
