@@ -167,6 +167,21 @@ def test_a_known_run_is_watched_beyond_its_answer(user: User, score: str) -> Non
 
 
 @pytest.mark.usefixtures("worker")
+def test_a_message_to_a_conversation_that_waits_says_that_it_declines_the_question(user: User, score: str) -> None:
+    first = user.run("submit", "--watch", "-m", score, "Keep a note.")
+    (show,) = re.findall(r"To see the call: +ripieno (approvals show (\w+))", first.stderr)
+    more = ("submit", "-m", score, "--conversation", show[1])
+    yearly = user.run(*more, "--cron", "0 0 1 1 *", "--name", "yearly", "Go on.")
+    said = user.run(*more, "--id", "more", "Go on.")
+    for one in (yearly, said):
+        assert "! A question of this conversation waits for an answer. The message declines it" in one.stderr
+        assert f"To answer the question: ripieno {show[0]}\n" in one.stderr
+    assert "To cancel the message:  ripieno runs cancel more\n" in said.stderr
+    for again in (user.run(*more, "--id", "more", "Go on."), user.run("submit", "-m", score, "Keep a note.")):
+        assert "declines" not in again.stderr
+
+
+@pytest.mark.usefixtures("worker")
 def test_what_is_approved_always_is_listed_and_taken_back(user: User, score: str) -> None:
     assert user.call("approvals", "allowed").stdout == "Nothing is allowed without a question.\n"
     submit = ("submit", "--watch", "-m", score)
@@ -411,10 +426,14 @@ def test_a_secret_of_the_configuration_is_not_queued(user: User, score: str) -> 
 
 
 def test_without_anything_submitted_the_lists_say_how_to_begin(user: User) -> None:
-    for words in (("runs", "list"), ("runs", "watch"), ("runs", "workers")):
+    for words in (("runs", "list"), ("runs", "watch")):
         refused = user.call(*words)
         assert refused.returncode == 2
         assert 'Nothing was submitted yet. To submit a run: ripieno submit "PROMPT"' in refused.stderr
+    workers = user.call("runs", "workers")
+    assert (workers.returncode, workers.stdout) == (0, "No worker is alive. To start one: ripieno work\n")
+    assert user.call("runs", "workers", "--format", "json").stdout == "[]\n"
+    assert list(user.state.glob("*.sqlite3")) == [], "looking creates nothing"
 
 
 def test_an_unknown_run_and_an_ambiguous_beginning_are_named(user: User, score: str) -> None:
