@@ -366,6 +366,18 @@ def test_stats(file: pathlib.Path, call: Call) -> None:
     assert told["unknown"] == {"red_file": 1}
 
 
+@pytest.mark.usefixtures("file")
+def test_the_mean_of_times_leaves_deleted_calls_out(call: Call) -> None:
+    call("journal", "delete", "3f", "--yes")
+    lines = call("stats").out.splitlines()
+    assert lines[3].endswith(", 1 without a time, as those of deleted conversations")
+    (row,) = [line.split() for line in lines if line.startswith("io.read_file")]
+    assert (row[1], row[6:]) == ("2", ["12", "ms", "12", "ms", "12", "ms"])
+    call("journal", "delete", "77", "--yes")
+    (row,) = [line.split() for line in call("stats").out.splitlines() if line.startswith("io.read_file")]
+    assert row[6:] == ["0", "ms", "-", "-"]
+
+
 def test_stats_since(file: pathlib.Path, call: Call) -> None:
     assert "2 conversations" in call("stats", "--since", "1h").out
     assert "2 conversations" in call("stats", "--since", "2020-01-31").out

@@ -45,7 +45,7 @@ def test_entries_come_latest_first_and_survive(journal: UndoLog, tmp_path: pathl
     assert [entry.number for entry in again.entries()] == [2]
     assert [(entry.number, entry.undone) for entry in again.entries(undone=True)] == [(3, True), (2, False)]
     assert add(again, "four").number == 4
-    assert not any(path.stat().st_mode & 0o077 for path in journal.folder.rglob("*"))
+    assert not any(path.stat().st_mode & 0o077 for path in (tmp_path / "state", *(tmp_path / "state").rglob("*")))
 
 
 def test_another_workspace_has_another_journal(journal: UndoLog, tmp_path: pathlib.Path) -> None:

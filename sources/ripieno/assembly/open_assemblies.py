@@ -9,6 +9,8 @@ import os
 import pathlib
 from collections.abc import Generator
 
+from ripieno.storage.files import make_private
+
 _NAME = "assemblies"
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -19,7 +21,7 @@ def marked(state: pathlib.Path | None) -> Generator[None, None, None]:
     with contextlib.ExitStack() as stack:
         if state is not None:
             with contextlib.suppress(OSError):
-                state.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private(state)
                 descriptor = os.open(state / _NAME, _OPEN, 0o600)
                 stack.callback(os.close, descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_SH)

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Collection, Sequence
 
 from ripieno.conducting.paused import Paused, PausedStore, find_paused
-from ripieno.exceptions import NameAbsence
+from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.databases.contract import Connection, Database
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, State, Submission
 
@@ -45,6 +45,24 @@ def list_submissions(
         _settled(one, kept.get((one.submission.owner, one.submission.conversation)), dispatcher) for one in found
     ]
     return [one for one in settled if not states or one.state in states][:limit]
+
+
+def find_queued(dispatcher: Dispatcher, beginning: str, *, owner: str | None = None) -> tuple[str, str] | None:
+    """The identifier and the owner of the conversation in the queue with this beginning, if there is one.
+
+    Errors: ``InputError`` if several match.
+    """
+    queued = (one.submission for one in dispatcher.listed(limit=SEARCHED))
+    known = {
+        (one.conversation, one.owner)
+        for one in queued
+        if one.conversation.startswith(beginning) and owner in (None, one.owner)
+    }
+    fitting = sorted(one for one in known if one[0] == beginning) or sorted(known)
+    if len(fitting) > 1:
+        names = ", ".join(name for name, _ in fitting)
+        raise InputError(f"Several conversations begin with {beginning!r}: {names}. Name one of them.")
+    return fitting[0] if fitting else None
 
 
 def is_answered(journal: Connection, submission: Submission) -> bool:

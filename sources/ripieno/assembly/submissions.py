@@ -13,12 +13,13 @@ from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import journal_place, open_database
-from ripieno.assembly.submission_states import find_following, find_submission, is_answered
+from ripieno.assembly.submission_states import find_following, find_queued, find_submission, is_answered
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConductEnded, Event
 from ripieno.canisters.serialization import serialize
 from ripieno.conducting.resume import resumable
 from ripieno.descriptors import ConfigurationDescriptor
+from ripieno.descriptors.durable import SCORE
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
 from ripieno.storage.databases.contract import Database
@@ -50,7 +51,8 @@ def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str])
     if durable.owner_rate is not None or durable.provider_rates:
 
         def provider_of(submission: Submission) -> str:
-            return model_of(submission, configuration).partition("/")[0]
+            model = model_of(submission, configuration)
+            return SCORE if model.startswith(f"{SCORE}:") else model.partition("/")[0]
 
         database = open_database(loaded, environment)
         rates = Rates(database, provider_of, owner=durable.owner_rate, providers=durable.provider_rates)
@@ -92,15 +94,35 @@ def forget_submissions(place: pathlib.Path | str, database: Database, owner: str
     Errors: ``InputError``, also if there is a queue and its engine is not installed.
     """
     EventLog(database).forget(owner, conversation)
-    if (
+    with _existing(place, database) as dispatcher:
+        if dispatcher is not None:
+            dispatcher.forget(owner, conversation)
+
+
+def find_not_begun(
+    place: pathlib.Path | str, database: Database, beginning: str, owner: str | None
+) -> tuple[str, str] | None:
+    """The identifier and the owner of a conversation that only the queue beside a journal has, by its beginning.
+
+    Errors: ``InputError``, also if several match.
+    """
+    with _existing(place, database) as dispatcher:
+        return None if dispatcher is None else find_queued(dispatcher, beginning, owner=owner)
+
+
+@contextlib.contextmanager
+def _existing(place: pathlib.Path | str, database: Database) -> Generator[Dispatcher | None, None, None]:
+    """The queue beside a journal, if there is one. Errors: ``InputError``."""
+    exists = (
         place.with_name(NAME).exists()
         if isinstance(place, pathlib.Path)
         else inspect_queue(place, database) is not None
-    ):
-        dispatcher = dispatcher_beside(place)
-        try:
-            dispatcher.forget(owner, conversation)
-        finally:
+    )
+    dispatcher = dispatcher_beside(place) if exists else None
+    try:
+        yield dispatcher
+    finally:
+        if dispatcher is not None:
             dispatcher.close()
 
 
@@ -244,7 +266,7 @@ def make_submission(
     if not (model or agent):
         raise InputError('No model is named. Name one, or set default = "provider/model" under [model].')
     provider = model.partition("/")[0]
-    if model and provider not in loaded.providers and not model.startswith("score:"):
+    if model and provider not in loaded.providers and not model.startswith(f"{SCORE}:"):
         raise NameAbsence("provider", provider, loaded.providers)
     place, host = "", ""
     if not anywhere:

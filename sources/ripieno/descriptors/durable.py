@@ -10,6 +10,9 @@ from ripieno.descriptors.reader.kinds import COUNT, Flag, Named, Number, Text
 from ripieno.jsonvalues import EMPTY
 from ripieno.values import Value
 
+#: The provider of scripted models (score:FILE), for rates.
+SCORE = "score"
+
 
 class Rate(Value, kw_only=True):
     """At most so many ``runs`` begin in any period of so many ``seconds``."""
@@ -53,7 +56,13 @@ DURABLE = Table(
             "This machine's name, by which runs find the worker that has their workspace. If absent, its host name.",
             "build-1",
         ),
-        ("slots", COUNT, "Runs that a worker conducts at once.", 8),
+        (
+            "slots",
+            COUNT,
+            "Runs that a worker conducts at once from each of its queues: that of each of its hosts, that of "
+            "--anywhere, and that of background responses. Beside them, each has one run of low priority.",
+            8,
+        ),
         ("grace", Number(minimum=0, unit="seconds"), "Seconds that runs have to end when a worker is stopped.", 300),
         (
             "servers",
@@ -66,7 +75,8 @@ DURABLE = Table(
         (
             "provider_rates",
             Named(Text(), _RATE),
-            "Runs with models of a provider that may begin in a time, by the names of providers.",
+            "Runs with models of a provider that may begin in a time, by the names of providers. That of scripted "
+            f"models is {SCORE}. Others begin later.",
             UNSET,
         ),
     ),

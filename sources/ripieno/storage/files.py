@@ -9,12 +9,20 @@ import tempfile
 from collections.abc import Generator
 
 
+def make_private(folder: pathlib.Path) -> None:
+    """Creates a folder with mode 0700, and those above it that are missing. Errors: ``OSError``."""
+    # ``Path.mkdir`` gives its mode to the last folder only.
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(exist_ok=True, mode=0o700)
+
+
 def replace_private(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
     """Atomically replaces a file, with mode 0600. Creates its folder with mode 0700.
 
     With ``durable``, the file is on the disk on return. Errors: ``OSError``; the old file then stays.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(path.parent)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}", suffix=".tmp")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -15,7 +15,7 @@ import threading
 import time
 
 from ripieno.exceptions import ResourceFault
-from ripieno.storage.files import open_private
+from ripieno.storage.files import make_private, open_private
 from ripieno.values import Value
 
 #: Bytes of all texts of a workspace; beyond it the oldest are deleted, down to half of it.
@@ -60,7 +60,7 @@ class Outputs:
             data = data[: _boundary(data, limit)]
         handle = f"o_{secrets.token_hex(16)}"
         path = self._path(handle, conversation)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         try:
             with open(path, "xb", opener=open_private) as file:
                 file.write(data)

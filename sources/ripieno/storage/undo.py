@@ -20,7 +20,7 @@ from typing import Literal
 
 from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.exceptions import InputError, SerializationInvalidity
-from ripieno.storage.files import locked, replace_private
+from ripieno.storage.files import locked, make_private, replace_private
 from ripieno.values import Value
 
 Kind = Literal["file", "link", "directory"]
@@ -204,7 +204,7 @@ class UndoLog:
 
     def _make(self) -> None:
         for name in ("entries", "contents"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.folder / name)
         about = self.folder / "workspace"
         if not about.exists():
             replace_private(about, os.fsencode(self.workspace) + b"\n", durable=True)

@@ -58,6 +58,19 @@ def test_carriers_and_fallbacks(call: Call, user: User, monkeypatch: pytest.Monk
     assert len(warned(call)) == 3
 
 
+def test_rates_of_unknown_providers(call: Call, user: User) -> None:
+    rate = "{ runs = 1, seconds = 60 }"
+    names = ("anthropic", "score", "antropic", "nowhere")
+    user.configure("[durable.provider_rates]\n" + "".join(f"{name} = {rate}\n" for name in names))
+    assert warned(call) == [
+        f"{line}: the rate applies to no run: there is no provider named {name!r}"
+        for line, name in ((4, "antropic"), (5, "nowhere"))
+    ]
+    told = call("check").out
+    assert "Did you mean 'anthropic'?" in told
+    assert ", score, " in told
+
+
 @pytest.mark.parametrize("broken", ['api_key = "{env:HOUSE_KEY"', 'headers = { A = "{env:A" }', 'api_version = "{"'])
 def test_a_broken_template_ends_no_examination(call: Call, user: User, broken: str) -> None:
     user.configure(f"{HOUSE}{broken}\n")

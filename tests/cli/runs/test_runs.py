@@ -168,6 +168,21 @@ def test_a_known_run_is_watched_beyond_its_answer(user: User, score: str) -> Non
 
 
 @pytest.mark.usefixtures("worker")
+def test_a_message_to_a_conversation_that_waits_says_that_it_declines_the_question(user: User, score: str) -> None:
+    first = user.run("submit", "--watch", "-m", score, "Keep a note.")
+    (show,) = re.findall(r"To see the call: +ripieno (approvals show (\w+))", first.stderr)
+    more = ("submit", "-m", score, "--conversation", show[1])
+    yearly = user.run(*more, "--cron", "0 0 1 1 *", "--name", "yearly", "Go on.")
+    said = user.run(*more, "--id", "more", "Go on.")
+    for one in (yearly, said):
+        assert "! A question of this conversation waits for an answer. The message declines it" in one.stderr
+        assert f"To answer the question: ripieno {show[0]}\n" in one.stderr
+    assert "To cancel the message:  ripieno runs cancel more\n" in said.stderr
+    for again in (user.run(*more, "--id", "more", "Go on."), user.run("submit", "-m", score, "Keep a note.")):
+        assert "declines" not in again.stderr
+
+
+@pytest.mark.usefixtures("worker")
 def test_what_is_approved_always_is_listed_and_taken_back(user: User, score: str) -> None:
     assert user.call("approvals", "allowed").stdout == "Nothing is allowed without a question.\n"
     submit = ("submit", "--watch", "-m", score)
@@ -284,6 +299,25 @@ def test_what_waits_for_its_time_is_cancelled(user: User, score: str) -> None:
     assert "cancelled" in user.call("runs", "list", "--state", "cancelled").stdout
 
 
+def test_the_prompt_of_a_run_that_never_began_is_deleted(user: User, score: str) -> None:
+    for name, text in (("late", "Buy seventeen cabbages."), ("other", "Buy a pear.")):
+        user.run("submit", "-m", score, "--at", "+1h", "--id", name, text)
+    user.call("runs", "cancel", "late")
+    other, late = json.loads(user.call("runs", "list", "--format", "json").stdout)
+    kept = [user.state / f"{name}{end}" for name in ("dispatch.sqlite3", "journal.sqlite3") for end in ("", "-wal")]
+    assert any(b"cabbages" in file.read_bytes() for file in kept if file.exists())
+    asked = user.call("journal", "delete", late["conversation"][:8])
+    assert (asked.returncode, "has not begun; it is in the queue only" in asked.stderr) == (2, True), asked.stderr
+    deleted = user.call("journal", "delete", late["conversation"][:8], "--yes")
+    assert deleted.stdout == f"Deleted from the queue: {late['conversation']}, which had not begun.\n"
+    assert not any(b"cabbages" in file.read_bytes() for file in kept if file.exists())
+    (left,) = json.loads(user.call("runs", "list", "--format", "json").stdout)
+    assert left["conversation"] == other["conversation"]
+    refused = user.call("journal", "delete", late["conversation"], "--yes")
+    assert (refused.returncode, "There is no conversation named" in refused.stderr) == (2, True)
+    assert user.call("journal", "delete", left["conversation"], "--owner", "bob", "--yes").returncode == 2
+
+
 def test_a_run_beyond_the_rate_begins_later_and_says_so(user: User, score: str) -> None:
     user.configure("[durable]\nowner_rate = { runs = 1, seconds = 3600 }\n")
     first, second = (user.run("submit", "-m", score, "--id", name, "Keep a note.") for name in ("one", "two"))
@@ -296,6 +330,12 @@ def test_a_run_beyond_the_rate_begins_later_and_says_so(user: User, score: str) 
     assert datetime.timedelta(minutes=59) < waits < datetime.timedelta(minutes=61)
     # Another owner has a rate of their own.
     assert "is reached" not in user.run("submit", "-m", score, "--owner", "bob", "Keep a note.").stderr
+
+
+def test_scripted_models_have_a_rate(user: User, score: str) -> None:
+    user.configure("[durable]\nprovider_rates = { score = { runs = 1, seconds = 3600 } }\n")
+    first, second = (user.run("submit", "-m", score, "Keep a note.").stderr for _ in range(2))
+    assert ["is reached" in one for one in (first, second)] == [False, True]
 
 
 def test_schedules_are_listed_and_ended(user: User, score: str) -> None:
@@ -392,10 +432,14 @@ def test_a_secret_of_the_configuration_is_not_queued(user: User, score: str) -> 
 
 
 def test_without_anything_submitted_the_lists_say_how_to_begin(user: User) -> None:
-    for words in (("runs", "list"), ("runs", "watch"), ("runs", "workers")):
+    for words in (("runs", "list"), ("runs", "watch")):
         refused = user.call(*words)
         assert refused.returncode == 2
         assert 'Nothing was submitted yet. To submit a run: ripieno submit "PROMPT"' in refused.stderr
+    workers = user.call("runs", "workers")
+    assert (workers.returncode, workers.stdout) == (0, "No worker is alive. To start one: ripieno work\n")
+    assert user.call("runs", "workers", "--format", "json").stdout == "[]\n"
+    assert list(user.state.glob("*.sqlite3")) == [], "looking creates nothing"
 
 
 def test_an_unknown_run_and_an_ambiguous_beginning_are_named(user: User, score: str) -> None:

@@ -43,8 +43,8 @@ def test_a_second_signal_ends_the_worker_at_once_with_one_line(user: User, numbe
             assert time.monotonic() < until
             time.sleep(0.02)  # Another process creates it.
         process.send_signal(number)
+        wait_for(process, r"The worker takes nothing new\. 1 run under way: 100 s to end\.")
         wait_for(process, "Another signal ends it at once.")
-        wait_for(process, "1 run under way")
         process.send_signal(number)
         _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + number

@@ -77,9 +77,10 @@ async def test_a_run_that_begins_while_the_journal_is_away_is_tried_again(
             await state_of("first", "queued", "running")
             way.cut()
             await asyncio.to_thread(dispatcher.submit, submission("c", site.host))
-            await reported.get()
+            assert (await reported.get()).endswith(" It is tried again.")
             await state_of("c", "queued")
             way.restore()
+            assert await reported.get() == "The worker has reached its database again, and goes on."
             found = await state_of("c", "queued", "running")
         assert (found.state, found.reason) == ("ended", "")
         with site.journal() as kept:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime
+import os
 import pathlib
 import uuid
 from collections.abc import AsyncGenerator, Generator
@@ -278,6 +279,22 @@ async def test_a_submission_of_another_release_fails_by_name(queue: Queue, monke
     assert "another release" in found.reason
     assert (found.submission.owner, found.submission.conversation) == (queue.owner("ada"), "c")
     assert work.ran == []
+
+
+@pytest.mark.parametrize("umask", [0, 0o022])
+async def test_files_of_a_queue_that_a_worker_opens_first_are_for_their_owner(
+    tmp_path: pathlib.Path, umask: int
+) -> None:
+    dispatcher = dispatcher_beside(tmp_path / "state" / "journal")
+    before = os.umask(umask)
+    try:
+        async with dispatcher.working("w", hosts=["h"], slots=1, stretch=Work(1).stretch):
+            modes = [file.stat().st_mode & 0o777 for file in (tmp_path / "state").iterdir()]
+    finally:
+        os.umask(before)
+        dispatcher.close()
+    assert modes == [0o600] * 3, "the file, its log and its index"
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
 
 
 def test_files_are_for_their_owner(tmp_path: pathlib.Path) -> None:

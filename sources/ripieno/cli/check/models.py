@@ -7,11 +7,12 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.cli.common.models import missing_needs, missing_variables
 from ripieno.descriptors import InvokerDescriptor, ProviderDescriptor
+from ripieno.descriptors.durable import SCORE
 from ripieno.descriptors.loading import load_providers
 from ripieno.descriptors.loading.unknown_names import file_of, models_of
 from ripieno.descriptors.model_rows import find_idle
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import dotted
+from ripieno.descriptors.reader.problems import dotted, spelling
 from ripieno.exceptions import Problem, RipienoError
 from ripieno.jsonvalues import EMPTY
 from ripieno.models import Protocol
@@ -26,6 +27,7 @@ def check_models(subject: Subject) -> Iterator[Problem]:
         return
     yield from _idle_carriers(loaded)
     yield from _idle_fallbacks(loaded, subject.surroundings.secrets)
+    yield from _idle_rates(loaded)
     for part in loaded.parts:
         for name, keys in part.parts.get("providers", EMPTY).items():
             patterns = [row["match"] for row in keys.get("models", ())]
@@ -78,6 +80,17 @@ def _idle_fallbacks(loaded: LoadedConfiguration, variables: Mapping[str, str]) -
             message = f"the fallback {model} cannot be used: its provider lacks {' and '.join(lacking)}"
             advice = f"{_advice(provider, variables)}; or delete the fallback."
             yield finding(file_of(loaded.parts, path), path, message, advice)
+
+
+def _idle_rates(loaded: LoadedConfiguration) -> Iterator[Problem]:
+    """Warnings about rates of providers that do not exist."""
+    known = [*loaded.providers, SCORE]
+    for name in loaded.configuration.durable.provider_rates:
+        if name not in known:
+            path: Path = ("durable", "provider_rates", name)
+            message = f"the rate applies to no run: there is no provider named {name!r}"
+            hint = spelling(name, known) or f'To list the providers: ripieno providers. Scripted models are "{SCORE}".'
+            yield finding(file_of(loaded.parts, path), path, message, hint)
 
 
 def check_keys(subject: Subject) -> Iterator[Problem]:

@@ -1,22 +1,20 @@
 """``ripieno journal``: lists, shows, searches, exports, verifies, forks and deletes recorded conversations."""
 
-import contextlib
 import dataclasses
 import functools
 import pathlib
 import sys
-from collections.abc import Sequence
 
 import click
 
 from ripieno.approvals.visible_text import visible
-from ripieno.assembly.submissions import forget_submissions
 from ripieno.canisters.display import brief, count
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.main import confirm_loss, say
+from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
 from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.journal.deletion import delete
 from ripieno.cli.journal.selection import (
     complete_conversation,
     find_conversation,
@@ -28,16 +26,12 @@ from ripieno.cli.journal.selection import (
     open_journal,
     owners,
     place_of,
-    read_since,
 )
 from ripieno.cli.journal.transcript import ABBREVIATED, found_rows, heading, moment, transcript
-from ripieno.conducting.paused import PausedStore
-from ripieno.exceptions import Conflict, InputError
+from ripieno.exceptions import InputError
 from ripieno.storage.files import open_private
 from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor
 from ripieno.storage.journal.copies import copy_journal
-from ripieno.storage.outputs import Outputs
-from ripieno.storage.places import Places
 
 
 @click.group()
@@ -295,7 +289,8 @@ def copy(*, target: str, output: Format, file: str | None) -> None:
     """Copy the journal to another place, and verify the copy.
 
     PLACE is a file, or the address of a database. Lines that are there already are skipped, so that a copy can be
-    repeated. Paused conversations and approvals are copied, too; kept outputs and undo are of one machine.
+    repeated. Paused conversations and approvals are copied, too. Stored responses and the queue of runs are not; kept
+    outputs and undo are of one machine.
 
     \b
     Example:
@@ -321,77 +316,10 @@ def copy(*, target: str, output: Format, file: str | None) -> None:
         click.echo(f"Copied {count(copied, 'line')} to {other.name}. It is verified: none altered.")
 
 
-@journal.command()
-@click.argument("conversations", metavar="[CONVERSATION]...", nargs=-1, shell_complete=complete_conversation)
-@click.option("--older-than", metavar="AGE", help="Delete conversations without an entry for this long, such as 90d.")
-@click.option("--yes", is_flag=True, help="Delete without asking.")
-@owners
-@journals
-@common
-def delete(
-    *, conversations: tuple[str, ...], owner: str | None, older_than: str | None, yes: bool, file: str | None
-) -> None:
-    """Delete the content of conversations for good.
-
-    The text is overwritten in the file. Times, tools and digests stay, so that verify still works. A conversation that
-    another process conducts is not deleted: end that first. --older-than leaves it out.
-
-    \b
-    Example:
-      ripieno journal delete 3f9a
-      ripieno journal delete --older-than 90d --yes
-    """
-    if bool(conversations) == (older_than is not None):
-        raise click.UsageError("Name a conversation, or give --older-than.")
-    with open_journal(file) as one:
-        if older_than is None:
-            found = [one.find(name, owner=owner) for name in conversations]
-            selected = list({(summary.identifier, summary.owner): summary for summary in found}.values())
-        else:
-            before = read_since(older_than)
-            kept = (summary for summary in one.conversations(owner=owner) if not summary.deleted)
-            selected = [summary for summary in kept if summary.last < before]
-        if not selected:
-            click.echo("No conversation matches.")
-            return
-        if not yes:
-            _confirm(selected)
-        place, old = place_of(file), older_than is not None
-        # Those that are named are deleted together or not at all.
-        for group in ([summary] for summary in selected) if old else [selected]:
-            try:
-                _delete(one, place, group)
-            except Conflict as conflict:
-                if not old:
-                    raise
-                say(f"Left out: {conflict}")
-
-
-def _confirm(selected: list[Summary]) -> None:
-    """Asks for confirmation. Errors: those of ``confirm_loss``."""
-    for summary in selected[:20]:
-        say(f"{visible(summary.identifier)}  {moment(summary.last)}  {brief(summary.words, 60)}")
-    confirm_loss(f"Delete the content of {count(len(selected), 'conversation')}?", "delete", "deleted")
-
-
-def _delete(one: Journal, place: pathlib.Path | str, selected: Sequence[Summary]) -> None:
-    """Deletes conversations. Errors: ``Conflict``, before, if a process conducts one: it would go on to record."""
-    store = PausedStore(one.database)
-    with contextlib.ExitStack() as claims:
-        for summary in selected:
-            claims.enter_context(store.claimed(summary.identifier, owner=summary.owner))
-        for summary in selected:
-            forget_submissions(place, one.database, summary.owner, summary.identifier)
-            began = [line.record for line in one.lines(summary.identifier, owner=summary.owner, stage="began")]
-            folders = {record.details.get("workspace") for record in began if record is not None}
-            bodies = one.delete(summary.identifier, owner=summary.owner)
-            store.forget(summary.identifier, owner=summary.owner)
-            for folder in filter(None, folders):
-                Outputs(Places.of_user().state, pathlib.Path(folder)).forget(summary.identifier)
-            click.echo(f"Deleted: {visible(summary.identifier)}, {bodies} lines.")
-
-
 def _show_progress(total: int, number: int) -> None:
     """Shows the progress of a long check on one line of standard error."""
     end = "\r" if number + 1000 <= total else "\r\033[K"
     print(f"{number} of {total} lines", end=end, file=sys.stderr, flush=True)
+
+
+journal.add_command(delete)

@@ -82,6 +82,7 @@ def _show(found: Statistics, by: str | None) -> None:
         "answered from a cache": total.cached,
         "attempts after the first": total.retries,
         "with an unknown outcome": found.unfinished,
+        "without a time, as those of deleted conversations": total.calls - total.timed,
     }
     if noted := [f"{number} {note}" for note, number in notes.items() if number]:
         click.echo(f"Calls: {', '.join(noted)}")
@@ -108,8 +109,8 @@ def _show_tools(tools: Mapping[str, Tally]) -> None:
             visible(name),
             *map(str, (one.calls, one.errors, one.refused, one.cached, one.retries)),
             _time(one.running),
-            _time(one.running / one.calls) if one.calls else "-",
-            _time(one.longest) if one.calls else "-",
+            _time(one.running / one.timed) if one.timed else "-",
+            _time(one.longest) if one.timed else "-",
         )
         for name, one in tools.items()
     ]

@@ -12,7 +12,7 @@ from ripieno.canisters.display import brief
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
-from ripieno.cli.journal.selection import limits
+from ripieno.cli.journal.selection import limits, own_place
 from ripieno.cli.runs.queue import (
     SHORT,
     WIDTH,
@@ -25,7 +25,8 @@ from ripieno.cli.runs.queue import (
 )
 from ripieno.cli.runs.watch import going_on, show_run
 from ripieno.storage.dispatch.contract import STATES, Dispatched, Schedule, State
-from ripieno.storage.dispatch.leases import WorkerLeases
+from ripieno.storage.dispatch.leases import WorkerLeases, WorkerState
+from ripieno.storage.journal import Journal
 
 #: The place of an error in a file, and the folder of a path: what precedes the cause in a reason.
 _PLACE = re.compile(r"\A(?:\S+: )?error: |(?<![^\s'\"(])/(?:[^\s/'\"]+/)+")
@@ -140,8 +141,11 @@ def workers(output: Format) -> None:
     Example:
       ripieno runs workers
     """
-    with open_queue() as (_, journal):
-        found = WorkerLeases(journal.database).alive()
+    place, found = own_place(), list[WorkerState]()
+    # Before anything was submitted, there may be no journal.
+    if isinstance(place, str) or place.exists():
+        with Journal(place) as journal:
+            found += WorkerLeases(journal.database).alive()
     if output == "json":
         print_json([{"name": one.name, "host": one.host, "seconds_left": round(one.left, 1)} for one in found])
     elif not found:

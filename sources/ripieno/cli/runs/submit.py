@@ -12,7 +12,7 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.assembly.journal import open_journal
-from ripieno.assembly.submission_states import SEARCHED, find_submission
+from ripieno.assembly.submission_states import find_queued, find_submission
 from ripieno.assembly.submissions import make_submission, model_of, open_dispatcher
 from ripieno.assembly.submissions import submit as queue_submission
 from ripieno.canisters import Conversation
@@ -26,10 +26,12 @@ from ripieno.cli.conversations.persistence import Keeper
 from ripieno.cli.conversations.selection import find
 from ripieno.cli.runs.queue import SHORT, words_of
 from ripieno.cli.runs.watch import going_on, show_run
+from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.models import Model
 from ripieno.storage.dispatch.contract import PRIORITIES, Dispatched, Dispatcher, Schedule, Submission
 from ripieno.storage.dispatch.leases import WorkerLeases
+from ripieno.storage.journal import Journal
 
 _DELAY = re.compile(r"\+(\d{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -114,16 +116,22 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
                 said = dataclasses.replace(said, identifier=name)
             submission = make_submission(loaded, journal, said, identifier=identifier, **fields)
             _warn(loaded, submission)
+            # Before it is queued: a worker may decline it at once.
+            asks = bool(continued) and _waits(journal, submission)
             if cron is not None:
                 earlier = dispatcher.repeat(Schedule(name=name, cron=cron, submission=submission))
                 if earlier is not None:
                     say(f"Replaced: {name} ({earlier.cron}, UTC), which was: {words_of(earlier.submission)}")
                 say(f"Scheduled: {name} ({cron}, UTC). To list the schedules: ripieno runs schedules")
+                if asks:
+                    _report_question(submission)
                 return
             run = queue_submission(submission, dispatcher, journal, at=at)
             with going_on(run):
                 found = find_submission(dispatcher, journal.database, run.identifier)
                 _report(found, WorkerLeases(journal.database), at, known=run.known, watch=watch)
+                if asks and not run.known:
+                    _report_question(submission, cancel=True)
                 if watch:
                     raise run_async(show_run(run))
     finally:
@@ -141,15 +149,10 @@ def _find_continued(keeper: Keeper, dispatcher: Dispatcher, beginning: str, owne
         found = find(keeper, beginning)
         name, whose = found.identifier, found.owner
     except NameAbsence:
-        queued = [one.submission for one in dispatcher.listed(limit=SEARCHED)]
-        known = {(one.conversation, one.owner) for one in queued if one.conversation.startswith(beginning)}
-        fitting = sorted(one for one in known if one[0] == beginning) or sorted(known)
-        if not fitting:
+        queued = find_queued(dispatcher, beginning)
+        if queued is None:
             raise
-        if len(fitting) > 1:
-            names = ", ".join(name for name, _ in fitting)
-            raise InputError(f"Several conversations begin with {beginning!r}: {names}. Name one of them.") from None
-        ((name, whose),) = fitting
+        name, whose = queued
     if owner and whose != owner:
         belongs = f"is of {whose}" if whose else "has no owner"
         raise InputError(f"The conversation {name} {belongs}. Leave out: --owner {owner}")
@@ -167,6 +170,19 @@ def _warn(loaded: LoadedConfiguration, submission: Submission) -> None:
     provider = loaded.providers.get(model.partition("/")[0])
     if lacking := missing_variables(provider, variables_of(loaded, os.environ)):
         say(f"! The provider of {model} needs {' and '.join(lacking)}, not set here. Its worker must have it.")
+
+
+def _waits(journal: Journal, submission: Submission) -> bool:
+    """Whether the conversation waits for a person, whose question the message declines."""
+    paused = PausedStore(journal.database).load(submission.conversation, owner=submission.owner)
+    return paused is not None and bool(paused.unanswered)
+
+
+def _report_question(submission: Submission, *, cancel: bool = False) -> None:
+    say("! A question of this conversation waits for an answer. The message declines it when a worker takes it.")
+    if cancel:
+        say(f"To cancel the message:  ripieno runs cancel {shlex.quote(submission.identifier[:SHORT])}")
+    say(f"To answer the question: ripieno approvals show {shlex.quote(submission.conversation[:SHORT])}")
 
 
 def _report(found: Dispatched, leases: WorkerLeases, at: datetime.datetime | None, *, known: bool, watch: bool) -> None:

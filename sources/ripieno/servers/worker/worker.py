@@ -88,6 +88,9 @@ class Worker:
 
     def stop(self) -> None:
         """Ends ``run``: no further submission is taken, and those under way end, or are given back."""
+        if self.running and not self._stopping.is_set():
+            running = count(len(self.running), "run")
+            self._report(f"The worker takes nothing new. {running} under way: {self._grace:.0f} s to end.")
         self._stopping.set()
 
     async def run(self) -> None:
@@ -102,9 +105,6 @@ class Worker:
             beating = asyncio.create_task(self._beat(left), name="ripieno worker")
             try:
                 await self._stopping.wait()
-                if self.running:
-                    running = count(len(self.running), "run")
-                    self._report(f"{running} under way: {self._grace:.0f} s to end.")
                 await self._stretches.leave(self._grace)
                 await self._written()
             finally:
@@ -155,6 +155,8 @@ class Worker:
                     self._report(f"{error} It is tried again.")
                 failing = True
             else:
+                if failing:
+                    self._report("The worker has reached its database again, and goes on.")
                 failing = False
 
     async def _bury(self) -> float:

@@ -19,7 +19,7 @@ from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Connection, Inspection, RowConflict
 from ripieno.storage.databases.subscribers import Subscribers, Wake
 from ripieno.storage.databases.tables import CREATE, MIGRATIONS, VERSION
-from ripieno.storage.files import created, is_locked, lock
+from ripieno.storage.files import created, is_locked, lock, make_private
 
 #: "ripj"; distinguishes a journal from another program's file.
 _APPLICATION = 0x7269706A
@@ -119,7 +119,7 @@ class SqliteDatabase:
         del lost  # The system's lock stays with its process.
         path = self._claim(owner, conversation)
         with translated_errors(self.path, "locked"):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path.parent)
             descriptor = lock(path)
         try:
             yield descriptor is not None
@@ -203,7 +203,7 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
     The connection has read from the file, so that the files beside it exist.
     """
     with translated_errors(path, "opened"), _opening:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         try:
             _check_owner(path)
         except FileNotFoundError:

@@ -7,7 +7,7 @@ import sqlite3
 import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict
 
-from ripieno.storage.files import created
+from ripieno.storage.files import created, make_private
 
 
 def address_of(place: pathlib.Path | str) -> tuple[str, str]:
@@ -15,11 +15,11 @@ def address_of(place: pathlib.Path | str) -> tuple[str, str]:
     return (f"sqlite:///{place.absolute()}", "dbos") if isinstance(place, pathlib.Path) else _beside(place)
 
 
-def create(path: pathlib.Path) -> None:
-    """Creates the file with mode 0600 and a write-ahead log, which makes commits faster (measured: 3.1 to 2.6 ms)."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with created(path) as temporary, contextlib.closing(sqlite3.connect(temporary)) as connection:
+def create(place: pathlib.Path | str) -> None:
+    """Creates a file with mode 0600 and a write-ahead log, which makes commits faster (measured: 3.1 to 2.6 ms)."""
+    if isinstance(place, pathlib.Path) and not place.exists():
+        make_private(place.parent)
+        with created(place) as temporary, contextlib.closing(sqlite3.connect(temporary)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
 
 

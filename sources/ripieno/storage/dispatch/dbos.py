@@ -235,6 +235,7 @@ class DbosDispatcher:
             self.submit(dataclasses.replace(one, identifier=name, conversation=one.conversation or name))
 
         with self._refusing("opened"):
+            create(self._place)  # The engine would create a file that all may read.
             dbos.DBOS(
                 config={
                     "name": _APPLICATION,
@@ -284,8 +285,7 @@ class DbosDispatcher:
     def _opened(self) -> dbos.DBOSClient:
         with self._lock:
             if self._client is None:
-                if isinstance(self._place, pathlib.Path):
-                    create(self._place)
+                create(self._place)
                 dbos.DBOS.migrate(self._url, schema=self._schema)
                 self._client = dbos.DBOSClient(
                     system_database_url=self._url,

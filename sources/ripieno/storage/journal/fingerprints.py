@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from ripieno.descriptors.reader.regular_files import read_regular
 from ripieno.exceptions import InputError
-from ripieno.storage.files import created
+from ripieno.storage.files import created, make_private
 from ripieno.storage.redaction import Redactor
 
 _KEY_BYTES = 32
@@ -39,7 +39,7 @@ def _load_key(path: pathlib.Path) -> bytes:
     try:
         if not path.exists():
             # With a journal in PostgreSQL, nothing else may have made the folder yet.
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path.parent)
             with created(path) as temporary, temporary.open("wb") as file:
                 file.write(randomness.token_bytes(_KEY_BYTES))
                 file.flush()

@@ -59,11 +59,12 @@ class Tally:
 
     ``calls`` ran and have a result, ``errors`` of them failed; ``refused`` did not run, ``denied`` of them by a rule or
     a person. ``retries`` counts attempts after the first. ``answering`` is the models' time, ``running`` the calls'
-    time, ``longest`` that of the longest call.
+    time, ``longest`` that of the longest call. ``timed`` calls have a known time: deleted ones have none.
     """
 
     turns: int = 0
     calls: int = 0
+    timed: int = 0
     errors: int = 0
     refused: int = 0
     denied: int = 0
@@ -94,6 +95,7 @@ class Tally:
             return
         taken = _number(duration)
         self.calls += 1
+        self.timed += duration is not None
         self.errors += category is not None
         self.cached += _is_true(cached)
         self.retries += max(int(_number(attempts)) - 1, 0)

@@ -11,7 +11,7 @@ from frozendict import frozendict
 from ripieno.descriptors.reader.regular_files import open_regular
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_table, parse
-from ripieno.storage.files import locked, replace_private
+from ripieno.storage.files import locked, make_private, replace_private
 from ripieno.storage.pins.records import Pin, PinRecord
 
 Records = frozendict[str, PinRecord]
@@ -55,7 +55,7 @@ class PinStore:
 
         Errors: ``InputError`` when another program has changed one of them; nothing is written then.
         """
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self.file.parent)
         with locked(self.file.with_suffix(".lock")):
             records = dict(self.read(fresh=True))
             for name in after:

@@ -23,7 +23,7 @@ from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import SerializationInvalidity
 from ripieno.jsonvalues import freeze
-from ripieno.storage.files import replace_private
+from ripieno.storage.files import make_private, replace_private
 from ripieno.values import Value
 
 #: Bytes of the largest file that is read.
@@ -134,7 +134,7 @@ class TokenStore:
         """The private folder. Errors: ``OSError``."""
         if self.folder is None:
             raise FileNotFoundError("There is no folder for tokens.")
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self.folder)
         self.folder.chmod(0o700)
         return self.folder
 

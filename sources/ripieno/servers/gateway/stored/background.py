@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Send
 from ripieno.exceptions import RipienoError
 from ripieno.models.protocol import Refusal
 from ripieno.servers.gateway.events import LAST, content, last_events, named, pieces
-from ripieno.servers.gateway.stored.library import CANCELLED, Library
+from ripieno.servers.gateway.stored.library import CANCELLED, Library, StoreUnusable
 from ripieno.servers.gateway.stored.requests import StoredRequest
 from ripieno.storage.databases.subscribers import woken
 from ripieno.storage.dispatch.contract import GATEWAY, Dispatcher, Submission
@@ -50,6 +50,8 @@ class BackgroundRun:
         self._events: list[bytes] = []
         self._first = 0
         self._writing: asyncio.Task[None] | None = None
+        #: Whether it was reported that events could not be written. The next ones are written with them.
+        self._unwritten = False
 
     @property
     def key(self) -> Key:
@@ -106,7 +108,7 @@ class BackgroundRun:
                 try:
                     await self._library.run(self._end, self._ending(self.begun.result()))
                 except Exception as error:
-                    _logger.error("The end of a background response cannot be stored.", exc_info=error)
+                    _report("The end of a background response cannot be stored.", error)
 
     def _ending(self, begun: Mapping[str, Any]) -> Mapping[str, Any]:
         """The response at its end. One that was cancelled has the items that are complete."""
@@ -132,7 +134,9 @@ class BackgroundRun:
             try:
                 await self._library.run(self._write)
             except Exception as error:
-                _logger.error("Events of a background response cannot be stored.", exc_info=error)
+                if not self._unwritten:
+                    _report("Events of a background response cannot be stored.", error)
+                self._unwritten = True
                 break
         self._writing = None
 
@@ -267,16 +271,20 @@ class BackgroundRuns:
         library, since = self._library, _SWEPT
         while True:
             try:
-                if since >= _SWEPT:
+                # After a failure, a deletion shows whether the store can be written again.
+                if since >= _SWEPT or library.failure is not None:
                     since = 0.0
                     await library.run(library.responses.sweep, patient=False)
                 if self._runs or library.holding:
                     for key in await library.run(library.responses.renew, library.holder, patient=False):
                         if key in self._runs:
                             self._runs[key].cancel()
+                library.recover()
+            except StoreUnusable:
+                # It is in the log. A run whose lease ends meanwhile is lost; the next beat may come in time.
+                pass
             except Exception as error:
-                # A run whose lease ends meanwhile is lost; the next beat may come in time.
-                _logger.error("The store of responses cannot be used.", exc_info=error)
+                _logger.error("The background responses of this process cannot be renewed.", exc_info=error)
             await asyncio.sleep(_BEAT)
             since += _BEAT
 
@@ -293,6 +301,11 @@ class BackgroundRuns:
             self._keeping.cancel()
             await asyncio.wait((self._keeping,))
         await self._library.run(self._library.close)
+
+
+def _report(message: str, error: Exception) -> None:
+    # The log has the reason of a store that cannot be used.
+    _logger.error(message, exc_info=None if isinstance(error, StoreUnusable) else error)
 
 
 async def _wait(changed: asyncio.Event) -> None:

@@ -32,7 +32,7 @@ from ripieno.servers.gateway.stored.requests import (
     response_of,
 )
 from ripieno.servers.http.limits import Refused
-from ripieno.storage.databases.contract import Database
+from ripieno.storage.databases.contract import Database, Disconnected
 from ripieno.storage.journal import Journal
 from ripieno.storage.responses.caller_keys import CallerKeys
 from ripieno.storage.responses.conversations import ConversationStore
@@ -54,6 +54,10 @@ _UNFINISHED = Refusal(
 CANCELLED = {"code": "cancelled", "message": "The response was cancelled."}
 _LOST = "The server that ran this response ended before it was complete. Send the request again."
 _BROKEN = "The previous response is not stored here, or one that it continues is not. Send the whole conversation."
+
+
+class StoreUnusable(RipienoError):
+    """A failure of the database, whose reason is in the log."""
 
 
 class Library:
@@ -85,6 +89,8 @@ class Library:
         keys = CallerKeys.beside(database, secret)
         self.responses = ResponseStore(database, keys, limits, clock)
         self.conversations = ConversationStore(database, keys, limits, clock)
+        #: The last failure of the database, until it can be used again.
+        self.failure: InputError | None = None
         #: The requests of this process that hold a conversation.
         self.holding: set[StoredRequest] = set()
 
@@ -298,15 +304,27 @@ class Library:
         ``patient``: a cancelled wait goes on until the function has returned, since its work counts.
         """
         try:
-            return await run_in_thread(function, *arguments, name="store", patient=patient)
+            result = await run_in_thread(function, *arguments, name="store", patient=patient)
         except InputError as error:
             if isinstance(error, RequestInvalidity) or getattr(error, "code", None) is not None:
                 raise
-            # It concerns the operator only.
-            _logger.error("The store of responses cannot be used.", exc_info=error)
-            raise RipienoError(
+            # It concerns the operator only, and once: all requests and runs fail meanwhile.
+            if self.failure is None:
+                _logger.error("The store of responses cannot be used. %s", error)
+            self.failure = error
+            raise StoreUnusable(
                 "The store of responses cannot be used. The log of the server has the reason."
             ) from error
+        # On a full disk, what only reads goes on.
+        if isinstance(self.failure, Disconnected):
+            self.recover()
+        return result
+
+    def recover(self) -> None:
+        """Reports that the store can be used again, if it could not."""
+        if self.failure is not None:
+            self.failure = None
+            _logger.warning("The store of responses can be used again.")
 
     def delete(self, row: StoredResponse) -> None:
         """Deletes a response, its events, what the journal has of it, and the conversation of a call that waits."""

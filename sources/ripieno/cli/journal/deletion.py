@@ -1,0 +1,112 @@
+"""``ripieno journal delete``: erases the content of conversations."""
+
+import contextlib
+import pathlib
+from collections.abc import Sequence
+
+import click
+
+from ripieno.approvals.visible_text import visible
+from ripieno.assembly.submissions import find_not_begun, forget_submissions
+from ripieno.canisters.display import brief, count
+from ripieno.cli.common.main import confirm_loss, say
+from ripieno.cli.common.options import common
+from ripieno.cli.journal.selection import (
+    complete_conversation,
+    journals,
+    open_journal,
+    owners,
+    place_of,
+    read_since,
+)
+from ripieno.cli.journal.transcript import moment
+from ripieno.conducting.paused import PausedStore
+from ripieno.exceptions import Conflict, NameAbsence
+from ripieno.storage.journal import Journal, Summary
+from ripieno.storage.outputs import Outputs
+from ripieno.storage.places import Places
+
+
+@click.command()
+@click.argument("conversations", metavar="[CONVERSATION]...", nargs=-1, shell_complete=complete_conversation)
+@click.option("--older-than", metavar="AGE", help="Delete conversations without an entry for this long, such as 90d.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@owners
+@journals
+@common
+def delete(
+    *, conversations: tuple[str, ...], owner: str | None, older_than: str | None, yes: bool, file: str | None
+) -> None:
+    """Delete the content of conversations for good.
+
+    The text is overwritten in the file. Times, tools and digests stay, so that verify still works. What the queue has
+    of them is deleted, too, also of one that has not begun. A conversation that another process conducts is not
+    deleted: end that first. --older-than leaves it out.
+
+    \b
+    Example:
+      ripieno journal delete 3f9a
+      ripieno journal delete --older-than 90d --yes
+    """
+    if bool(conversations) == (older_than is not None):
+        raise click.UsageError("Name a conversation, or give --older-than.")
+    selected, queued = list[Summary](), list[tuple[str, str]]()
+    with open_journal(file) as one:
+        if older_than is None:
+            for name in dict.fromkeys(conversations):
+                try:
+                    selected.append(one.find(name, owner=owner))
+                except NameAbsence:
+                    # Perhaps no worker has taken it yet.
+                    if (found := find_not_begun(place_of(file), one.database, name, owner)) is None:
+                        raise
+                    queued.append(found)
+            selected = list({(summary.identifier, summary.owner): summary for summary in selected}.values())
+        else:
+            before = read_since(older_than)
+            kept = (summary for summary in one.conversations(owner=owner) if not summary.deleted)
+            selected = [summary for summary in kept if summary.last < before]
+        if not selected and not queued:
+            click.echo("No conversation matches.")
+            return
+        if not yes:
+            _confirm(selected, queued)
+        place, old = place_of(file), older_than is not None
+        # Those that are named are deleted together or not at all.
+        for group in ([summary] for summary in selected) if old else [selected]:
+            try:
+                _delete(one, place, group)
+            except Conflict as conflict:
+                if not old:
+                    raise
+                say(f"Left out: {conflict}")
+        for name, whose in queued:
+            forget_submissions(place, one.database, whose, name)
+            click.echo(f"Deleted from the queue: {visible(name)}, which had not begun.")
+
+
+def _confirm(selected: list[Summary], queued: list[tuple[str, str]]) -> None:
+    """Asks for confirmation. Errors: those of ``confirm_loss``."""
+    for summary in selected[:20]:
+        say(f"{visible(summary.identifier)}  {moment(summary.last)}  {brief(summary.words, 60)}")
+    for name, _ in queued:
+        say(f"{visible(name)}  has not begun; it is in the queue only, and does not begin after this")
+    total = count(len(selected) + len(queued), "conversation")
+    confirm_loss(f"Delete the content of {total}?", "delete", "deleted")
+
+
+def _delete(one: Journal, place: pathlib.Path | str, selected: Sequence[Summary]) -> None:
+    """Deletes conversations. Errors: ``Conflict``, before, if a process conducts one: it would go on to record."""
+    store = PausedStore(one.database)
+    with contextlib.ExitStack() as claims:
+        for summary in selected:
+            claims.enter_context(store.claimed(summary.identifier, owner=summary.owner))
+        for summary in selected:
+            forget_submissions(place, one.database, summary.owner, summary.identifier)
+            began = [line.record for line in one.lines(summary.identifier, owner=summary.owner, stage="began")]
+            folders = {record.details.get("workspace") for record in began if record is not None}
+            bodies = one.delete(summary.identifier, owner=summary.owner)
+            store.forget(summary.identifier, owner=summary.owner)
+            for folder in filter(None, folders):
+                Outputs(Places.of_user().state, pathlib.Path(folder)).forget(summary.identifier)
+            click.echo(f"Deleted: {visible(summary.identifier)}, {bodies} lines.")
