@@ -87,5 +87,13 @@ export function List({ chosen, close }) {
   </div>`;
 }
 
+/** Set when the user asks for a new conversation, also in one. */
+export const wanted = store();
+/** A function that says whether the user is still where they are now: an answer that comes late takes them nowhere. */
+export function staying() {
+  const [place, mark] = [location.hash, wanted.value];
+  return () => location.hash === place && wanted.value === mark;
+}
+
 /** Begins a conversation, and returns its identifier. */
 export const begin = async (title = "") => (await post("chat/conversations", { title })).identifier;
