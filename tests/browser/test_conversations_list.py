@@ -1,14 +1,16 @@
 """The list of conversations beside the open one: their titles, their order, and the signs of what happens in them."""
 
 import asyncio
+import pathlib
 
 import pytest
 from playwright.async_api import Route, expect
 
+from ripieno.canisters import UserCanister
 from tests.browser.conftest import ServePage
 from tests.browser.steps import begin, button, held, hide, message, say
 from tests.support.browsers import Visitor
-from tests.support.chats import Written
+from tests.support.chats import Reader, Written, chatting
 from tests.support.scripted_models import invoke, invokes, says, scripted
 
 
@@ -128,3 +130,32 @@ async def test_what_another_tab_does_is_seen_in_the_list_at_once(serve_page: Ser
     await button(one, "Delete").click()
     await button(one.get_by_role("dialog"), "Delete").click()
     await expect(row).to_have_count(0)
+
+
+async def test_what_another_process_does_is_seen_in_the_list_with_the_next_look(
+    serve_page: ServePage, visitor: Visitor, tmp_path: pathlib.Path
+) -> None:
+    served = await serve_page(scripted(says("Hello.")))
+    await visitor.context.clock.install()
+    page = await begin(visitor, served, "About apples")
+    await expect(page.locator(".text")).to_have_text("Hello.")
+    rows = page.locator(".list a")
+    await expect(rows.locator(".title")).to_have_text(["About apples"])
+    await expect(page).to_have_title("About apples · ripieno")
+    steps, go = held("One ", "two.")
+    async with chatting(tmp_path, scripted(steps)) as other:
+        identifier = await other.create("")
+        reader = Reader(other, "", identifier, await other.position("", identifier))
+        await other.say("", identifier, UserCanister.of("About pears"))
+        while identifier not in (await served.chat.look(""))["running"]:
+            """It is not in the journal yet."""
+        await page.clock.run_for(5000)
+        await expect(rows.locator(".title")).to_have_text(["About pears", "About apples"])
+        await expect(rows.first).to_contain_text("running")
+        go.set()
+        await reader.until("ConductEnded")
+        await page.clock.run_for(5000)
+        await expect(rows.first).not_to_contain_text("running")
+        await other.rename("", identifier, "About plums")
+        await page.clock.run_for(5000)
+        await expect(rows.locator(".title")).to_have_text(["About plums", "About apples"])
