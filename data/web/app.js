@@ -1,7 +1,7 @@
 // The whole page: sign-in, the list and the views beside it, the keys, and the one live region.
 import { changes, get, session, signIn } from "./api.js";
 import { Chat, Header } from "./chat.js";
-import { List, questions, refresh, refreshQuestions, running, waitingIn } from "./chats.js";
+import { List, questions, refresh, refreshQuestions, running, waitingIn, wanted } from "./chats.js";
 import { choose, colours, listen } from "./keys.js";
 import { announcement, heading, html, Later, render, styled, useEffect, useRef, useState, useStore } from "./ui.js";
 
@@ -91,7 +91,7 @@ function Inside() {
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), document.querySelector("#message, main")?.focus())}>Skip to the content</a>
     <nav class="side" ref=${side} aria-label="Conversations and views">
       <div class="brand"><span class="logo" aria-hidden="true"></span>ripieno</div>
-      <a class="button primary new" href="#/" onClick=${close}>New conversation</a>
+      <a class="button primary new" href="#/" onClick=${() => (close(), wanted.set({}))}>New conversation</a>
       <${List} chosen=${view === "chat" ? name : ""} close=${close} />
       <div class="views">
         ${Object.entries(VIEWS).map(([path, [title]]) => html`<a key=${path} href=${`#/${path}`} aria-current=${view === path ? "page" : null} onClick=${close}>${title}

@@ -1,5 +1,5 @@
 // The view of one conversation: its log, the questions in it, and the composer beneath.
-import { begin, conversations, refresh, refreshQuestions } from "./chats.js";
+import { begin, conversations, refresh, refreshQuestions, staying } from "./chats.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { item } from "./message.js";
@@ -59,11 +59,19 @@ function Opened({ conversation, models, name, fresh }) {
   const say = async (message) => {
     trouble(null);
     if (conversation && !gone) return conversation.say(message);
+    const stays = staying();
     const identifier = await begin();
-    handed = new Conversation(identifier);
-    await handed.ready;
-    await handed.say(message);
-    location.hash = `#/chat/${identifier}`;
+    const opened = new Conversation(identifier);
+    await opened.ready;
+    await opened.say(message);
+    if (stays()) {
+      handed = opened;
+      location.hash = `#/chat/${identifier}`;
+      return;
+    }
+    opened.close();
+    refresh();
+    refreshQuestions();
   };
   return html`<main id="main" class="main chat">
     <${Header} title=${fresh ? "New conversation" : title === undefined ? "" : titled(title)}>

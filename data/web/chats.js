@@ -6,6 +6,8 @@ import { html, store, titled, useEffect, useMemo, useState, useStore, when } fro
 export const conversations = store({ list: null, problem: null });
 export const questions = store({});
 export const running = store([]);
+/** Another number when the list is another one, whatever process has written. */
+let changed;
 
 export async function refresh() {
   try {
@@ -18,8 +20,9 @@ export async function refresh() {
 
 export async function refreshQuestions() {
   try {
-    const { conversations: asked, running: going } = await get("chat/questions");
-    const same = `${[Object.keys(asked), going]}` === `${[Object.keys(questions.value), running.value]}`;
+    const { conversations: asked, running: going, changed: now } = await get("chat/questions");
+    const same = now === (changed ?? now) && `${[Object.keys(asked), going]}` === `${[Object.keys(questions.value), running.value]}`;
+    changed = now;
     questions.set(asked);
     running.set(going);
     if (!same) refresh();
@@ -85,6 +88,14 @@ export function List({ chosen, close }) {
             : html`<time datetime=${one.changed}>${when(one.changed)}</time>`}
         </a></li>`)}</ul>`)}
   </div>`;
+}
+
+/** Set when the user asks for a new conversation, also in one. */
+export const wanted = store();
+/** A function that says whether the user is still where they are now: an answer that comes late takes them nowhere. */
+export function staying() {
+  const [place, mark] = [location.hash, wanted.value];
+  return () => location.hash === place && wanted.value === mark;
 }
 
 /** Begins a conversation, and returns its identifier. */

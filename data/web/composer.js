@@ -72,6 +72,8 @@ export function Composer({ name, state, models, problem, say, queue, stop }) {
     try {
       await say(message);
     } catch (problem) {
+      // The user may have gone elsewhere meanwhile.
+      if (!place.current) keep(name, joined(message.text, kept(name)));
       back(message);
       tell(problem.message);
     }

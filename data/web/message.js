@@ -1,7 +1,7 @@
 // One item of a log: what the user said, text, reasoning, an image, a notice.
 import { ask, get, keep, markdown, post } from "./api.js";
 import { Call } from "./call.js";
-import { begin } from "./chats.js";
+import { begin, staying } from "./chats.js";
 import { carried, encode } from "./composer.js";
 import { bytes, Copy, html, Lines, Rendered, useEffect, useMemo, useRef, useState, visible, when } from "./ui.js";
 
@@ -53,6 +53,7 @@ function Rewrite({ one: { content, place } }) {
   const [busy, work] = useState(false);
   const go = async (again) => {
     work(true);
+    const stays = staying();
     try {
       const text = await textOf(content)();
       const files = await Promise.all(content.filter((one) => one.type !== "text" && !one.url).map(file));
@@ -63,7 +64,8 @@ function Rewrite({ one: { content, place } }) {
         keep(name, text);
         carried.set(name, files);
       }
-      location.hash = name ? `#/chat/${name}` : "#/";
+      if (stays()) location.hash = name ? `#/chat/${name}` : "#/";
+      work(false);
     } catch (problem) {
       say(problem.message);
       work(false);

@@ -1,11 +1,16 @@
 """The list of conversations beside the open one: their titles, their order, and the signs of what happens in them."""
 
-from playwright.async_api import expect
+import asyncio
+import pathlib
 
+import pytest
+from playwright.async_api import Route, expect
+
+from ripieno.canisters import UserCanister
 from tests.browser.conftest import ServePage
-from tests.browser.steps import begin, button, held, hide, say
+from tests.browser.steps import begin, button, held, hide, message, say
 from tests.support.browsers import Visitor
-from tests.support.chats import Written
+from tests.support.chats import Reader, Written, chatting
 from tests.support.scripted_models import invoke, invokes, says, scripted
 
 
@@ -32,6 +37,64 @@ async def test_a_conversation_with_a_run_has_a_sign_and_is_the_first(serve_page:
     go.set()
     await expect(rows.first).not_to_contain_text("running")
     await expect(rows.locator(".title")).to_have_text(["About apples", "About pears"])
+
+
+@pytest.mark.parametrize("place", ["New conversation", "About apples"])
+async def test_who_leaves_before_the_first_message_is_sent_stays_where_they_went(
+    serve_page: ServePage, visitor: Visitor, place: str
+) -> None:
+    page = await begin(visitor, await serve_page(scripted(says("First."), says("Second."))), "About apples")
+    await expect(page.locator(".text")).to_have_text("First.")
+    await page.get_by_role("link", name="New conversation").click()
+    await expect(page.get_by_text("What shall we do?")).to_be_visible()
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        asked.set()
+        await go.wait()
+        await route.continue_()
+
+    await page.route("**/messages", slow)
+    await say(page, "About pears")
+    await asked.wait()
+    await page.locator(".side").get_by_role("link", name=place).click()
+    await expect(page.get_by_text("First." if place == "About apples" else "What shall we do?")).to_be_visible()
+    address = page.url
+    await message(page).press_sequentially("Of something else.")
+    go.set()
+    # It is sent, and is in the list; what was typed is still in the place for which it is.
+    await expect(page.locator(".list a .title")).to_have_text(["About pears", "About apples"])
+    assert page.url == address
+    await expect(message(page)).to_have_value("Of something else.")
+    await page.get_by_role("link", name="About pears").click()
+    await expect(page.locator(".text")).to_have_text("Second.")
+    await expect(message(page)).to_have_value("")
+
+
+async def test_a_first_message_that_cannot_be_sent_is_kept_also_if_the_user_has_left(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    page = await begin(visitor, await serve_page(scripted(says("First."))), "About apples")
+    await expect(page.locator(".text")).to_have_text("First.")
+    await page.get_by_role("link", name="New conversation").click()
+    await expect(page.get_by_text("What shall we do?")).to_be_visible()
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def refused(route: Route) -> None:
+        asked.set()
+        await go.wait()
+        await route.fulfill(status=503, json={"error": {"message": "Full."}})
+
+    visitor.allowed.append("status of 503")
+    await page.route("**/messages", refused)
+    await say(page, "About pears")
+    await asked.wait()
+    await page.get_by_role("link", name="About apples").click()
+    await expect(page.locator(".text")).to_have_text("First.")
+    async with page.expect_response("**/messages"):
+        go.set()
+    await page.get_by_role("link", name="New conversation").click()
+    await expect(message(page)).to_have_value("About pears")
 
 
 async def test_the_title_of_the_tab_says_that_an_answer_runs_and_that_a_question_waits(
@@ -67,3 +130,32 @@ async def test_what_another_tab_does_is_seen_in_the_list_at_once(serve_page: Ser
     await button(one, "Delete").click()
     await button(one.get_by_role("dialog"), "Delete").click()
     await expect(row).to_have_count(0)
+
+
+async def test_what_another_process_does_is_seen_in_the_list_with_the_next_look(
+    serve_page: ServePage, visitor: Visitor, tmp_path: pathlib.Path
+) -> None:
+    served = await serve_page(scripted(says("Hello.")))
+    await visitor.context.clock.install()
+    page = await begin(visitor, served, "About apples")
+    await expect(page.locator(".text")).to_have_text("Hello.")
+    rows = page.locator(".list a")
+    await expect(rows.locator(".title")).to_have_text(["About apples"])
+    await expect(page).to_have_title("About apples · ripieno")
+    steps, go = held("One ", "two.")
+    async with chatting(tmp_path, scripted(steps)) as other:
+        identifier = await other.create("")
+        reader = Reader(other, "", identifier, await other.position("", identifier))
+        await other.say("", identifier, UserCanister.of("About pears"))
+        while identifier not in (await served.chat.look(""))["running"]:
+            """It is not in the journal yet."""
+        await page.clock.run_for(5000)
+        await expect(rows.locator(".title")).to_have_text(["About pears", "About apples"])
+        await expect(rows.first).to_contain_text("running")
+        go.set()
+        await reader.until("ConductEnded")
+        await page.clock.run_for(5000)
+        await expect(rows.first).not_to_contain_text("running")
+        await other.rename("", identifier, "About plums")
+        await page.clock.run_for(5000)
+        await expect(rows.locator(".title")).to_have_text(["About plums", "About apples"])

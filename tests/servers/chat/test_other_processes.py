@@ -157,3 +157,51 @@ async def test_one_look_is_for_all_conversations_with_readers_and_none_without(
         await page.say("ada", third, UserCanister.of("Again."))
         await page.delete("ada", third)
         assert looks == []
+
+
+async def test_a_look_says_that_the_list_has_changed_and_what_runs_in_other_processes(
+    place: Place, tmp_path: pathlib.Path
+) -> None:
+    blocking = Blocking()
+    async with two(place, tmp_path, tool("look", blocking)) as (page, other):
+        foreign = await begun(page)
+        first = await page.look("ada")
+        assert (first["running"], await page.look("ada")) == ([], first)
+        # Begun, renamed, ended and deleted elsewhere: each is another number, for this owner only.
+        identifier = await other.create("ada")
+        reader = Reader(other, "ada", identifier, await other.position("ada", identifier))
+        await other.say("ada", identifier, UserCanister.of("Look."))
+        await seen(page, identifier, lambda one: kinds(one)[-1:] == ["invocation"])
+        numbers = [first["changed"]]
+        found = await page.look("ada")
+        assert found["running"] == [identifier]
+        assert identifier in [one.identifier for one in await page.conversations("ada")]
+        numbers.append(found["changed"])
+        await other.rename("ada", identifier, "About apples")
+        numbers.append((await page.look("ada"))["changed"])
+        assert await page.look("ada") == {"running": [identifier], "changed": numbers[-1]}
+        blocking.go.set()
+        await reader.until("ConductEnded")
+        found = await page.look("ada")
+        assert found["running"] == []
+        numbers.append(found["changed"])
+        await other.delete("ada", foreign)
+        numbers.append((await page.look("ada"))["changed"])
+        assert numbers == sorted(set(numbers))
+        assert await page.look("bob") == {"running": [], "changed": 0}
+
+
+async def test_a_look_says_what_ran_elsewhere_before_and_not_what_was_killed(
+    place: Place, tmp_path: pathlib.Path
+) -> None:
+    async with chatting(tmp_path, scripted(says("Hello.")), place=place) as page:
+        with Journal(place) as journal:
+            for name in ("killed", "running"):
+                journal.record([Record(stage="began", conversation=name, turn=1, owner="ada")])
+            with journal.database.claimed("ada", "running"):
+                await page.conversations("ada")
+                assert (await page.look("ada"))["running"] == ["running"]
+            assert (await page.look("ada"))["running"] == []
+            with journal.database.claimed("ada", "killed"):
+                journal.record([Record(stage="began", conversation="killed", turn=2, owner="ada")])
+                assert (await page.look("ada"))["running"] == ["killed"]

@@ -200,7 +200,7 @@ class _Endpoints:
         return StreamingResponse(event_stream(batches), media_type="text/event-stream", headers=STREAM_HEADERS)
 
     async def questions(self, _: Request, owner: str) -> Answered:
-        return {"conversations": await self._chat.questions(owner), "running": self._chat.under_way(owner)}
+        return {"conversations": await self._chat.questions(owner), **await self._chat.look(owner)}
 
     async def allowances(self, _: Request, owner: str) -> Answered:
         found = await self._chat.allowances(owner)

@@ -16,6 +16,7 @@ from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import Conflict, InputError, NameAbsence, RequestInvalidity
 from ripieno.jsonvalues import digest, thaw
 from ripieno.servers.chat.contents import referenced
+from ripieno.servers.chat.conversation_list import ConversationList
 from ripieno.servers.chat.events import Said, Titled
 from ripieno.servers.chat.held import EditedCall, HeldConversation
 from ripieno.servers.chat.messages import ChatLimits, text_of
@@ -37,7 +38,6 @@ from ripieno.servers.chat.uploads import Uploads
 from ripieno.servers.http.limits import Refused
 from ripieno.storage.dispatch.contract import CLIENT
 from ripieno.storage.journal import Journal
-from ripieno.storage.journal.summaries import Summary
 
 
 class Chat:
@@ -79,15 +79,12 @@ class Chat:
             self._runs = Runs(self._assembly, self._store, self.limits, self._workspace)
         self._open = OpenConversations(self._store, self._runs, most=self.limits.held)
         self._open.start()
-        self.under_way = self._open.under_way
+        self._list = ConversationList(self._store, self._open, most=self.limits.listed)
+        self.conversations, self.look = self._list.summaries, self._list.look
         return self
 
     async def __aexit__(self, *details: object) -> None:
         await self._open.close()
-
-    async def conversations(self, owner: str) -> Sequence[Summary]:
-        """The owner's conversations, those first that were written last."""
-        return await self._store.summaries(owner, limit=self.limits.listed)
 
     async def create(self, owner: str, title: str = "") -> str:
         """Begins a conversation, and returns its identifier."""

@@ -130,10 +130,14 @@ class Left(TypedDict):
 
 
 class OpenQuestions(TypedDict):
-    """The open questions, by the identifiers of the conversations; and those that have a run now."""
+    """The open questions, by the identifiers of the conversations; and those that have a run now, in any process.
+
+    ``changed`` is another number after a conversation has begun or ended a run, was renamed, or was deleted.
+    """
 
     conversations: dict[str, list[Question]]
     running: list[str]
+    changed: int
 
 
 class Allowance(TypedDict):

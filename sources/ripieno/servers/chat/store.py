@@ -16,7 +16,7 @@ from ripieno.conducting.resume import Resumable, resumable, resumable_end
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.storage.journal import Journal
-from ripieno.storage.journal.summaries import Summary, lengths
+from ripieno.storage.journal.summaries import ListChanges, Summary, lengths, list_changes
 from ripieno.storage.records import Record, cut_record
 
 Result = TypeVar("Result")
@@ -117,6 +117,19 @@ class ConversationStore:
             return [found[one] for one in hidden]
 
         return await _in_thread(read)
+
+    async def list_changes(self, after: int | None) -> ListChanges:
+        """What has changed in the lists of all owners after the line of a number. Names are as the journal has them."""
+
+        def read() -> ListChanges:
+            with self._journal.database.using("read") as connection:
+                return list_changes(connection, after)
+
+        return await _in_thread(read)
+
+    def hidden(self, owner: str) -> str:
+        """The name of an owner as the journal has it."""
+        return self._journal.redactor.text(owner)
 
     async def is_claimed(self, owner: str, identifier: str) -> bool:
         """Whether any process has the lock of a conversation now."""

@@ -56,6 +56,13 @@ _LENGTHS = f"""
 {PAGE}
 SELECT name, whose, (SELECT max(place) FROM lines WHERE conversation = name AND owner = whose) FROM page
 """
+#: The stages of lines with which a conversation comes into a list, changes there, or leaves it.
+_LISTED = ("began", "ended", "titled", DELETED)
+#: Only the lines after a number are read.
+_CHANGES = f"""
+SELECT conversation, owner, max(number), max(number) FILTER (WHERE stage = 'began') FROM lines
+WHERE number > ? AND stage IN ({", ".join("?" * len(_LISTED))}) GROUP BY conversation, owner
+"""
 
 
 class Summary(Value):
@@ -119,6 +126,30 @@ def summarize(connection: Connection, page: Sequence[Key]) -> Sequence[Summary]:
 def lengths(connection: Connection, page: Sequence[Key]) -> Mapping[Key, int]:
     """The numbers of lines of conversations; 0 for one that is not there. Their lines are not read."""
     return {(name, owner): last or 0 for name, owner, last in on_page(connection, _LENGTHS, page)} if page else {}
+
+
+class ListChanges(Value):
+    """What has changed in the lists of conversations of all owners since a line.
+
+    ``last`` is the number of the last line by owner, ``began`` has the conversations that have begun a run, and
+    ``newest`` is the number of the journal's newest line.
+    """
+
+    newest: int
+    last: Mapping[str, int]
+    began: Sequence[Key]
+
+
+def list_changes(connection: Connection, after: int | None) -> ListChanges:
+    """The changes after the line of this number; None for ``newest`` only."""
+    newest = connection.execute("SELECT coalesce(max(number), 0) FROM lines").fetchone()[0]
+    if after is None or newest == after:
+        return ListChanges(newest, {}, ())
+    rows = connection.execute(_CHANGES, (after, *_LISTED)).fetchall()
+    last: dict[str, int] = {}
+    for _, owner, number, _ in rows:
+        last[owner] = max(number, last.get(owner, 0))
+    return ListChanges(max(newest, *last.values(), 0), last, [(name, owner) for name, owner, _, began in rows if began])
 
 
 def _summary(key: Key, counts: Sequence[Any], words: str, details: Mapping[int, Sequence[Any]]) -> Summary:
