@@ -17,6 +17,7 @@ from typing import Any
 import anthropic
 import google.genai
 import openai
+import psycopg
 import pytest
 from anyio.from_thread import start_blocking_portal
 from google import genai
@@ -404,8 +405,8 @@ def test_the_journal(
     postgresql_server: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    look, invoked, fork, verify, export, delete, enabled, program, copy, shared = texts(
-        "tutorials/the-journal", *["console"] * 6, "toml", "python", "console", "toml"
+    look, invoked, fork, verify, export, delete, enabled, program, copy, shared, others, clean = texts(
+        "tutorials/the-journal", *["console"] * 6, "toml", "python", "console", "toml", "console", "console"
     )
     listed, shown, found = (call(*words) for words in commands(look))
     assert "What is in README.rst?" in listed.out
@@ -438,6 +439,13 @@ def test_the_journal(
         file.write(f"\n{shared}")
     (asked.state / "journal.sqlite3").unlink()
     assert call("journal", "list").out == listed.out
+    (words,) = commands(others)
+    assert call(*words).out == listed.out
+    # The statement of psql, which a machine may not have.
+    program, address, option, statement = shlex.split(clean.removeprefix("$ "))
+    assert (program, address, option) == ("psql", "$JOURNAL_URL", "--command")
+    with psycopg.connect(postgresql_server, autocommit=True) as connection:
+        connection.execute(statement)
 
 
 def test_observability(asked: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
