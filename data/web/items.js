@@ -114,6 +114,11 @@ export class Items {
     if (at >= 0) this.change(at, { phase: answer === "deny" ? "declined" : "approved", next: last ? "last" : "others" });
   }
 
+  /** What another process does with calls. */
+  elsewhere(calls) {
+    this.list.forEach(({ identifier, result }, at) => calls[identifier] && !result && this.change(at, { phase: calls[identifier] === "asked" ? "elsewhere" : "running" }));
+  }
+
   /** All questions have their answers. */
   goOn() {
     this.list.forEach(({ phase }, at) => (phase === "approved" || phase === "declined") && this.change(at, { phase: "open", next: null }));
