@@ -89,7 +89,6 @@ export class Conversation {
     this.items.live(found.turn);
     if (!running) this.items.end(found.turn.length && !ENDS[found.finish] ? "cut" : found.finish);
     this.items.elsewhere(found.calls);
-    for (const one of this.items.list) if (one.result) approved.delete(one.identifier);
     const answered = Object.entries(found.answered);
     for (const [call, answer] of answered) this.items.answered(call, answer, !found.questions.length);
     this.position = found.position;
@@ -174,7 +173,6 @@ export class Conversation {
         break;
       default:
         items.take(event);
-        if (event.type === "ResultReady") approved.delete(event.result.invocation_id);
         this.folded(event);
     }
     this.later({});
@@ -235,9 +233,6 @@ export class Conversation {
     return post(`${this.path}/resume`);
   }
 }
-
-/** Questions that were approved here, until their calls have results: one that has changed meanwhile is asked again. */
-export const approved = new Map();
 
 /** Sends the answer to a question. `values` is a text of JSON, in which no number loses digits. */
 export function answer(identifier, question, fields, values) {

@@ -10,6 +10,9 @@ export const ENDS = {
   filter: "The run ended with 'filter': its last answer is not complete.",
 };
 
+/** Questions that were approved here, until their calls have results: one that has changed meanwhile is asked again. */
+export const approved = new Map();
+
 /** The items of one conversation. */
 export class Items {
   constructor() {
@@ -104,6 +107,7 @@ export class Items {
   }
 
   result(identifier, result) {
+    approved.delete(identifier);
     const at = this.last((one) => one.kind === "call" && one.identifier === identifier && !one.result);
     if (at >= 0) this.change(at, { result, phase: "done" });
   }

@@ -1,6 +1,7 @@
 // A question: may this call run? All of it is shown before it can be approved, and an answer names what was shown.
 import { keep, kept } from "./api.js";
-import { answer, approved, deliver, revise } from "./conversation.js";
+import { answer, deliver, revise } from "./conversation.js";
+import { approved } from "./items.js";
 import { broken, pretty } from "./pretty.js";
 import { html, Later, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 
@@ -44,7 +45,7 @@ export function Question({ identifier, question, changed }) {
   const wrong = unsent
     ? `${WORDS[unsent.answer] || "Your answer"} was not sent. ${problem ? problem.message : ""}`
     : problem ? (earlier ? "This call has changed since you saw it. Nothing was approved." : problem.message)
-    : earlier && "This call has changed since you approved it, and has not run. May it run as it is now?";
+    : earlier && "This call has changed since you approved it. It has not run.";
   const place = useRef(null);
   // The button that was pressed may be at the end of a long question, and gone with the focus.
   useEffect(() => {

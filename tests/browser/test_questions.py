@@ -347,9 +347,7 @@ async def test_a_change_that_is_another_one_when_it_is_approved_is_asked_about_a
     await approve(page)
     await expect(changes).to_contain_text("two")
     words = question(page).get_by_role("alert")
-    await expect(words).to_have_text(
-        "This call has changed since you approved it, and has not run. May it run as it is now?"
-    )
+    await expect(words).to_have_text("This call has changed since you approved it. It has not run.")
     assert await words.evaluate("(one) => one.previousElementSibling.matches('.answers')")
     await expect(question(page).locator(".changed tr.removed")).to_contain_text("one")
     assert written.texts == []
