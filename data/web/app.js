@@ -70,12 +70,13 @@ function Inside() {
     return () => (clearInterval(timer), left(), stop(), document.removeEventListener("visibilitychange", seen));
   }, []);
   const waiting = waitingIn(asked);
-  const going = useStore(running).length;
+  const going = useStore(running);
   const shown = useStore(heading);
-  // Of all conversations: what waits, or else that an answer runs.
+  // Of all conversations what waits, or else that an answer runs; of the one that is shown, that it runs, too.
+  const runs = waiting ? view === "chat" && going.includes(name) && !asked[name] : going.length > 0;
   useEffect(() => {
-    document.title = `${waiting ? `(${waiting}) ` : going ? "… " : ""}${shown ? `${shown} · ` : ""}ripieno`;
-  }, [waiting, going, shown]);
+    document.title = `${waiting ? `(${waiting}) ` : ""}${runs ? "… " : ""}${shown ? `${shown} · ` : ""}ripieno`;
+  }, [waiting, runs, shown]);
   useEffect(close, [view, name]);
   const side = useRef(null);
   const drawn = useRef(false);

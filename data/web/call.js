@@ -9,6 +9,7 @@ const STATES = {
   approved: "approved",
   declined: "denied",
   running: "running",
+  elsewhere: "asked where it runs",
   done: "done",
   denied: "denied",
   failed: "failed",

@@ -82,7 +82,7 @@ function Opened({ conversation, models, name, fresh }) {
         <button type="button" class="quiet" onClick=${() => ask("Rename")}>Rename</button>
         <button type="button" class="quiet" onClick=${() => ask("Delete")}>Delete</button>`}
     </${Header}>
-    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
+    <${Log} items=${items} fresh=${fresh} loading=${connection === "loading"} running=${running && !questions.length} away=${connection === "reconnecting"} asked=${questions.length} place=${state.place} earlier=${() => attempt(() => conversation.earlier())}>
       ${state.problem && html`<${Trouble} problem=${state.problem} />`}
       ${gone && html`<p><a class="button" href="#/">New conversation</a></p>`}
       ${!running && !gone && state.resumable && !questions.length && html`<div class="notice"><p>${ENDS[state.status] || ENDS[state.finish] || "The model has not answered."}</p>
@@ -103,7 +103,7 @@ export function Header({ title, children }) {
     <h1 dir="auto">${title}</h1>${children}</header>`;
 }
 
-function Log({ items, fresh, loading, running, asked, place: before, earlier, children }) {
+function Log({ items, fresh, loading, running, away: unanswered, asked, place: before, earlier, children }) {
   const place = useRef(null);
   const pinned = useRef(true);
   const last = useRef({});
@@ -159,7 +159,7 @@ function Log({ items, fresh, loading, running, asked, place: before, earlier, ch
       ${(hidden > 0 || before > 0) && html`<button type="button" class="earlier" onClick=${more}>
         Show ${before ? `${SHOWN} earlier` : `${Math.min(SHOWN, hidden)} earlier (of ${hidden})`}</button>`}
       ${shown.map(item)}
-      ${running && html`<p class="working"><span class="pulse" aria-hidden="true"></span>Working</p>`}
+      ${running && html`<p class="working">${unanswered ? "The server does not answer." : html`<span class="pulse" aria-hidden="true"></span>Working`}</p>`}
       ${children}
       </div></div>
     ${away && !asked && html`<button type="button" class="newest" onClick=${() => (place.current.scrollTop = place.current.scrollHeight)}>Newest</button>`}

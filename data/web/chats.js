@@ -26,7 +26,9 @@ export async function refreshQuestions() {
     questions.set(asked);
     running.set(going);
     if (!same) refresh();
-  } catch {
+  } catch ({ status }) {
+    // Whether something still runs is not known.
+    if (!status && running.value.length) running.set([]);
     // The list keeps what it knew; the stream of the open conversation says what is wrong.
   }
 }

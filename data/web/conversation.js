@@ -88,6 +88,7 @@ export class Conversation {
     this.items = Items.of(found);
     this.items.live(found.turn);
     if (!running) this.items.end(found.turn.length && !ENDS[found.finish] ? "cut" : found.finish);
+    this.items.elsewhere(found.calls);
     const answered = Object.entries(found.answered);
     for (const [call, answer] of answered) this.items.answered(call, answer, !found.questions.length);
     this.position = found.position;

@@ -10,6 +10,9 @@ export const ENDS = {
   filter: "The run ended with 'filter': its last answer is not complete.",
 };
 
+/** Questions that were approved here, until their calls have results: one that has changed meanwhile is asked again. */
+export const approved = new Map();
+
 /** The items of one conversation. */
 export class Items {
   constructor() {
@@ -104,6 +107,7 @@ export class Items {
   }
 
   result(identifier, result) {
+    approved.delete(identifier);
     const at = this.last((one) => one.kind === "call" && one.identifier === identifier && !one.result);
     if (at >= 0) this.change(at, { result, phase: "done" });
   }
@@ -112,6 +116,11 @@ export class Items {
   answered(identifier, answer, last) {
     const at = this.last((one) => one.kind === "call" && one.identifier === identifier && one.phase === "open");
     if (at >= 0) this.change(at, { phase: answer === "deny" ? "declined" : "approved", next: last ? "last" : "others" });
+  }
+
+  /** What another process does with calls. */
+  elsewhere(calls) {
+    this.list.forEach(({ identifier, result }, at) => calls[identifier] && !result && this.change(at, { phase: calls[identifier] === "asked" ? "elsewhere" : "running" }));
   }
 
   /** All questions have their answers. */

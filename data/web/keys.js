@@ -1,5 +1,7 @@
 // The choices of this browser: its colours, and single keys, which can be switched off. None of them answers a question: those of its buttons only open a form.
 
+import { announce } from "./ui.js";
+
 const SWITCH = "ripieno keys";
 export const enabled = () => localStorage.getItem(SWITCH) !== "off";
 export const enable = (on) => localStorage.setItem(SWITCH, on ? "on" : "off");
@@ -27,7 +29,7 @@ export function listen({ help, escape }) {
     if (event.altKey || event.repeat || !enabled()) return;
     // A form of a question is confirmed from its fields, too.
     if (target.closest?.("input, textarea, select, dialog, [contenteditable]") && !(chord && pressed)) return;
-    const work = pressed ? () => pressed.click() : chord ? null : { "/": search, j: () => step(1), k: () => step(-1), c: copy, "?": help }[key];
+    const work = pressed ? () => (pressed.disabled ? unread(pressed) : pressed.click()) : chord ? null : { "/": search, j: () => step(1), k: () => step(-1), c: copy, "?": help }[key];
     if (work) {
       event.preventDefault();
       work();
@@ -40,6 +42,18 @@ export function listen({ help, escape }) {
 /** Stops the run that answers. While a question waits, the key goes there. */
 function stop() {
   document.querySelector("main:not(:has(.question)) .stop")?.click();
+}
+
+/** Goes to what is still to be read before a question can be approved. */
+function unread(button) {
+  const question = button.closest("[data-question]");
+  const note = question.querySelector("[role=note]");
+  if (!note) return;
+  const part = question.querySelector(".whole:has(.more .dim) .output");
+  part?.focus({ preventScroll: true });
+  // The end of the part: both need not fit.
+  for (const one of [part?.parentNode, note]) one?.scrollIntoView({ block: "nearest" });
+  announce(note.textContent);
 }
 
 /** Copies the message in focus. */

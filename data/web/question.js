@@ -1,6 +1,7 @@
 // A question: may this call run? All of it is shown before it can be approved, and an answer names what was shown.
 import { keep, kept } from "./api.js";
 import { answer, deliver, revise } from "./conversation.js";
+import { approved } from "./items.js";
 import { broken, pretty } from "./pretty.js";
 import { html, Later, useEffect, useLayoutEffect, useRef, useState, visible } from "./ui.js";
 
@@ -23,6 +24,7 @@ export function Question({ identifier, question, changed }) {
     work(true);
     set(null);
     keep(name, JSON.stringify([fields, values]));
+    if (fields.answer === "approve") approved.set(question.invocation, question);
     try {
       await (fields.text === undefined
         ? answer(identifier, question, fields, values)
@@ -31,16 +33,19 @@ export function Question({ identifier, question, changed }) {
     } catch (failure) {
       set(failure);
       if (!lost(failure)) keep(name, "");
+      approved.delete(question.invocation);
       if (failure.status === 409) remember(question);
     }
     await changed();
     work(false);
   };
   const [unsent, values] = JSON.parse((!busy && kept(name)) || "[]");
-  const earlier = before && before.digest !== question.digest ? before : null;
+  const again = approved.get(question.invocation);
+  const earlier = [before, again].find((one) => one && one.digest !== question.digest);
   const wrong = unsent
     ? `${WORDS[unsent.answer] || "Your answer"} was not sent. ${problem ? problem.message : ""}`
-    : problem && (earlier ? "This call has changed since you saw it. Nothing was approved." : problem.message);
+    : problem ? (earlier ? "This call has changed since you saw it. Nothing was approved." : problem.message)
+    : earlier && "This call has changed since you approved it. It has not run.";
   const place = useRef(null);
   // The button that was pressed may be at the end of a long question, and gone with the focus.
   useEffect(() => {
@@ -144,7 +149,7 @@ function Whole({ seen, see, label, children }) {
   return html`<div class="whole">
     <div class=${`output ${open ? "open" : ""}`} ref=${place} tabindex="0" role="region" aria-label=${label} onScroll=${look}>${children}</div>
     ${long && !open && html`<div class="more">${!seen && html`<span class="dim">There is more.</span>`}
-      <button type="button" class="quiet" onClick=${() => (set(true), see())}>Show all of it</button></div>`}
+      <button type="button" class="quiet" onClick=${() => (set(true), see(), place.current.focus({ preventScroll: true }))}>Show all of it</button></div>`}
   </div>`;
 }
 

@@ -9,6 +9,7 @@ export function SignIn({ reason }) {
     ${reason && html`<p>${reason}</p>`}
     <p>This page needs a new link. Run:</p>
     <pre class="output">ripieno serve web</pre>
+    <p>If it is running already, open its link here, also a used one: its terminal then prints a new one.</p>
     <form onSubmit=${(event) => (event.preventDefault(), signIn(key.trim()))}>
       <label>Or a code or key, if you have one
         <input type="password" autocomplete="off" required value=${key} onInput=${(event) => set(event.currentTarget.value)} /></label>

@@ -150,6 +150,29 @@ async def test_a_call_that_was_answered_at_a_terminal_goes_on_with_continue(
         await page.close()
 
 
+async def test_a_server_that_is_gone_during_a_run_is_not_said_to_work(visitor: Visitor, tmp_path: pathlib.Path) -> None:
+    visitor.allowed.extend(GONE)
+    steps, _ = held("I begin, and ", "never end.")
+    async with contextlib.AsyncExitStack() as server:
+        served = await server.enter_async_context(serving_page(tmp_path, scripted(steps)))
+        page = await begin(visitor, served, "About apples")
+        await expect(page.locator(".text")).to_have_text("I begin, and")
+        await expect(page).to_have_title("… About apples · ripieno")
+        working = page.locator(".working")
+        await expect(working).to_have_text("Working")
+        # A server that is killed says nothing of the end of its runs.
+        await page.route("**/api/**", lambda route: route.abort())
+        visitor.allowed.append("ERR_FAILED")
+        await hide(page, True)
+        await hide(page, False)
+        await expect(working).to_have_text("The server does not answer.")
+        await expect(page).to_have_title("About apples · ripieno")
+        await page.unroute("**/api/**")
+        await expect(working).to_have_text("Working")
+        await expect(page).to_have_title("… About apples · ripieno")
+        await page.close()
+
+
 @pytest.mark.parametrize("killed", [False, True])
 async def test_a_run_that_ended_with_its_server_says_so_and_is_continued(
     visitor: Visitor, tmp_path: pathlib.Path, *, killed: bool

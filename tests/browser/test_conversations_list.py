@@ -117,6 +117,22 @@ async def test_the_title_of_the_tab_says_that_an_answer_runs_and_that_a_question
     await expect(page).to_have_title("(1) Tools · ripieno")
 
 
+async def test_the_title_says_that_the_shown_answer_runs_also_while_a_question_waits_elsewhere(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    steps, go = held("One ", "two.")
+    model = scripted(invokes(invoke("write", text="one")), steps)
+    page = await begin(visitor, await serve_page(model, Written().definition), "About apples")
+    await expect(page).to_have_title("(1) About apples · ripieno")
+    await page.get_by_role("link", name="New conversation").click()
+    await expect(page.get_by_text("What shall we do?")).to_be_visible()
+    await say(page, "About pears")
+    await expect(page).to_have_title("(1) … About pears · ripieno")
+    await page.get_by_role("link", name="About apples").click()
+    await expect(page).to_have_title("(1) About apples · ripieno")
+    go.set()
+
+
 async def test_what_another_tab_does_is_seen_in_the_list_at_once(serve_page: ServePage, visitor: Visitor) -> None:
     one = await begin(visitor, await serve_page(scripted(says("Hello."))), "About apples")
     await expect(one.locator(".text", has_text="Hello.")).to_be_visible()

@@ -334,6 +334,50 @@ async def test_an_answer_to_what_has_changed_is_refused(serve_page: ServePage, v
     assert written.texts == ["the new text"]
 
 
+async def test_a_change_that_is_another_one_when_it_is_approved_is_asked_about_again_with_words(
+    serve_page: ServePage, visitor: Visitor
+) -> None:
+    written, lines = Written(), ["one"]
+    definition = previewing(written, lambda _: f"--- a\n+++ a\n@@ -0,0 +1 @@\n+{lines[-1]}\n")
+    page = await asked(visitor, await serve_page(writing(), definition))
+    changes = question(page).get_by_role("region", name="Changes")
+    await expect(changes).to_contain_text("one")
+    await expect(question(page).get_by_role("alert")).to_have_count(0)
+    lines.append("two")
+    await approve(page)
+    await expect(changes).to_contain_text("two")
+    words = question(page).get_by_role("alert")
+    await expect(words).to_have_text("This call has changed since you approved it. It has not run.")
+    assert await words.evaluate("(one) => one.previousElementSibling.matches('.answers')")
+    await expect(question(page).locator(".changed tr.removed")).to_contain_text("one")
+    assert written.texts == []
+    await approve(page)
+    await expect(page.locator(".call .state")).to_have_text("done")
+    assert written.texts == ["one"]
+
+
+async def test_an_approval_of_what_is_not_read_goes_there(serve_page: ServePage, visit: Visit) -> None:
+    visitor = await visit(viewport={"width": 1000, "height": 700})
+    change = "--- a\n+++ a\n@@ -0,0 +1,99 @@\n" + "+line\n" * 99
+    page = await asked(visitor, await serve_page(writing(), previewing(Written(), lambda _: change)))
+    part, note = question(page).get_by_role("region", name="Changes"), question(page).get_by_role("note")
+    await question(page).locator(".answers").evaluate("(one) => one.scrollIntoView({ block: 'start' })")
+    await question(page).locator(".asked").evaluate("(one) => one.focus({ preventScroll: true })")
+    await page.keyboard.press("Control+Enter")
+    await expect(page.locator("[data-live]")).to_have_text("Scroll to the end of each part, or expand it, to approve.")
+    await expect(part).to_be_focused()
+    await expect(page.get_by_text("There is more.")).to_be_in_viewport(ratio=1)
+    await expect(note).to_be_in_viewport(ratio=1)
+    # It is read and approved with keys only.
+    await page.keyboard.press("Tab")
+    await expect(button(page, "Show all of it")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(part).to_be_focused()
+    await expect(button(page, "Approve")).to_be_enabled()
+    await page.keyboard.press("Control+Enter")
+    await expect(page.locator(".call .state")).to_have_text("done")
+
+
 async def test_a_question_survives_a_reload(serve_page: ServePage, visitor: Visitor) -> None:
     written = Written()
     page = await asked(visitor, await serve_page(writing(), written.definition))

@@ -40,6 +40,23 @@ async def test_a_link_signs_in_one_browser_only(serve_page: ServePage, visit: Vi
     assert (await second.context.cookies(), await first.context.cookies()) == ([], [])
 
 
+async def test_a_page_without_a_session_says_how_a_running_server_gives_a_new_link(
+    serve_page: ServePage, visit: Visit
+) -> None:
+    served = await serve_page(scripted(says("Hello.")))
+    link = served.link()
+    page = await (await visit()).open(link)
+    await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+    second = await visit()
+    second.allowed.append("status of 401")
+    other = await second.open(served.url)
+    await expect(other.get_by_text("If it is running already, open its link here, also a used one")).to_be_visible()
+    await other.goto(link)
+    await expect(other.get_by_text("The terminal of ripieno serve web has another.")).to_be_visible()
+    # The terminal is told to print one.
+    assert served.refused == [None]
+
+
 async def test_a_new_tab_of_the_same_browser_needs_no_link(serve_page: ServePage, visitor: Visitor) -> None:
     served = await serve_page(scripted(says("Hello.")))
     first = await visitor.open(served.link())

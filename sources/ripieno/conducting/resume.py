@@ -44,7 +44,7 @@ class Resumable(Value, kw_only=True):
     that are not complete. The texts are no part of the conversation.
     ``missing`` counts the first canisters that were not read: it can be shown, and not conducted. ``workspace``,
     ``model`` and ``agent`` are those that were named for its latest run. ``interrupted``: that run has no end, or ended
-    with its server.
+    with its server. ``stages`` has what is recorded last of each open call, by its identifier.
     """
 
     conversation: Conversation
@@ -56,6 +56,7 @@ class Resumable(Value, kw_only=True):
     model: str = ""
     agent: str = ""
     interrupted: bool = False
+    stages: Mapping[str, str] = frozendict[str, str]()
 
 
 def resumable(
@@ -143,6 +144,7 @@ def with_results(results: Sequence[ResultCanister], conversation: Conversation) 
 
 def _resumable(restored: Restored, conversation: Conversation) -> Resumable:
     named = _named(restored)
+    opened = {one.identifier for one in conversation.open}
     return Resumable(
         conversation=conversation,
         cut=restored.cut,
@@ -152,6 +154,7 @@ def _resumable(restored: Restored, conversation: Conversation) -> Resumable:
         model=named["named"],
         agent=named["agent"],
         interrupted=not restored.ended,
+        stages=frozendict({one.identifier: one.stage for one in restored.states if one.identifier in opened}),
     )
 
 

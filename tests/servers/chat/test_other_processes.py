@@ -81,6 +81,7 @@ async def test_a_reader_sees_what_another_process_adds_while_its_run_goes_on(
                 await change
         blocking.go.set()
         done = await seen(page, identifier, lambda one: one["state"] == "idle")
+        assert done["calls"] == {}
         assert kinds(done)[2:] == ["user", "assistant", "invocation", "result", "assistant"]
         reader = Reader(page, "ada", identifier, done["position"])
         await page.say("ada", identifier, UserCanister.of("Thanks."))

@@ -69,7 +69,8 @@ CONVERSATION = form(
     "turn under way; after a run that was stopped, the one that was cut off. ``finish`` says how the last run ended. "
     "``answered`` are calls that wait for the answers to other questions. ``place`` counts the messages before "
     "``messages``; ``unfinished`` are answers that are not complete. ``elsewhere``: another process conducts it; "
-    "it can be neither stopped nor continued here; ``Resync`` comes whenever that process has added something.",
+    "it can be neither stopped nor continued here; ``Resync`` comes whenever that process has added something; "
+    "``calls`` are those of its open calls that are running, or that are asked about there.",
     identifier=str,
     title=str,
     model=str | None,
@@ -77,6 +78,7 @@ CONVERSATION = form(
     tokens=Tokens,
     state=Literal["running", "waiting", "interrupted", "idle"],
     elsewhere=bool,
+    calls=dict[str, Literal["running", "asked"]],
     messages=list[MESSAGE],
     place=int,
     unfinished=list[UnfinishedAnswer],

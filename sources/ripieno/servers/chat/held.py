@@ -4,7 +4,7 @@ A run goes on when its readers leave. It ends by itself, by ``stop``, or with th
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
@@ -44,6 +44,8 @@ class EditedCall(Value):
     binding: Binding
 
 
+#: The state of an open call that another process conducts, by what is recorded last.
+_CALLS = {"asked": "asked", "started": "running"}
 #: The error for a request about an earlier state.
 GONE_ON = "The conversation has gone on meanwhile. Load it again."
 #: The error for what must wait for the end of a run of another process.
@@ -186,6 +188,7 @@ class HeldConversation:
             "tokens": {"input": usage.input_tokens, "output": usage.output_tokens},
             "state": self.state,
             "elsewhere": self.under_way_elsewhere,
+            "calls": {name: _CALLS[one] for name, one in self._calls() if one in _CALLS},
             "turn": self._turn.mapping(),
             "finish": None if self.state == "running" else self.conversation.finish,
             "questions": [thaw(one) for one in self.questions],
@@ -197,6 +200,10 @@ class HeldConversation:
         """The user's first message, of which the journal's summary may not know yet."""
         said = (one for one in self.conversation.canisters if isinstance(one, UserCanister))
         return first_words(next((text_of(one.content) for one in said), ""))
+
+    def _calls(self) -> Iterable[tuple[str, str]]:
+        """What is recorded last of each open call that another process conducts."""
+        return self._stages.items() if self.under_way_elsewhere else ()
 
     def whole(self) -> dict[str, Any]:
         """``snapshot`` with all answers that were cut off."""
@@ -227,7 +234,7 @@ class HeldConversation:
         self.conversation, self.missing = resumable.conversation, resumable.missing
         self.answers: Mapping[str, Given] = resumable.answers
         self.unfinished, self._turn = resumable.unfinished, LiveTurn(resumable.cut)
-        self._interrupted = resumable.interrupted
+        self._interrupted, self._stages = resumable.interrupted, resumable.stages
         #: The folder of its tools, empty if it is new; its model and agent; and whether a worker conducts it.
         self.workspace, self.model, self.agent = resumable.workspace, resumable.model, resumable.agent
         self.is_submitted = paused is not None and paused.submission is not None
