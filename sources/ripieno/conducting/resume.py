@@ -154,7 +154,7 @@ def _resumable(restored: Restored, conversation: Conversation) -> Resumable:
         model=named["named"],
         agent=named["agent"],
         interrupted=not restored.ended,
-        stages=frozendict({one.identifier: one.stage for one in restored.states if one.identifier in opened}),
+        stages={one.identifier: one.stage for one in restored.states if one.identifier in opened},
     )
 
 
