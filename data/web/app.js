@@ -17,7 +17,7 @@ const signing = () => import("./sign_in.js");
 const dialogs = () => styled(import("./dialogs.js"));
 /** Loads all of it, so that it is there while the server is away: some browsers never try a module again that they did not get. */
 const loadAll = () =>
-  [signing, dialogs, ...Object.values(VIEWS).map(([, from]) => from), () => import("./answers.js"), () => import("./details.js"), () => import("./export.js"), () => import("./form.js")]
+  [signing, dialogs, ...Object.values(VIEWS).map(([, from]) => from), () => import("./answers.js"), () => import("./details.js"), () => import("./export.js"), () => import("./form.js"), () => import("./rewrite.js")]
     .forEach((from) => from().catch(() => {}));
 
 function useRoute() {

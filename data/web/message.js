@@ -1,8 +1,6 @@
 // One item of a log: what the user said, text, reasoning, an image, a notice.
-import { ask, get, keep, markdown, post } from "./api.js";
+import { ask, markdown } from "./api.js";
 import { Call } from "./call.js";
-import { begin, staying } from "./chats.js";
-import { carried, encode } from "./composer.js";
 import { bytes, Copy, html, Lines, Rendered, useEffect, useMemo, useRef, useState, visible, when } from "./ui.js";
 
 const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
@@ -10,7 +8,7 @@ const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 export const picture = ({ type, mime_type: kind, url }) => type === "image" && !url && IMAGES.has(kind);
 const drawn = new WeakMap();
 /** A long content, which is fetched with the token. */
-const fetched = (reference) => ask(`chat/conversations/${location.hash.split("/")[2]}/contents/${reference}`);
+export const fetched = (reference) => ask(`chat/conversations/${location.hash.split("/")[2]}/contents/${reference}`);
 /** The text of contents, the whole of long ones, too. */
 export const textOf = (contents) => async () => {
   const texts = contents.filter((one) => one.type === "text");
@@ -48,44 +46,21 @@ function Item({ one }) {
 }
 
 /** Writes a message anew, or sends it again: in a fork that ends before it. This conversation stays as it is. */
-function Rewrite({ one: { content, place } }) {
+function Rewrite({ one }) {
   const [wrong, say] = useState("");
   const [busy, work] = useState(false);
   const go = async (again) => {
     work(true);
-    const stays = staying();
     try {
-      const text = await textOf(content)();
-      const files = await Promise.all(content.filter((one) => one.type !== "text" && !one.url).map(file));
-      const path = `journal/${location.hash.split("/")[2]}/fork`;
-      const name = place ? (await post(path, { at: place })).identifier : again ? await begin() : "";
-      if (again) await post(`chat/conversations/${name}/messages`, { text, attachments: files, ...(place ? {} : await chosen()) });
-      else {
-        keep(name, text);
-        carried.set(name, files);
-      }
-      if (stays()) location.hash = name ? `#/chat/${name}` : "#/";
-      work(false);
+      await (await import("./rewrite.js")).rewrite(one, again);
     } catch (problem) {
       say(problem.message);
-      work(false);
     }
+    work(false);
   };
   return html`<span class="wrong" role="alert">${visible(wrong)}</span>
     <button type="button" class="copy quiet" aria-label="Send this message again in a fork" disabled=${busy} onClick=${() => go(true)}>Repeat</button>
     <button type="button" class="copy quiet" aria-label="Edit this message in a fork" disabled=${busy} onClick=${() => go()}>Edit</button>`;
-}
-
-/** The model and the agent of this conversation, which a fork has by itself; the default model is not named. */
-async function chosen() {
-  const [{ model, agent }, { models = [] }] = await Promise.all([get(`chat/conversations/${location.hash.split("/")[2]}?limit=1`), get("models")]);
-  const named = model && !models.some((one) => one.name === model && one.default);
-  return { ...(named ? { model } : {}), ...(agent ? { agent } : {}) };
-}
-
-async function file({ name, mime_type: kind, data, reference }) {
-  const found = { name: name || kind, mime_type: kind };
-  return data ? { ...found, data } : { ...(await encode(await (await fetched(reference)).blob())), ...found };
 }
 
 function Text({ one }) {
