@@ -16,6 +16,7 @@ from ripieno.canisters import InvocationCanister
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import freeze
+from ripieno.sandbox.zygote import ZYGOTES
 from ripieno.storage.places import Places
 
 #: A variable that every process of one server has, so that none of them can hide.
@@ -130,7 +131,8 @@ class Stage:
 
 
 def descriptors() -> dict[str, str]:
-    """What this process holds open now."""
+    """What this process holds open now, without the supervisors of its programs."""
+    ZYGOTES.drop()
     held: dict[str, str] = {}
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ async def test_everything_that_a_server_can_answer(stage: Stage, node_servers: p
         assert played.ensemble.connection.name.startswith("mcp-servers/everything ")
         assert (await played.call("echo", message="Grüße")).text == "Echo: Grüße"
         assert (await played.call("get-sum", a=1.5, b=2)).text == "The sum of 1.5 and 2 is 3.5."
-        assert "`b` must be number" in await played.fail("get-sum", a=1, b="two")
+        assert "`b` must be a number, not a string" in await played.fail("get-sum", a=1, b="two")
         # Its variables are those that were declared, beside the few that every server gets.
         variables = json.loads((await played.call("get-env")).text)
         assert variables["COLOUR"] == "blue"
