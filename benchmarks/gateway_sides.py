@@ -22,7 +22,9 @@ _ROOT = pathlib.Path(__file__).parents[1]
 _TICKS = os.sysconf("SC_CLK_TCK")
 _OURS = """
 [gateway]
-concurrency = 4000  # two thousand streams at once, and room
+# Two thousand streams at once, and room.
+concurrency = 4000
+connections = 4000
 [providers.bench]
 protocol = "openai-chat"
 base_url = "{backend}/v1"
