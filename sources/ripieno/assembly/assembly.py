@@ -310,8 +310,8 @@ class Assembly:
         )
         settings |= {"limits": limits or settings["limits"], "watchers": self._watchers}
         settings |= {"owner": owner, "confirmer": confirmer, "auxdata": auxdata, "answers": answers}
-        named = {"agent": agent, "named": model if isinstance(model, str) else None}
-        settings["labels"] = {key: value for key, value in named.items() if value}
+        labels = {"agent": agent, "named_model": model if isinstance(model, str) else None}
+        settings["labels"] = {key: value for key, value in labels.items() if value}
         return conduct(chosen, what, execution=self.execution, **settings)
 
     async def submit(

@@ -184,10 +184,10 @@ class Driver:
             raise InputError(f"These invocations wait for their results: {names}. {advice}")
         await self._accept_losses()
         participants = {
+            **self.labels,
             "model": self.model.identity,
             "ensembles": [ensemble.name for ensemble in self.ensembles],
             "tools": None if self.tools is None else list(self.tools),
-            **self.labels,
             "workspace": workspace_of(self.ensembles, self.execution.surroundings),
         }
         self._chronicle.begin(self.conversation, self._circumstances(), participants)

@@ -125,7 +125,7 @@ class PausedStore:
         with self._database.using("read") as connection:
             query = "SELECT conversation, body FROM paused WHERE owner = coalesce(?, owner) ORDER BY at, conversation"
             rows = connection.execute(query, (None if owner is None else json.dumps(owner),)).fetchall()
-        return tuple(self._read(*row) for row in rows)
+        return tuple(_read(self._database.name, *row) for row in rows)
 
     def load(self, identifier: str, *, owner: str = "") -> Paused | None:
         """The owner's paused conversation with exactly this identifier, if there is one."""
@@ -248,9 +248,6 @@ class PausedStore:
     def close(self) -> None:
         """Closes the database. The next use opens it again."""
         self._database.close()
-
-    def _read(self, identifier: str, text: str) -> Paused:
-        return _read(self._database.name, identifier, text)
 
 
 def find_paused(

@@ -87,7 +87,7 @@ def resumable(
         # Of a secret, the journal has only a fingerprint.
         conversation = paused.conversation
         conversation.note_kept(journal, conversation.canisters)
-        model = _named(restored)["named"] if paused.submission is None else paused.submission.model
+        model = _named(restored)["named_model"] if paused.submission is None else paused.submission.model
         return dataclasses.replace(paused_resumable(paused), unfinished=restored.unfinished, model=model)
     results = () if paused is None else paused.results
     conversation = with_results(results, _interrupted(journal, restored, under_way=under_way))
@@ -151,7 +151,7 @@ def _resumable(restored: Restored, conversation: Conversation) -> Resumable:
         unfinished=restored.unfinished,
         missing=restored.missing,
         workspace=named["workspace"],
-        model=named["named"],
+        model=named["named_model"],
         agent=named["agent"],
         interrupted=not restored.ended,
         stages={one.identifier: one.stage for one in restored.states if one.identifier in opened},
@@ -160,7 +160,7 @@ def _resumable(restored: Restored, conversation: Conversation) -> Resumable:
 
 def _named(restored: Restored) -> Mapping[str, str]:
     """What its latest run was made with, by name; an empty text for what was not named."""
-    return {key: str(restored.participants.get(key) or "") for key in ("workspace", "named", "agent")}
+    return {key: str(restored.participants.get(key) or "") for key in ("workspace", "named_model", "agent")}
 
 
 def _is_untouched(conversation: Conversation, restored: Restored) -> bool:

@@ -39,9 +39,10 @@ class Covers:
     @contextlib.contextmanager
     def kept(self, protected: Sequence[str]) -> Generator[None, None, None]:
         """Keeps the covers while a program runs; those that no program needs are removed."""
+        if not self._programs:
+            self.note(protected)
         self._programs += 1
         try:
-            self.note(protected)
             yield
         finally:
             self._programs -= 1

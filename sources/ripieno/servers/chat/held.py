@@ -4,7 +4,7 @@ A run goes on when its readers leave. It ends by itself, by ``stop``, or with th
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ripieno.approvals import Answer, ConfirmationRequest, Defer, Given
@@ -188,7 +188,7 @@ class HeldConversation:
             "tokens": {"input": usage.input_tokens, "output": usage.output_tokens},
             "state": self.state,
             "elsewhere": self.under_way_elsewhere,
-            "calls": {name: _CALLS[one] for name, one in self._calls() if one in _CALLS},
+            "calls": self._calls(),
             "turn": self._turn.mapping(),
             "finish": None if self.state == "running" else self.conversation.finish,
             "questions": [thaw(one) for one in self.questions],
@@ -201,9 +201,10 @@ class HeldConversation:
         said = (one for one in self.conversation.canisters if isinstance(one, UserCanister))
         return first_words(next((text_of(one.content) for one in said), ""))
 
-    def _calls(self) -> Iterable[tuple[str, str]]:
-        """What is recorded last of each open call that another process conducts."""
-        return self._stages.items() if self.under_way_elsewhere else ()
+    def _calls(self) -> dict[str, str]:
+        """The states of the open calls that another process conducts."""
+        stages = self._stages.items() if self.under_way_elsewhere else ()
+        return {name: _CALLS[stage] for name, stage in stages if stage in _CALLS}
 
     def whole(self) -> dict[str, Any]:
         """``snapshot`` with all answers that were cut off."""

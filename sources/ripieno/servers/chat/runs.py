@@ -258,14 +258,15 @@ class Runs:
             if held.cut or self._closing:
                 identifier = held.conversation.identifier
                 await self._store.record_cut(held.owner, identifier, held.cut, interrupted=self._closing)
-            await self._keep(held, held.conversation, model)
+            await self._keep(held, model)
             # As it is now, before another process can continue it.
             held.summary = await self._store.summary(held.owner, held.conversation.identifier)
         finally:
             await claim.release()
 
-    async def _keep(self, held: HeldConversation, conversation: Conversation, model: str) -> None:
+    async def _keep(self, held: HeldConversation, model: str) -> None:
         """Stores that a conversation waits, or that it does not."""
+        conversation = held.conversation
         try:
             if not conversation.open:
                 await self._store.resume(held.owner, conversation.identifier)

@@ -21,7 +21,7 @@ from ripieno.storage.records import Record
 from ripieno.values import Value
 
 #: What a fork has from the latest run, so that it continues in the same workspace.
-_PARTICIPANTS = ("workspace", "model", "tools", "agent", "named")
+_PARTICIPANTS = ("workspace", "model", "tools", "agent", "named_model")
 _LOST = Fault(
     category="outcome_unknown",
     message="The outcome of this call was not recorded.",
