@@ -6,12 +6,13 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 
 import pytest
 
 from ripieno.sandbox.covers import Covers
 from tests.support.sandbox_tiers import shelter, start
+
+pytestmark = pytest.mark.usefixtures("above")
 
 #: What tier 2 covers in a folder that is empty.
 COVERS = [".git", "ensembles", "ripieno.lock.toml", "ripieno.toml"]
@@ -24,15 +25,6 @@ sandbox = shelter("tier 2", folder)
 asyncio.run(start(["true"], sandbox.confinement(writable=[folder]), folder))
 os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-@pytest.fixture(autouse=True)
-def above(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The folder for temporary files of this test."""
-    folder = tmp_path / "above"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Generator
 
 import pytest
@@ -16,6 +15,8 @@ from ripieno.sandbox import private_folder
 from ripieno.sandbox.private_folder import PrivateFolder, sweep
 from ripieno.sandbox.removal import remove
 from tests.counts import count
+
+pytestmark = pytest.mark.usefixtures("above")
 
 NAME = "ripieno-private-abcdefgh"
 #: Events of Python that are steps in the file system.
@@ -49,15 +50,6 @@ class Instants:
 
 
 INSTANTS = Instants()
-
-
-@pytest.fixture(autouse=True)
-def above(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The folder for temporary files of this test."""
-    folder = tmp_path / "above"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
 
 
 #: Applications that each have a home, in which programs leave this and that, and are killed at one step after another.

@@ -1,5 +1,6 @@
 """Conversations in memory that other processes continue: who reads their events sees what the journal gets."""
 
+import asyncio
 import contextlib
 import pathlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -61,17 +62,25 @@ def kinds(snapshot: Snapshot) -> Sequence[str]:
     return [one["type"] for one in snapshot["messages"]]
 
 
+@contextlib.asynccontextmanager
+async def calling(place: Place, folder: pathlib.Path) -> AsyncGenerator[tuple[Chat, Chat, str, asyncio.Event], None]:
+    """The two chats, and a conversation of which the other process runs a call until the event is set."""
+    blocking = Blocking()
+    async with two(place, folder, tool("look", blocking)) as (page, other):
+        identifier = await begun(page)
+        await other.say("ada", identifier, UserCanister.of("Look."))
+        await seen(page, identifier, lambda one: kinds(one)[-1] == "invocation")
+        yield page, other, identifier, blocking.go
+
+
 async def test_a_reader_sees_what_another_process_adds_while_its_run_goes_on(
     place: Place, tmp_path: pathlib.Path
 ) -> None:
-    blocking = Blocking()
-    async with two(place, tmp_path, tool("look", blocking)) as (page, other):
-        identifier = await begun(page)
-        await other.say("ada", identifier, UserCanister.of("Look."))
+    async with calling(place, tmp_path) as (page, _, identifier, go):
         # The call is under way: neither is its outcome unknown, nor can it be continued here.
-        calling = await seen(page, identifier, lambda one: kinds(one)[-1] == "invocation")
-        assert (calling["state"], calling["finish"], calling["questions"]) == ("running", None, [])
-        assert kinds(calling)[2:] == ["user", "assistant", "invocation"]
+        shown = await page.snapshot("ada", identifier)
+        assert (shown["state"], shown["finish"], shown["questions"]) == ("running", None, [])
+        assert kinds(shown)[2:] == ["user", "assistant", "invocation"]
         for change in (
             page.say("ada", identifier, UserCanister.of("Wait.")),
             page.resume("ada", identifier),
@@ -79,7 +88,7 @@ async def test_a_reader_sees_what_another_process_adds_while_its_run_goes_on(
         ):
             with pytest.raises(Conflict, match="Another process conducts this conversation"):
                 await change
-        blocking.go.set()
+        go.set()
         done = await seen(page, identifier, lambda one: one["state"] == "idle")
         assert done["calls"] == {}
         assert kinds(done)[2:] == ["user", "assistant", "invocation", "result", "assistant"]
@@ -91,14 +100,10 @@ async def test_a_reader_sees_what_another_process_adds_while_its_run_goes_on(
 async def test_a_conversation_that_another_process_conducts_is_not_deleted(
     place: Place, tmp_path: pathlib.Path
 ) -> None:
-    blocking = Blocking()
-    async with two(place, tmp_path, tool("look", blocking)) as (page, other):
-        identifier = await begun(page)
-        await other.say("ada", identifier, UserCanister.of("Look."))
-        await seen(page, identifier, lambda one: kinds(one)[-1] == "invocation")
+    async with calling(place, tmp_path) as (page, other, identifier, go):
         with pytest.raises(Conflict, match="Another process conducts the conversation"):
             await page.delete("ada", identifier)
-        blocking.go.set()
+        go.set()
         done = await seen(page, identifier, lambda one: one["state"] == "idle")
         assert kinds(done)[2:] == ["user", "assistant", "invocation", "result", "assistant"]
         await page.delete("ada", identifier)
