@@ -91,6 +91,7 @@ def test_who_lost_a_claim_writes_nothing_more(url: str) -> None:
         stopped.record([record(name, 1, "ada")])
         claim.enter_context(stolen(other, name, "ada"))
         paused = Paused(conversation=Conversation(identifier=name), workspace="/", model="m", owner="ada")
+        PausedStore(other.database).save(paused)
         for write in (
             lambda: stopped.record([record(name, 2, "ada")]),
             # In one batch with a conversation of its own, too: all or none.
@@ -105,7 +106,6 @@ def test_who_lost_a_claim_writes_nothing_more(url: str) -> None:
         assert [line.conversation for line in other.lines("free")] == ["free"]
         # Another owner's conversation of this name is another one.
         stopped.record([record(name, 4, "bob")])
-        PausedStore(other.database).save(paused)
         # The end of the lost claim does not end the other one.
         stack.close()
         with stopped.database.claimed("ada", name) as held:

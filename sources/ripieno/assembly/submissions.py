@@ -205,6 +205,10 @@ class SubmittedRun:
 
     async def ended(self) -> Dispatched:
         """Its state, as soon as nothing more comes of it. It is written shortly after the last event."""
+        # Often it is over: nothing need then listen.
+        dispatched = await self.state()
+        if dispatched.over:
+            return dispatched
         pause = _SOON
         async with self._woken() as changed:
             while True:
@@ -311,8 +315,8 @@ def submit(
     new = at is None or not _is_known(submission, dispatcher)
     if new:
         new = dispatcher.submit(submission, at=None if at is None else _checked(at))
-    # Another program may have submitted it meanwhile, with a conversation of its own.
-    stored = dispatcher.find(submission.identifier).submission
+    # Another program may have submitted it, with a conversation of its own.
+    stored = submission if new else dispatcher.find(submission.identifier).submission
     if stored.owner != submission.owner:
         raise InputError(f"The identifier {submission.identifier!r} is taken. Choose another one.")
     return SubmittedRun(stored, dispatcher, journal, known=not new)

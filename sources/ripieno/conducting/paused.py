@@ -221,8 +221,13 @@ class PausedStore:
 
     def forget(self, identifier: str, *, owner: str = "") -> None:
         """Deletes a conversation, if it is there."""
+        where, key = "FROM paused WHERE owner = ? AND conversation = ?", row_key(owner, identifier)
+        with self._database.using("read") as connection:
+            # Most conversations never wait, and a deletion of nothing costs as much as any.
+            if connection.execute(f"SELECT 1 {where}", key).fetchone() is None:
+                return
         with self._writing(owner, identifier) as connection:
-            connection.execute("DELETE FROM paused WHERE owner = ? AND conversation = ?", row_key(owner, identifier))
+            connection.execute(f"DELETE {where}", key)
 
     @contextlib.contextmanager
     def claimed(self, identifier: str, *, owner: str = "") -> Generator[None, None, None]:

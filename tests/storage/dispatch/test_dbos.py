@@ -226,6 +226,28 @@ def test_lists_are_newest_first_by_owner_and_state(queue: Queue) -> None:
     assert queue.listed("ada", states=["cancelled", "ended"]) == ["s2"]
 
 
+async def test_each_is_found_as_the_lists_have_it(queue: Queue) -> None:
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)
+    queue.submit("elsewhere", host=f"{queue.host}-other")
+    queue.dispatcher.submit(queue.one("later", "c2"), at=later)
+    queue.submit("cancelled", "c3", host=f"{queue.host}-other")
+    queue.dispatcher.cancel(queue.identifier("cancelled"))
+    finishes = {"ended": "stop", "waiting": "open", "failed": "error"}
+    for state in finishes:
+        queue.submit(state, state)
+
+    async def stretch(submission: Submission) -> Ending:
+        finish = finishes[submission.conversation]
+        return Ending(finish=finish, reason='It failed: é " %s ?' if finish == "error" else "")
+
+    async with queue.working(stretch):
+        await queue.over(*finishes)
+    listed = queue.dispatcher.listed(owner=queue.owner(""))
+    assert {one.state for one in listed} == {"queued", "scheduled", "cancelled", *finishes}
+    for one in listed:
+        assert queue.dispatcher.find(one.submission.identifier) == one
+
+
 def test_a_forgotten_conversation_leaves_nothing(queue: Queue) -> None:
     queue.submit("hers", owner="ada")
     queue.submit("another of hers", "c2", owner="ada")

@@ -24,7 +24,7 @@ from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.conducting.resume import Resumable, resumable
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import InputError, NameAbsence, Superseded
+from ripieno.exceptions import InputError, Superseded
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import EMPTY, thaw
 from ripieno.models import Model
@@ -211,7 +211,7 @@ class Stretches:
             return self._cancelled(), None
         run.carry_out(submission.identifier)
         kept, canisters = run.conversation.kept_by(self._journal), run.conversation.canisters
-        missed = await run_in_thread(self._missed, submission, canisters, kept, name="events")
+        missed = await self._missed(submission, canisters, kept)
         await self.allowed.begin(submission)
         async with EventWriter(self._events, submission, self._journal.redactor) as writer:
             writer.take(StretchBegan(kept=kept, canisters=canisters[kept:]))
@@ -252,13 +252,15 @@ class Stretches:
             if all(one.invocation and (one.turn, one.invocation.identifier) in lacking for one in unwritten):
                 await reporter.recorded((), Circumstances(owner=owner, conversation=name))
 
-    def _missed(self, submission: Submission, canisters: Sequence[Canister], kept: int) -> list[ResultReady]:
+    async def _missed(self, submission: Submission, canisters: Sequence[Canister], kept: int) -> list[ResultReady]:
         """The results that a dead worker has not shown, with those of calls that it did not end.
 
         ``canisters`` after the first ``kept`` are new.
         """
         first = next((place for place, one in reversed([*enumerate(canisters)]) if not _is_result(one)), -1) + 1
-        shown = self._events.calls(submission) if first < len(canisters) else {}
+        if first == len(canisters):
+            return []
+        shown = await run_in_thread(self._events.calls, submission, name="events")
         calls = {one.identifier: one for one in canisters[:first] if isinstance(one, InvocationCanister)}
         missed: list[ResultReady] = []
         for place, one in enumerate(canisters[first:], first):
@@ -273,12 +275,12 @@ class Stretches:
     def _restore(self, submission: Submission) -> tuple[Ending | None, Resumable, Paused | None]:
         """The conversation to conduct; or the end, if an earlier worker has recorded it."""
         owner, name = submission.owner, submission.conversation
-        began, ended = self._marked(submission, "began"), self._marked(submission, "ended")
+        began = ended = None
         paused = self._paused.load(name, owner=owner)
-        try:
+        restored = Resumable(conversation=Conversation(identifier=name))
+        if paused is not None or self._journal.has(name, owner=owner):
+            began, ended = self._marked(submission, "began"), self._marked(submission, "ended")
             restored = resumable(self._journal, name, paused, owner=owner)
-        except NameAbsence:
-            restored = Resumable(conversation=Conversation(identifier=name))
         conversation = restored.conversation
         finish = "" if ended is None else str(_details(ended).get("finish", ""))
         # A question that was not kept is asked again.
@@ -286,11 +288,8 @@ class Stretches:
             return Ending(finish=finish), restored, paused
         if began is not None and not conversation.open and (answered := self._answered(submission, began)) is not None:
             return self._end(submission, answered), restored, paused
-        if (
-            not submission.canisters
-            and conversation.canisters
-            and isinstance(conversation.canisters[-1], AssistantCanister)
-        ):
+        last = conversation.canisters[-1] if conversation.canisters else None
+        if not submission.canisters and isinstance(last, AssistantCanister):
             # Another program has continued it meanwhile, to its end: the model is not asked once more.
             return Ending(finish=conversation.finish or "stop"), restored, paused
         if submission.canisters and began is None:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 
 from ripieno.exceptions import InputError, Superseded
-from ripieno.storage.databases.contract import Connection, Disconnected, row_key
+from ripieno.storage.databases.contract import Connection, Disconnected, Rows, row_key
 from ripieno.values import Value
 
 #: Seconds after which a claim that is not renewed may be taken.
@@ -61,9 +61,18 @@ class Claim(Value, kw_only=True):
 
 
 class Claims:
-    """The claims of this process in one database. ``connect`` opens a connection of its own, closed by the block."""
+    """The claims of this process in one database.
 
-    def __init__(self, connect: Callable[[], contextlib.AbstractContextManager[Connection]]) -> None:
+    ``use`` gives the connection that all share. ``connect`` opens one for the block, so that neither a long write nor a
+    server that went away and came back delays a renewal.
+    """
+
+    def __init__(
+        self,
+        use: Callable[[], contextlib.AbstractContextManager[Connection]],
+        connect: Callable[[], contextlib.AbstractContextManager[Connection]],
+    ) -> None:
+        self._use = use
         self._connect = connect
         self._lock = threading.Lock()
         self._held: dict[_Key, Claim] = {}
@@ -104,8 +113,7 @@ class Claims:
     @contextlib.contextmanager
     def _taken(self, key: _Key, lost: Callable[[], None] | None) -> Generator[bool, None, None]:
         owner, conversation = key
-        with self._connect() as connection:
-            found = connection.execute(_TAKE, (*row_key(*key), LEASE)).fetchone()
+        found = self._executed(_TAKE, (*row_key(*key), LEASE)).fetchone()
         if found is None:
             yield False
             return
@@ -125,8 +133,17 @@ class Claims:
                 del self._held[key]
                 self._lost.pop(key, None)
             # Otherwise it ends by itself.
-            with contextlib.suppress(InputError), self._connect() as connection:
-                connection.execute(_RELEASE, claim.parameters)
+            with contextlib.suppress(InputError):
+                self._executed(_RELEASE, claim.parameters)
+
+    def _executed(self, query: str, parameters: Sequence[object]) -> Rows:
+        try:
+            with self._use() as connection:
+                return connection.execute(query, parameters)
+        except Disconnected:
+            # The shared connection may be one from before a restart of the server.
+            with self._connect() as connection:
+                return connection.execute(query, parameters)
 
     def close(self) -> None:
         """Ends the renewals. A later claim begins them again."""

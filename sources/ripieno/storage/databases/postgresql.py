@@ -92,7 +92,7 @@ class PostgresqlDatabase:
         self._process = os.getpid()
         self._connection: psycopg.Connection[Any] | None = None
         self._prepared = False
-        self._claims = Claims(self._separate)
+        self._claims = Claims(lambda: self.using("claimed"), self._separate)
         self._subscribers = Subscribers(self._listen)
 
     @property
@@ -155,7 +155,7 @@ class PostgresqlDatabase:
 
     @contextlib.contextmanager
     def _separate(self) -> Generator["_Connection", None, None]:
-        """A connection for claims: a long write does not delay their renewal."""
+        """A connection for the renewal of claims."""
         with self._translated("claimed"), self._connect() as connection:
             yield _Connection(connection)
 

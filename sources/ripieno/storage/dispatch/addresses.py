@@ -25,7 +25,8 @@ def create(place: pathlib.Path | str) -> None:
 
 def _beside(url: str) -> tuple[str, str]:
     """The address for SQLAlchemy, and the schema beside that of the journal."""
-    given = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+    given = {"application_name": "ripieno"}
+    given |= {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
     options = given.get("options", "")
     _, found, rest = options.partition("search_path=")
     schema = rest.split()[0].split(",")[0] if found else "ripieno"

@@ -43,12 +43,12 @@ from ripieno.storage.dispatch.contract import (
     Submission,
 )
 from ripieno.storage.dispatch.inspection import CANCELLED, WORKFLOW
+from ripieno.storage.dispatch.queue_client import APPLICATION, IDLE, QueueClient
 from ripieno.storage.dispatch.rates import Rates
 from ripieno.storage.dispatch.serializer import JsonSerializer
 
 #: The version of the workflow and its arguments. Workers of any release take those of the same version.
 VERSION = "ripieno-1"
-_APPLICATION = "ripieno"
 _OCCURRENCE = "ripieno.occurrence"
 #: Seconds between looks for queued submissions of each priority.
 _LOOKS: Mapping[Priority, float] = {"normal": 0.75, "low": 3.0}
@@ -64,10 +64,7 @@ _STATES: Mapping[State, Collection[str]] = {
 }
 #: The states of runs with certain finishes.
 _ENDED: Mapping[str, State] = {"open": "waiting", "error": "failed", "aborted": "failed", "cancelled": "cancelled"}
-_UNDER_WAY = ["ENQUEUED", "DELAYED", "PENDING"]
 _OVER = ["SUCCESS", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "CANCELLED"]
-#: Seconds after which the server ends a transaction whose program was stopped.
-_IDLE = 5.0
 #: Rows that are read at once.
 _MOST = 1_000
 
@@ -82,7 +79,7 @@ class DbosDispatcher:
         self._place = place
         self._rates = rates
         self._lock = threading.Lock()
-        self._client: dbos.DBOSClient | None = None
+        self._client: QueueClient | None = None
         self._url, self._schema = address_of(place)
         # It writes to standard error, with its own format.
         logging.getLogger("dbos").propagate = True
@@ -90,14 +87,15 @@ class DbosDispatcher:
     def submit(self, submission: Submission, *, at: datetime.datetime | None = None) -> bool:
         with self._using("written") as client:
             if self._rates is not None:
-                if client.list_workflows(workflow_ids=[submission.identifier], load_input=False, load_output=False):
+                if client.find(submission.identifier) is not None:
                     return False  # It takes no place among those that a rate counts.
                 # The engine limits a queue or a partition, and its partitions are conversations.
                 at = self._rates.start(submission, at)
             options = _options(submission)
             if at is not None:
                 options["delay_seconds"] = max(0.0, (at - datetime.datetime.now(datetime.UTC)).total_seconds())
-            options["priority"] = _place(client, submission)
+            # Among the runs of its conversation that have not ended, the first of which runs.
+            options["priority"] = 1 + client.last_place(options["queue_name"], options["queue_partition_key"])
             try:
                 client.enqueue(options, serialize(submission))
             except dbos.error.DBOSWorkflowIDInUseError:
@@ -106,10 +104,10 @@ class DbosDispatcher:
 
     def find(self, identifier: str) -> Dispatched:
         with self._using("read") as client:
-            found = client.list_workflows(workflow_ids=[identifier], name=WORKFLOW)
-        if not found:
+            found = client.find(identifier)
+        if found is None:
             raise NameAbsence("submission", identifier)
-        return _dispatched(found[0])
+        return _dispatched(found)
 
     def listed(
         self, *, owner: str | None = None, states: Collection[State] = (), limit: int = 100
@@ -141,8 +139,7 @@ class DbosDispatcher:
         if not identifiers:
             return ()
         with self._using("read") as client:
-            rows = client.list_workflows(workflow_ids=list(identifiers), load_input=False, load_output=False)
-        return {one.workflow_id for one in rows if _is_cancelled(one)}
+            return client.cancelled(identifiers)
 
     def forget(self, owner: str, conversation: str) -> None:
         key = _key(owner, conversation)
@@ -238,7 +235,7 @@ class DbosDispatcher:
             create(self._place)  # The engine would create a file that all may read.
             dbos.DBOS(
                 config={
-                    "name": _APPLICATION,
+                    "name": APPLICATION,
                     "system_database_url": self._url,
                     "dbos_system_schema": self._schema,
                     "executor_id": worker,
@@ -246,7 +243,7 @@ class DbosDispatcher:
                     "serializer": JsonSerializer(),
                     "log_level": "ERROR",
                     "scheduler_polling_interval_sec": 1.0,
-                    "sys_db_idle_transaction_timeout_sec": _IDLE,
+                    "sys_db_idle_transaction_timeout_sec": IDLE,
                 }
             )
             dbos.DBOS.workflow(name=WORKFLOW)(run)
@@ -278,23 +275,16 @@ class DbosDispatcher:
                 self._client = None
 
     @contextlib.contextmanager
-    def _using(self, action: str) -> Generator[dbos.DBOSClient, None, None]:
+    def _using(self, action: str) -> Generator[QueueClient, None, None]:
         with self._refusing(action):
             yield self._opened()
 
-    def _opened(self) -> dbos.DBOSClient:
+    def _opened(self) -> QueueClient:
         with self._lock:
             if self._client is None:
                 create(self._place)
                 dbos.DBOS.migrate(self._url, schema=self._schema)
-                self._client = dbos.DBOSClient(
-                    system_database_url=self._url,
-                    dbos_system_schema=self._schema,
-                    serializer=JsonSerializer(),
-                    application_name=_APPLICATION,
-                    retry_connection_errors=False,
-                    sys_db_idle_transaction_timeout_sec=_IDLE,
-                )
+                self._client = QueueClient(self._url, self._schema)
             return self._client
 
     @contextlib.contextmanager
@@ -325,15 +315,6 @@ def _options(submission: Submission) -> dbos.EnqueueOptions:
         "queue_partition_key": _key(submission.owner, submission.conversation),
         "authenticated_user": submission.owner,
     }
-
-
-def _place(client: dbos.DBOSClient, submission: Submission) -> int:
-    """The place of a new run among those of its conversation that have not ended, the first of which runs."""
-    queue, key = _queue(submission.priority, submission.host), _key(submission.owner, submission.conversation)
-    rows = client.list_workflows(
-        user=[submission.owner], queue_name=queue, status=_UNDER_WAY, load_input=False, load_output=False
-    )
-    return max((one.priority or 0 for one in rows if one.queue_partition_key == key), default=0) + 1
 
 
 def _key(owner: str, conversation: str) -> str:

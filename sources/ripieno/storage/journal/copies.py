@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Connection
-from ripieno.storage.journal.insertions import insertion
+from ripieno.storage.journal.insertions import insert
 from ripieno.storage.journal.journal import Journal
 from ripieno.storage.journal.lines import COLUMNS, DELETED, GENESIS, Line, chain, digest_body
 
@@ -84,7 +84,7 @@ def _write(target: Journal, batch: list[Line]) -> int:
 
 
 def _insert(connection: Connection, lines: Sequence[Line]) -> None:
-    connection.execute(insertion(len(lines)), [value for line in lines for value in line[1:]])
+    insert(connection, lines)
     for line in lines:
         if line.stage == DELETED:
             # An earlier copy may have the bodies.

@@ -9,15 +9,13 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from frozendict import frozendict
-
 from ripieno.canisters import Conversation
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Connection, Database, Disconnected, Fence, RowConflict
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.journal.ends import find_beginning, usage_of
 from ripieno.storage.journal.fingerprints import fingerprints
-from ripieno.storage.journal.insertions import MOST, insertion, parts
+from ripieno.storage.journal.insertions import MOST, insert
 from ripieno.storage.journal.lines import (
     COLUMNS,
     DELETED,
@@ -35,7 +33,7 @@ from ripieno.storage.journal.lines import (
 from ripieno.storage.journal.pages import Page, read_page
 from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
 from ripieno.storage.journal.statistics import Statistics, compute
-from ripieno.storage.journal.summaries import Summary, identify, newest, of_owner, require, summarize
+from ripieno.storage.journal.summaries import Summary, identify, is_known, newest, of_owner, require, summarize
 from ripieno.storage.journal.uncertain import UncertainLines, has_line
 from ripieno.storage.journal.verification import find_anchor, find_break
 from ripieno.storage.records import Record
@@ -228,6 +226,11 @@ class Journal:
             require(connection, name, whose)
             return summarize(connection, [(name, whose)])[0]
 
+    def has(self, conversation: str, *, owner: str | None = None) -> bool:
+        """Whether it has a conversation of exactly this name."""
+        with self.database.using("read") as connection:
+            return is_known(connection, self.redactor.text(conversation), owner and self.redactor.text(owner))
+
     def find(self, beginning: str, *, owner: str | None = None) -> Summary:
         """The conversation that a person means: its identifier equals a text, or is the only one that begins with it.
 
@@ -306,7 +309,7 @@ class Journal:
                     counts = [(str(one), int(count)) for one, count in connection.execute(query, given).fetchall()]
                     connection.execute(f"UPDATE lines SET body = NULL, salt = NULL {where}", given)
                     lines = self._placed(connection, [draft_deletion(name, count, one) for one, count in counts])
-                    _insert(connection, lines)
+                    insert(connection, lines)
                 self._remember(lines)
             return sum(count for _, count in counts)
 
@@ -338,7 +341,7 @@ class Journal:
                         return  # The server went away after it had written them.
                     # Before they are sent: a statement that fails may have written them.
                     tried = self._placed(connection, self._uncertain.lacking(connection, drafts))
-                    _insert(connection, tried, fences)
+                    insert(connection, tried, fences)
                 self._remember(tried)
 
         try:
@@ -380,16 +383,6 @@ class Journal:
             ends[chain] = line.place, line.digest
             lines.append(line)
         return lines
-
-
-def _insert(connection: Connection, lines: Sequence[Line], fences: Mapping[_Chain, Fence] = frozendict()) -> None:
-    """Inserts lines. Errors: ``Superseded`` of the fences."""
-    for fence, part in parts(lines, fences):
-        values = [value for line in part for value in line[1:]]
-        if fence is None:
-            connection.execute(insertion(len(part)), values)
-        elif not connection.execute(insertion(len(part), fence.query), (*fence.parameters, *values)).rowcount:
-            raise fence.lost()
 
 
 def _end(connection: Connection, chain: _Chain) -> _End:

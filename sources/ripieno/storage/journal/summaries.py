@@ -221,10 +221,15 @@ def of_owner(owner: str | None) -> tuple[str, tuple[str, ...]]:
 
 def require(connection: Connection, name: str, owner: str | None) -> None:
     """Errors: ``NameAbsence`` if no conversation of the owner has exactly this identifier."""
+    if not is_known(connection, name, owner):
+        raise _absence(connection, name, owner)
+
+
+def is_known(connection: Connection, name: str, owner: str | None) -> bool:
+    """Whether a conversation of the owner has exactly this identifier."""
     condition, parameters = of_owner(owner)
     query = f"SELECT 1 FROM lines WHERE conversation = ? AND {condition} LIMIT 1"
-    if connection.execute(query, (name, *parameters)).fetchone() is None:
-        raise _absence(connection, name, owner)
+    return connection.execute(query, (name, *parameters)).fetchone() is not None
 
 
 def _absence(connection: Connection, name: str, owner: str | None) -> NameAbsence:
