@@ -63,6 +63,30 @@ def test_the_journal_forgets_an_erased_caller_and_no_other(stored: User) -> None
     assert stored.run("responses", "forget", "ada", "--yes").returncode == 2
 
 
+def test_what_is_under_way_is_not_erased(stored: User) -> None:
+    with Journal(stored.state / NAME) as journal:
+        canister = UserCanister.of("A zebra.")
+        journal.record([Record(stage="said", conversation="one", turn=0, owner="ada", canister=canister)])
+        with PausedStore(journal.database).claimed("one", owner="ada"):
+            done = stored.call("responses", "forget", "ada", "--yes")
+            assert (done.returncode, "Another process conducts the conversation one." in done.stderr) == (2, True)
+        store = ResponseStore(
+            journal.database, CallerKeys.beside(journal.database, b"a secret of the tests"), StoreLimits()
+        )
+        one = StoredResponse(caller="ada", identifier="d", body={"output": []}, status="in_progress", holder="gateway")
+        store.save(one)
+        done = stored.call("responses", "forget", "ada", "--yes")
+        assert (done.returncode, "answers 1 request of this caller now" in done.stderr) == (2, True)
+        assert listed(stored) == [("", 1), ("ada", 3)]
+        assert [one.identifier for one in journal.page().summaries] == ["one"]
+        # It died: its lease has ended.
+        with journal.database.using("written") as connection:
+            connection.execute("UPDATE responses SET until = 0 WHERE holder = 'gateway'")
+        assert stored.call("responses", "forget", "ada", "--yes").returncode == 0
+        store.keys.database.close()
+    assert listed(stored) == [("", 1)]
+
+
 def test_of_callers_without_a_key_the_journal_forgets_responses_and_not_the_users_own(stored: User) -> None:
     response, own = f"resp_{'7' * 32}", "0123456789abcdef0123456789abcdef"
     conversations = [

@@ -5,15 +5,15 @@ import os
 import click
 
 from ripieno.assembly.journal import open_database, open_journal
-from ripieno.canisters.display import clean
+from ripieno.canisters.display import clean, count
 from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import confirm_loss
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.paused import PausedStore
-from ripieno.exceptions import NameAbsence
+from ripieno.exceptions import Conflict, NameAbsence
 from ripieno.servers.gateway.stored.requests import RESPONSE, is_identifier
-from ripieno.storage.responses.store import callers_in
+from ripieno.storage.responses.store import callers_in, count_answered
 from ripieno.storage.responses.store import forget as erase
 
 #: Callers without a key, as they are listed.
@@ -67,7 +67,8 @@ def forget(settings: Settings, caller: str, *, yes: bool) -> None:
     Copies of the database that do not have the key cannot be read any more: keep no copy of caller-keys.sqlite3, or of
     the table caller_keys. What the journal has of the caller's conversations, and those that wait for a person, are
     erased, too. '' names those without a key: of them, the journal keeps requests that were not stored, as it does your
-    own calls.
+    own calls. While one of their responses is answered, or another process conducts one of their conversations, nothing
+    is erased: it would be written anew.
 
     \b
     Example:
@@ -84,16 +85,24 @@ def forget(settings: Settings, caller: str, *, yes: bool) -> None:
 
     with open_journal(load_layers(settings, quiet=True), os.environ) as journal:
         known = [name or _KEYLESS for name, _, _ in callers_in(journal.database)]
-        found = erase(journal.database, caller)
         store = PausedStore(journal.database)
-        for paused in store.all(caller):
-            if is_theirs(paused.identifier):
-                store.forget(paused.identifier, owner=caller)
-                found = True
-        for recorded in journal.conversations(owner=caller):
-            if is_theirs(recorded.identifier) and not recorded.deleted:
-                journal.delete(recorded.identifier, owner=caller)
-                found = True
-    if not found:
+        paused = {one.identifier for one in store.all(caller) if is_theirs(one.identifier)}
+        kept = (one.identifier for one in journal.conversations(owner=caller) if not one.deleted)
+        recorded = set(filter(is_theirs, kept))
+        if answered := count_answered(journal.database, caller):
+            raise Conflict(
+                f"The gateway answers {count(answered, 'request')} of this caller now, and would write anew what is "
+                "erased. Run this again when that has ended."
+            )
+        for name in paused | recorded:
+            with store.claimed(name, owner=caller):
+                pass  # Refused before anything is erased.
+        found = erase(journal.database, caller)
+        for name in sorted(paused | recorded):
+            with store.claimed(name, owner=caller):
+                store.forget(name, owner=caller)
+                if name in recorded:
+                    journal.delete(name, owner=caller)
+    if not (found or paused or recorded):
         raise NameAbsence("caller with stored responses", caller or _KEYLESS, known)
     click.echo(f"Erased all that was stored for {clean(caller) or 'callers without a key'}.")

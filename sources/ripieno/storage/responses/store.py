@@ -295,6 +295,13 @@ def forget(database: Database, caller: str) -> bool:
     return found
 
 
+def count_answered(database: Database, caller: str) -> int:
+    """The number of a caller's responses that a process answers now."""
+    query = f"SELECT count(*) FROM responses WHERE caller = ? AND {_OPEN} AND holder != '' AND until > now_seconds()"
+    with database.using("read") as connection:
+        return int(connection.execute(query, (named(caller),)).fetchone()[0])
+
+
 def callers_in(database: Database) -> Sequence[tuple[str, int, int]]:
     """The callers with stored responses, the number of these, and their bytes."""
     with database.using("read") as connection:
