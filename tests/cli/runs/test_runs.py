@@ -4,6 +4,7 @@ import datetime
 import json
 import re
 import signal
+import socket
 import time
 import types
 import urllib.request
@@ -294,6 +295,7 @@ def test_what_waits_for_its_time_is_cancelled(user: User, score: str) -> None:
     assert re.split("  +", headers)[3] == "DUE (UTC)"
     assert re.split("  +", row)[3] == f"{datetime.datetime.fromisoformat(due):%Y-%m-%d %H:%M:%S}"
     assert re.split("  +", row)[1] == "scheduled"
+    assert re.split("  +", row)[5] == f"for {socket.gethostname()}"
     assert "Cancelled: late" in user.call("runs", "cancel", "late").stderr
     assert "It has ended already: cancelled." in user.call("runs", "cancel", "late").stderr
     assert "cancelled" in user.call("runs", "list", "--state", "cancelled").stdout

@@ -76,7 +76,7 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
             _time(one.submitted),
             _time(one.starts if one.state == "scheduled" else None),
             one.submission.conversation[:SHORT],
-            one.worker or "-",
+            one.worker or f"for {one.submission.host or 'any host'}",
             brief(_PLACE.sub("", one.reason), WIDTH) or words_of(one.submission),
         ]
         for one in found

@@ -149,7 +149,7 @@ def required(sent: Mapping[str, Any], name: str) -> str:
 def _refused(error: Exception) -> Response:
     if isinstance(error, Gone):
         return Response(status_code=400)
-    refusal = error.refusal if isinstance(error, Refused) else refusal_of(error)
+    refusal = refusal_of(error)
     if isinstance(error, NameAbsence) and error.kind in ("conversation", "content", "allowance"):
         # Nothing about other identifiers, nor whether another owner has it.
         message = f"There is no such {error.kind}." + (" Upload it again." if error.kind == "content" else "")

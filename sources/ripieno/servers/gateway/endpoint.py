@@ -97,9 +97,6 @@ class Endpoint:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 asked, stored = await self._read(exchange, reservation, stack)
-            except Refused as refused:
-                await self._refuse(exchange.send, refused.refusal, log)
-                return
             except Gone:
                 return
             except Exception as error:
@@ -185,7 +182,7 @@ class Endpoint:
             response = await begin(asked, exchange, runs, stored)
         except Exception as error:
             await runs.library.release(stored)
-            await self._refuse(send, error.refusal if isinstance(error, Refused) else refusal_of(error), log)
+            await self._refuse(send, refusal_of(error), log)
             return
         if not streamed:
             log.answer()

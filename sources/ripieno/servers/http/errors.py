@@ -21,6 +21,7 @@ from ripieno.exceptions import (
 )
 from ripieno.jsonvalues import is_table
 from ripieno.models.protocol import Refusal
+from ripieno.servers.http.limits import Refused
 
 _logger = logging.getLogger(__name__)
 
@@ -40,15 +41,16 @@ _TOO_LONG = ("context_length_exceeded", "context length", "context window", "max
 def refusal_of(error: Exception) -> Refusal:
     """The refusal for an error. An unexpected error is logged, and its message is not sent."""
     match error:
+        case Refused():
+            return error.refusal
         case ProviderFailure():
             return _of_provider(error)
         case NameAbsence(kind="model"):
             return Refusal(status=404, message=str(error), code="model_not_found", parameter="model")
-        case Conflict():
-            return Refusal(status=409, message=str(error), code="conflict")
         case InputError():
             parameter = error.parameter if isinstance(error, RequestInvalidity) else None
-            return Refusal(status=400, message=str(error), code=getattr(error, "code", None), parameter=parameter)
+            status, code = (409, "conflict") if isinstance(error, Conflict) else (400, getattr(error, "code", None))
+            return Refusal(status=status, message=str(error), code=code, parameter=parameter)
         case TimeoutError():
             message = "The answer exceeded the time limit of this server."
             return Refusal(status=504, message=message, code="timeout")

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import pathlib
 from typing import Any
 
+import openai
 import pytest
 
 from ripieno.descriptors.gateway import StoreDescriptor
@@ -13,6 +15,7 @@ from ripieno.servers.gateway.stored.library import Library, StoreUnusable
 from ripieno.storage.databases.opening import database_at
 from tests.support.interruptions import way_to
 from tests.support.postgresql import address_of_schema
+from tests.support.stores import storing
 
 #: Seconds after which a test counts as hung.
 HANG = 60
@@ -58,3 +61,22 @@ async def test_an_outage_is_one_line_of_the_log(
                 await library.went.acquire()
             await runs.close()
     assert caplog.messages[1:] == ["The store of responses can be used again."]
+
+
+async def test_what_needs_the_store_may_be_asked_again_later(postgresql_server: str, tmp_path: pathlib.Path) -> None:
+    with way_to(postgresql_server) as way:
+        place = address_of_schema(way.address)
+        async with asyncio.timeout(HANG), storing(tmp_path, place=place) as gateway, gateway.client() as client:
+            first = await client.responses.create(model="any", input="One.")
+            way.cut()
+            for asking in (
+                client.responses.retrieve(first.id),
+                client.responses.create(model="any", input="Two.", previous_response_id=first.id),
+                client.responses.create(model="any", input="Two.", background=True),
+            ):
+                with pytest.raises(openai.InternalServerError) as caught:
+                    await asking
+                assert (caught.value.status_code, caught.value.code) == (503, "store_unusable")
+                assert caught.value.response.headers["retry-after"] == "5"
+            way.restore()
+            assert (await client.responses.retrieve(first.id)).id == first.id

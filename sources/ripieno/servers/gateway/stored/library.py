@@ -13,7 +13,7 @@ from ripieno.assembly.journal import open_database
 from ripieno.conducting.paused import PausedStore
 from ripieno.descriptors.gateway import StoreDescriptor
 from ripieno.ensembles.threads import run_in_thread
-from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity, RipienoError
+from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
 from ripieno.models.protocol import Native, Refusal
 from ripieno.servers.gateway.events import last_events
 from ripieno.servers.gateway.stored.requests import (
@@ -52,12 +52,18 @@ _UNFINISHED = Refusal(
 )
 #: The error of a stream that was cancelled: streams have no event of their own for that.
 CANCELLED = {"code": "cancelled", "message": "The response was cancelled."}
+#: Seconds after which a client may try again what needs the store.
+_RETRY = 5.0
 _LOST = "The server that ran this response ended before it was complete. Send the request again."
 _BROKEN = "The previous response is not stored here, or one that it continues is not. Send the whole conversation."
 
 
-class StoreUnusable(RipienoError):
+class StoreUnusable(Refused):
     """A failure of the database, whose reason is in the log."""
+
+    def __init__(self) -> None:
+        message = "The store of responses cannot be used now. The log of the server has the reason."
+        super().__init__(Refusal(status=503, code="store_unusable", message=message, seconds=_RETRY))
 
 
 class Library:
@@ -312,9 +318,7 @@ class Library:
             if self.failure is None:
                 _logger.error("The store of responses cannot be used. %s", error)
             self.failure = error
-            raise StoreUnusable(
-                "The store of responses cannot be used. The log of the server has the reason."
-            ) from error
+            raise StoreUnusable from error
         # On a full disk, what only reads goes on.
         if isinstance(self.failure, Disconnected):
             self.recover()

@@ -65,12 +65,10 @@ def answered(handler: Handler, protocol: Protocol) -> Callable[[Request], Awaita
             return await handler(request)
         except Gone:
             return Response(status_code=400)
-        except Refused as refused:
-            refusal = refused.refusal
         except Exception as error:
             refusal = refusal_of(error)
-        headers = {name.decode(): value.decode() for name, value in headers_of(refusal)}
-        return Response(protocol.refuse(refusal), status_code=refusal.status, headers=headers)
+            headers = {name.decode(): value.decode() for name, value in headers_of(refusal)}
+            return Response(protocol.refuse(refusal), status_code=refusal.status, headers=headers)
 
     return answer
 
