@@ -96,6 +96,39 @@ async def test_what_comes_while_it_writes_is_one_commit() -> None:
     assert slow.commits <= 6
 
 
+async def test_a_call_does_not_wait_for_what_others_record_after_it() -> None:
+    class Counted(Slow):
+        def __init__(self) -> None:
+            super().__init__()
+            self.let.set()
+            self.permits = threading.Semaphore(0)
+
+        def record(self, records: Sequence[Record]) -> None:
+            self.entered.set()
+            assert self.permits.acquire(timeout=60)
+            super().record(records)
+
+    began = asyncio.Event()
+    counted = Counted()
+
+    async def look(context: Context, arguments: dict[str, object]) -> str:
+        began.set()
+        return "x"
+
+    execution, mine = Execution(recorder=counted), ensemble(tool("look", look), tool("later"))
+    first = asyncio.create_task(execution.execute(invoke("look"), ensembles=[mine]))
+    assert await asyncio.to_thread(counted.entered.wait, 60)
+    second = asyncio.create_task(execution.execute(invoke("later", "2"), ensembles=[mine]))
+    await asyncio.sleep(0)
+    counted.permits.release()
+    # The commit with the start of the second call is not let.
+    async with asyncio.timeout(60):
+        await began.wait()
+    counted.permits.release(60)
+    assert [(await one).error for one in (first, second)] == [None, None]
+    assert len(counted.records) == 4
+
+
 async def test_one_record_that_cannot_be_kept_loses_no_other() -> None:
     class Picky(Slow):
         def record(self, records: Sequence[Record]) -> None:

@@ -3,6 +3,7 @@
 A bare ``Execution()`` is strict: it allows only the effects ``none`` and ``read``.
 """
 
+import asyncio
 import dataclasses
 import functools
 import random
@@ -288,7 +289,7 @@ async def _run(
     if isinstance(call, Call):
         await execution.conclude(call, scope)
     elif (written := execution.reporter.written()) is not None:
-        await written
+        await asyncio.shield(written)
     return call
 
 

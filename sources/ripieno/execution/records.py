@@ -22,9 +22,9 @@ from ripieno.canisters.events import Alert
 from ripieno.canisters.faults import Fault, Report
 from ripieno.ensembles import Invoker, Surroundings
 from ripieno.ensembles.owner import reason
-from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import Superseded
 from ripieno.execution.context import Circumstances, Prepared
+from ripieno.execution.record_queue import Held, RecordQueue
 from ripieno.jsonvalues import EMPTY
 from ripieno.schemas import SchemaProblem
 from ripieno.storage.databases.contract import Disconnected
@@ -95,14 +95,6 @@ def start_of(prepared: Prepared, scope: Circumstances) -> Record:
     return record_of("started", scope, prepared.invoker.identity, prepared.invocation, details=details)
 
 
-class _Held(Value, kw_only=True):
-    """Records that wait for others. ``then`` gets whether they were written; it must not raise."""
-
-    records: Sequence[Record]
-    scope: Circumstances
-    then: Callable[[bool], None]
-
-
 class _Waiting(Value):
     """The records of one conversation that wait for its next commit.
 
@@ -118,52 +110,6 @@ def _ignore(kept: bool) -> None:
     """For records after which nothing depends on whether they were written."""
 
 
-class _Queue:
-    """The records that a remote recorder still has to write, for one event loop."""
-
-    def __init__(
-        self,
-        write: Callable[[Sequence[Record]], Exception | None],
-        fail: Callable[[Exception, Sequence[Record], Circumstances], None],
-    ) -> None:
-        self._write = write
-        self._fail = fail
-        self._held: list[_Held] = []
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def written(self) -> asyncio.Future[None] | None:
-        """Done when all that is held now is written or has failed; None if nothing is held."""
-        return self._task
-
-    def add(self, held: _Held) -> None:
-        self._held.append(held)
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def _run(self) -> None:
-        try:
-            while self._held:
-                batch, self._held = self._held, []
-                errors = await run_in_thread(self._write_all, batch, name="recorder")
-                for one, error in zip(batch, errors, strict=True):
-                    if error is not None:
-                        self._fail(error, one.records, one.scope)
-                    one.then(error is None)
-        finally:
-            self._task = None
-
-    def _write_all(self, batch: Sequence[_Held]) -> list[Exception | None]:
-        """Writes all in one commit. If that fails, each alone: one that cannot be written does not lose the others.
-
-        Not if the server is away: the recorder has tried that for long enough.
-        """
-        error = self._write([record for one in batch for record in one.records])
-        if error is None or len(batch) == 1 or isinstance(error, Disconnected):
-            return [error] * len(batch)
-        return [self._write(one.records) for one in batch]
-
-
 class Reporter:
     """Writes records and sends alerts for one execution."""
 
@@ -172,10 +118,10 @@ class Reporter:
         self.surroundings = surroundings
         #: By event loop, since threads may share an execution: calls that start, calls that have ended, what waits by
         #: owner and conversation, and what a remote recorder still has to write.
-        self._starting: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
-        self._ended: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
+        self._starting: dict[asyncio.AbstractEventLoop, list[Held]] = {}
+        self._ended: dict[asyncio.AbstractEventLoop, list[Held]] = {}
         self._waiting: dict[tuple[asyncio.AbstractEventLoop, str, str], _Waiting] = {}
-        self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = weakref.WeakKeyDictionary()
+        self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, RecordQueue] = weakref.WeakKeyDictionary()
         #: Why the last write failed, if it did: no call then runs before its start is recorded.
         self._failure: Exception | None = None
         #: The conversations that other processes have taken over, by owner and identifier.
@@ -196,7 +142,7 @@ class Reporter:
             then(True)
             return
         if self._remote:
-            self._queue.add(_Held(records=records, scope=scope, then=then))
+            self._queue.add(Held(records=records, scope=scope, then=then))
             return
         error = self._write(records)
         if error is not None:
@@ -266,11 +212,11 @@ class Reporter:
         return self._queue.written if self._remote else None
 
     @property
-    def _queue(self) -> _Queue:
+    def _queue(self) -> RecordQueue:
         loop = asyncio.get_running_loop()
         found = self._queues.get(loop)
         if found is None:
-            found = self._queues[loop] = _Queue(self._write, self._report)
+            found = self._queues[loop] = RecordQueue(self._write, self._report)
         return found
 
     def _write(self, records: Sequence[Record]) -> Exception | None:
@@ -338,7 +284,7 @@ class Reporter:
         elif held is None:
             self.record((record,), scope, then)
         else:
-            held.append(_Held(records=(record,), scope=scope, then=then))
+            held.append(Held(records=(record,), scope=scope, then=then))
         returned = True
         return kept
 
@@ -355,9 +301,9 @@ class Reporter:
         if loop not in self._ended:
             self._ended[loop] = []
             loop.call_soon(lambda: self._keep(self._ended.pop(loop)))
-        self._ended[loop].append(_Held(records=(record,), scope=scope, then=lambda _: then()))
+        self._ended[loop].append(Held(records=(record,), scope=scope, then=lambda _: then()))
 
-    def _keep(self, held: Sequence[_Held]) -> None:
+    def _keep(self, held: Sequence[Held]) -> None:
         if self._remote:
             # They are one commit, unless it fails: each conversation may have been taken over.
             for one in held:
