@@ -122,15 +122,15 @@ class Model(Value, kw_only=True):
         identifiers = Identifiers(request.canisters, request.memory)
         interpreter = None if protocol.interpret is None else protocol.interpret(request, identifiers)
         path = protocol.path_for(self.name, stream=stream)
+        decoder = protocol.decoder(name, identifiers)
+        decoder.deltas = deltas or interpreter is not None
         async with self.provider.transport.exchange(body, path=path, stream=stream) as natives:
             if not stream:
                 async for together in natives:
                     for native in together:
-                        events = protocol.decode(native, name, identifiers)
+                        events = decoder.play(native)
                         yield events if interpreter is None else interpreter.hear(events)
                 return
-            decoder = protocol.decoder(name, identifiers)
-            decoder.deltas = deltas or interpreter is not None
             feed = decoder.feed
             async for together in natives:
                 received: list[Event] = []

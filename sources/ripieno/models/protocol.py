@@ -169,6 +169,10 @@ class Decoder(Contract):
         """The last events. Errors: ``WireInvalidity`` if the wire ended without its terminal event."""
         ...
 
+    def play(self, native: Native) -> Iterable[Event]:
+        """All events of a complete answer, which is not fed. Errors: ``ProviderRefusal`` if it is none."""
+        ...
+
 
 class Encoder(Contract):
     """Turns events into the bytes of one streamed answer."""
@@ -279,10 +283,8 @@ class Protocol(Value, kw_only=True):
     request: Callable[[Request], bytes]
     #: The kinds of contents that the wire can express; the others are left out, and an event reports it.
     carries: tuple[type, ...]
-    #: Makes a decoder for a streamed answer; the text is the provider's name, for errors.
+    #: Makes a decoder of one answer, streamed or complete; the text is the provider's name, for errors.
     decoder: Callable[[str, "Identifiers"], Decoder]
-    #: Turns a complete answer into events, through the same decoder.
-    decode: Callable[[Native, str, "Identifiers"], Iterable[Event]]
     path: str
     #: The path for a streamed answer, if it differs.
     stream_path: str | None = None

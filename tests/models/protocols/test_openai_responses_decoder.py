@@ -185,7 +185,7 @@ def test_errors_come_in_many_forms(native: Native, words: str) -> None:
 def test_an_answer_that_is_not_over_is_no_answer(status: str | None) -> None:
     native = {"object": "response", "status": status, "output": [function("f", "{}")]}
     with pytest.raises(WireInvalidity, match="without its terminal event"):
-        list(PROTOCOL.decode(native, "house", Identifiers()))
+        list(PROTOCOL.decoder("house", Identifiers()).play(native))
 
 
 def test_words_that_nobody_knows_are_passed_over() -> None:

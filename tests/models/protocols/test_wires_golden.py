@@ -214,7 +214,7 @@ def test_events_are_the_same_without_deltas(scenario: Scenario) -> None:
 def test_whole_answers_are_read(scenario: Scenario) -> None:
     expected = scenario.expectation("whole")
     protocol, native = scenario.protocol, parsed(scenario.data("json"))
-    check(protocol, expected, lambda: list(protocol.decode(native, "house", Identifiers())))
+    check(protocol, expected, lambda: list(protocol.decoder("house", Identifiers()).play(native)))
     # Some servers answer whole where a stream was asked for.
     check(protocol, expected, lambda: read(protocol, [native]))
     if "error" not in expected:
@@ -300,13 +300,13 @@ def test_whole_answers_of_ours_are_read_back(scenario: Scenario) -> None:
         return
     if "error" in expected:
         refused = json.loads(protocol.refuse(Refusal(status=500, message=expected["error"]["message"])))
-        check(protocol, expected, lambda: list(protocol.decode(refused, "house", Identifiers())))
+        check(protocol, expected, lambda: list(protocol.decoder("house", Identifiers()).play(refused)))
         return
     canisters = revive(expected["canisters"])
     data = protocol.encode(
         play(canisters, finish=expected["finish"], usage=usage_in(expected)), Asked(model="house/model")
     )
-    back = list(protocol.decode(parsed(data), "house", Identifiers()))
+    back = list(protocol.decoder("house", Identifiers()).play(parsed(data)))
     assert carried(protocol, collect(back), whole=True) == carried(protocol, canisters, whole=True)
     ended = back[-1]
     assert isinstance(ended, TurnEnded)

@@ -48,7 +48,7 @@ def test_no_answer_breaks_a_client(protocol: Protocol, data: st.DataObject) -> N
     with contextlib.suppress(ProviderFailure):
         check_calls(read(protocol, natives))
     with contextlib.suppress(ProviderFailure):
-        check_calls(protocol.decode(natives[0], "house", Identifiers()))
+        check_calls(protocol.decoder("house", Identifiers()).play(natives[0]))
 
 
 def check_calls(events: Iterable[Event]) -> None:
@@ -99,7 +99,7 @@ def test_what_a_server_encodes_a_client_decodes(protocol: Protocol, data: st.Dat
     assert shape(carried(protocol, collect(back), deltas=deltas)) == shape(carried(protocol, mine, deltas=deltas))
     assert back[-1] == TurnEnded(finish=finish, usage=usage, reason=getattr(back[-1], "reason", None))
     whole = json.loads(protocol.encode(events, Asked(model="m")))
-    back = list(protocol.decode(whole, "house", Identifiers()))
+    back = list(protocol.decoder("house", Identifiers()).play(whole))
     assert shape(carried(protocol, collect(back), whole=True)) == shape(carried(protocol, mine, whole=True))
 
 

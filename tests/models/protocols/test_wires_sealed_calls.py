@@ -251,14 +251,14 @@ def test_what_messages_servers_send_beside() -> None:
 
 def test_whole_answers_with_nothing_in_them() -> None:
     empty = {"type": "message", "role": "assistant", "content": None, "stop_reason": "end_turn"}
-    events = list(MESSAGES.decode(empty, "house", Identifiers()))
+    events = list(MESSAGES.decoder("house", Identifiers()).play(empty))
     assert collect(events) == (AssistantCanister(),)
     silent = {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}]}
-    assert collect(CHAT.decode(silent, "house", Identifiers())) == (AssistantCanister(),)
+    assert collect(CHAT.decoder("house", Identifiers()).play(silent)) == (AssistantCanister(),)
 
 
 @both
 @pytest.mark.parametrize("native", [{}, {"message": "We moved."}, {"choices": []}, {"type": "error"}, {"content": 7}])
 def test_what_is_no_answer(protocol: Protocol, native: Native) -> None:
     with pytest.raises(ProviderFailure, match="'house'"):
-        list(protocol.decode(native, "house", Identifiers()))
+        list(protocol.decoder("house", Identifiers()).play(native))

@@ -90,7 +90,7 @@ async def test_calls_before_an_unknown_reason_are_run(
     ],
 )
 def test_without_calls_an_unknown_reason_is_an_ordinary_end(protocol: Protocol, native: Native) -> None:
-    *_, last = events = list(protocol.decode(native, "house", Identifiers()))
+    *_, last = events = list(protocol.decoder("house", Identifiers()).play(native))
     assert isinstance(last, TurnEnded)
     assert last.finish == "stop"
     assert not [event for event in events if isinstance(event, Alert)]

@@ -40,7 +40,7 @@ import re
 from ripieno.canisters import DocumentContent, ImageContent, TextualContent
 from ripieno.models.protocol import Protocol
 from ripieno.models.protocols.anthropic.controls import CONTROLS
-from ripieno.models.protocols.anthropic.decoder import Decoder, decode
+from ripieno.models.protocols.anthropic.decoder import Decoder
 from ripieno.models.protocols.anthropic.encoder import Encoder, encode, refuse
 from ripieno.models.protocols.anthropic.invocations import INVOCATIONS
 from ripieno.models.protocols.anthropic.messages import MESSAGES
@@ -56,7 +56,6 @@ PROTOCOL = Protocol(
     controls=CONTROLS,
     request=request,
     decoder=Decoder,
-    decode=decode,
     path="/v1/messages",
     routes=("/v1/messages",),
     parse=parse,

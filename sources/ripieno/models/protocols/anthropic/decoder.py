@@ -76,6 +76,11 @@ class Decoder(AnswerDecoder):
         self._usage: dict[str, Any] = {}
         self._ended = False
 
+    def play(self, native: Native) -> Iterable[Event]:
+        if native.get("type") != "message":
+            raise self.refused(native, "It sent no message.")
+        return super().play(native)
+
     def _read(self, native: Native) -> list[Event]:
         events = self._events = []
         kind = native.get("type")
@@ -144,7 +149,8 @@ class Decoder(AnswerDecoder):
             )
         elif block.kind == "text" and start.get("text"):
             block.fragments.append(start["text"])
-            self._events.append(TextDelta(start["text"]))
+            if self.deltas:
+                self._events.append(TextDelta(start["text"]))
         elif block.kind == "thinking" and start.get("thinking"):
             self._events.append(ReasoningDelta(start["thinking"]))
 
@@ -211,10 +217,3 @@ class Decoder(AnswerDecoder):
             raise WireInvalidity(self._provider, f"It ended with {reason!r} but sent no call.")
         events.append(TurnEnded(finish=finish, usage=usage_of(self._usage), reason=reason))
         return events
-
-
-def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
-    decoder = Decoder(provider, identifiers)
-    if native.get("type") != "message":
-        raise decoder.refused(native, "It sent no message.")
-    return decoder.play(native)

@@ -44,8 +44,8 @@ class AnswerDecoder(abc.ABC):
             raise WireInvalidity(self._provider, f"It sent a {kind!r} that cannot be read ({error!r}).") from error
 
     def play(self, native: Native) -> Iterable[Event]:
-        """All events of a complete answer. Errors: as ``feed``."""
-        return [*self.feed(native), *self.finish()]
+        """All events of a complete answer, which is not fed. Errors: as ``feed``."""
+        return [*self._guarded(self._read, native), *self.finish()]
 
     def refused(self, native: Native, otherwise: str = "It sent an error.") -> ProviderRefusal:
         """The error in a native event, with the provider's message or ``otherwise``."""

@@ -48,7 +48,7 @@ from ripieno.canisters import AudioContent, DocumentContent, ImageContent, Textu
 from ripieno.models.protocol import Protocol
 from ripieno.models.protocols.gemini.contents import NAME
 from ripieno.models.protocols.gemini.controls import CONTROLS
-from ripieno.models.protocols.gemini.decoder import Decoder, decode
+from ripieno.models.protocols.gemini.decoder import Decoder
 from ripieno.models.protocols.gemini.encoder import Encoder, encode, refuse
 from ripieno.models.protocols.gemini.invocations import INVOCATIONS
 from ripieno.models.protocols.gemini.messages import MESSAGES
@@ -64,7 +64,6 @@ PROTOCOL = Protocol(
     controls=CONTROLS,
     request=request,
     decoder=Decoder,
-    decode=decode,
     path="/models/{model}:generateContent",
     stream_path="/models/{model}:streamGenerateContent?alt=sse",
     routes=("/v1beta/models/{model:path}:{method}", "/v1/models/{model:path}:{method}"),

@@ -130,6 +130,11 @@ class Decoder(AnswerDecoder):
         self._message = ""
         self._token: object = None
 
+    def play(self, native: Native) -> Iterable[Event]:
+        if not native.get("candidates") and not native.get("promptFeedback"):
+            raise self.refused(native, "It sent no candidate.")
+        return super().play(native)
+
     def _read(self, native: Native) -> list[Event]:
         events = self._events = []
         if native.get("error"):
@@ -249,10 +254,3 @@ class Decoder(AnswerDecoder):
             finish = "invocations"
         events.append(TurnEnded(finish=finish, usage=usage_of(self._usage), reason=reason))
         return events
-
-
-def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
-    decoder = Decoder(provider, identifiers)
-    if not native.get("candidates") and not native.get("promptFeedback"):
-        raise decoder.refused(native, "It sent no candidate.")
-    return decoder.play(native)

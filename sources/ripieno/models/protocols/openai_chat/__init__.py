@@ -41,7 +41,7 @@ from ripieno.canisters import AudioContent, DocumentContent, ImageContent, Textu
 from ripieno.models.protocol import Protocol
 from ripieno.models.protocols.common.openai import refuse
 from ripieno.models.protocols.openai_chat.controls import CONTROLS
-from ripieno.models.protocols.openai_chat.decoder import Decoder, decode
+from ripieno.models.protocols.openai_chat.decoder import Decoder
 from ripieno.models.protocols.openai_chat.encoder import Encoder, encode
 from ripieno.models.protocols.openai_chat.invocations import INVOCATIONS
 from ripieno.models.protocols.openai_chat.messages import MESSAGES
@@ -56,7 +56,6 @@ PROTOCOL = Protocol(
     controls=CONTROLS,
     request=request,
     decoder=Decoder,
-    decode=decode,
     path="/chat/completions",
     routes=("/v1/chat/completions",),
     parse=parse,

@@ -82,6 +82,11 @@ class Decoder(AnswerDecoder):
         slot.texts.append(text)
         return (ArgumentsDelta(index=slot.index, text=text),) if self.deltas else ()
 
+    def play(self, native: Native) -> Iterable[Event]:
+        if not native.get("choices"):
+            raise self.refused(native, "It sent no choice.")
+        return super().play(native)
+
     def _read(self, native: Native) -> list[Event]:
         events = self._events = []
         if native is DONE:
@@ -134,7 +139,8 @@ class Decoder(AnswerDecoder):
             # Calls that are complete before a text begins are sealed before it.
             self._seal_calls(len(self._slots.all))
         self._text.append(text)
-        self._events.append(TextDelta(text))
+        if self.deltas:
+            self._events.append(TextDelta(text))
 
     def _call(self, fragment: Mapping[str, Any]) -> None:
         self._current = None
@@ -164,7 +170,8 @@ class Decoder(AnswerDecoder):
             )
         if slot.table is None and not slot.provisional:
             self._current = slot if self._slots.continues(slot) else None
-            self._events += [ArgumentsDelta(index=slot.index, text=text) for text in slot.unshown]
+            if self.deltas:
+                self._events += [ArgumentsDelta(index=slot.index, text=text) for text in slot.unshown]
             slot.unshown.clear()
 
     def _seal_contents(self) -> None:
@@ -227,13 +234,6 @@ class Decoder(AnswerDecoder):
             finish = "filter"
         events.append(TurnEnded(finish=finish, usage=self._usage, reason=reason))
         return events
-
-
-def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
-    decoder = Decoder(provider, identifiers)
-    if not native.get("choices"):
-        raise decoder.refused(native, "It sent no choice.")
-    return decoder.play(native)
 
 
 def _numbered(message: Mapping[str, Any]) -> Mapping[str, Any]:

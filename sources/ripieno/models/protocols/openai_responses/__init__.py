@@ -53,7 +53,7 @@ from ripieno.models.protocols.common.openai import refuse
 from ripieno.models.protocols.openai_responses.compaction import compacted
 from ripieno.models.protocols.openai_responses.contents import NAME
 from ripieno.models.protocols.openai_responses.controls import CONTROLS
-from ripieno.models.protocols.openai_responses.decoder import Decoder, decode
+from ripieno.models.protocols.openai_responses.decoder import Decoder
 from ripieno.models.protocols.openai_responses.encoder import Encoder, encode
 from ripieno.models.protocols.openai_responses.invocations import INVOCATIONS
 from ripieno.models.protocols.openai_responses.messages import MESSAGES
@@ -69,7 +69,6 @@ PROTOCOL = Protocol(
     controls=CONTROLS,
     request=request,
     decoder=Decoder,
-    decode=decode,
     path="/responses",
     routes=("/v1/responses",),
     parse=parse,

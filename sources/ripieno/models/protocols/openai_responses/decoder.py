@@ -95,6 +95,11 @@ class Decoder(AnswerDecoder):
         get = native.get
         self._current = (get("type"), get("item_id"), get("output_index"), get("content_index"), texts, call)
 
+    def play(self, native: Native) -> Iterable[Event]:
+        if native.get("object") != "response":
+            raise self.refused(native, "It sent no response.")
+        return super().play(native)
+
     def _read(self, native: Native) -> list[Event]:
         events = self._events = []
         kind = native.get("type")
@@ -341,10 +346,3 @@ class Decoder(AnswerDecoder):
             finish = "filter"
         events.append(TurnEnded(finish=finish, usage=self._usage, reason=reason))
         return events
-
-
-def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
-    decoder = Decoder(provider, identifiers)
-    if native.get("object") != "response":
-        raise decoder.refused(native, "It sent no response.")
-    return decoder.play(native)

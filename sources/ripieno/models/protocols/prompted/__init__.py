@@ -134,7 +134,7 @@ class Invocations(InvocationsProcessor):
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
         carrier = self._carrier or _unsupported()
-        events = Interpreter({}, Identifiers()).hear(carrier.decode(native, NAME, Identifiers()))
+        events = Interpreter({}, Identifiers()).hear(carrier.decoder(NAME, Identifiers()).play(native))
         return [one for one in collect(events) if isinstance(one, InvocationCanister)]
 
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
@@ -163,7 +163,6 @@ PROTOCOL = Protocol(
     controls=_NoControls(),
     request=_unsupported,
     decoder=_unsupported,
-    decode=_unsupported,
     path="",
     **_NO_SERVER,
 )
