@@ -70,7 +70,7 @@ class Offer:
         chosen: dict[str, Invoker] = {}
         clashes: list[Problem] = []
         used: set[str] = set()
-        if left_out is None:
+        if left_out is None and len(ensembles) > 1:
             counts = Counter(ensemble.name for ensemble in ensembles)
             clashes += [_double(name, times) for name, times in counts.items() if times > 1]
         for ensemble in ensembles:
