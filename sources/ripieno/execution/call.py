@@ -171,10 +171,10 @@ class Call:
     def _set_timer(self, when: float | None) -> None:
         """Sets the end of the call, at most the end of its run. ``when`` is None while the call's time is stopped."""
         self._cancel_timer()
-        ends = [one for one in (when, self._latest) if one is not None]
-        if ends:
-            self._timer = self.result.get_loop().call_at(min(ends), self._end, "timeout")
-        self._context.deadline = min(ends, default=None)
+        end = min([one for one in (when, self._latest) if one is not None], default=None)
+        if end is not None:
+            self._timer = self.result.get_loop().call_at(end, self._end, "timeout")
+        self._context.deadline = end
 
     def notify(self, notify: Callable[[Event], None], event: Event) -> None:
         """Passes an event of this call on, from any thread; drops it when the call has its outcome."""
