@@ -1,6 +1,7 @@
 """Our ends of pipes: nothing is lost, nothing is read ahead, and nothing is watched without need."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Generator
 from typing import IO
@@ -87,3 +88,53 @@ async def test_a_writer_that_waits_for_room_is_woken_by_room_and_by_the_end(ends
     writer.close()
     with pytest.raises(BrokenPipeError):
         await writing
+
+
+async def test_what_has_room_is_written_at_once_and_nothing_is_watched(ends: tuple[IO[bytes], IO[bytes]]) -> None:
+    writer = PipeWriter(ends[1])
+    with pytest.raises(StopIteration):
+        writer.write(b"first").send(None)
+    assert not asyncio.get_running_loop().remove_writer(ends[1].fileno())
+    assert os.read(ends[0].fileno(), 10) == b"first"
+
+
+async def test_a_cancelled_write_is_written_wholly_or_not_at_all(ends: tuple[IO[bytes], IO[bytes]]) -> None:
+    reader, writer, loop = PipeReader(ends[0]), PipeWriter(ends[1]), asyncio.get_running_loop()
+    first, second = (letter * 2**20 for letter in (b"1", b"2"))
+    writing = [asyncio.create_task(writer.write(data)) for data in (first, second)]
+    await turns()
+    for task in writing:
+        task.cancel()
+    await asyncio.wait(writing)
+    assert all(task.cancelled() for task in writing)
+    third = asyncio.create_task(writer.write(b"3"))
+    found = b""
+    while len(found) <= len(first):
+        found += await reader.read()
+    await third
+    assert found == first + b"3"
+    assert not loop.remove_writer(ends[1].fileno())
+
+
+async def test_a_full_pipe_is_not_watched_for_a_write_that_was_cancelled(ends: tuple[IO[bytes], IO[bytes]]) -> None:
+    writer = PipeWriter(ends[1])
+    with contextlib.suppress(BlockingIOError):
+        while os.write(ends[1].fileno(), b"0"):
+            pass
+    writing = asyncio.create_task(writer.write(b"1"))
+    await turns()
+    writing.cancel()
+    await asyncio.wait((writing,))
+    assert not asyncio.get_running_loop().remove_writer(ends[1].fileno())
+
+
+async def test_all_writes_that_wait_fail_when_the_reader_is_gone(ends: tuple[IO[bytes], IO[bytes]]) -> None:
+    writer = PipeWriter(ends[1])
+    writing = [asyncio.create_task(writer.write(bytes(2**20))) for _ in range(3)]
+    await turns()
+    writing[1].cancel()
+    ends[0].close()
+    await asyncio.wait(writing)
+    assert [task.cancelled() or type(task.exception()) for task in writing] == [BrokenPipeError, True, BrokenPipeError]
+    with pytest.raises(BrokenPipeError):
+        await writer.write(b"more")

@@ -46,19 +46,19 @@ def judge(
     ``allows`` says whether a person has allowed such calls since.
     A destructive tool is approved only by its full name, never by a wildcard; ``confirm = true`` always asks.
     """
-    decision = rules.decide(identity, policy.effect, arguments)
+    decision, harmless = rules.decide(identity, policy.effect, arguments), policy.harmless
     action = None if decision is None else decision.action
     if policy.confirm and action != "deny":
         return _CONFIRMED
-    if decision is not None and not (action == "approve" and policy.harmless):
+    if decision is not None and not (action == "approve" and harmless):
         verdict = _verdict(decision.action, decision.pattern)
         if not decision.ascending:
             return verdict
         return dataclasses.replace(verdict, reason=f"{verdict.reason}, where {decision.ascending} may lead with '..'")
-    if not policy.harmless and allows():
+    if not harmless and allows():
         return _ALLOWED
     verdict = _BY_EFFECT[policy.effect]
-    name = "" if policy.harmless else rules.unapproved(identity, arguments)
+    name = "" if harmless else rules.unapproved(identity, arguments)
     if not name:
         return verdict
     return dataclasses.replace(verdict, reason=f"{verdict.reason}; no approval covers {name}, since it has '..'")

@@ -31,7 +31,17 @@ class Offer:
     ``encodings``.
     """
 
-    __slots__ = ("_by_name", "_catalogue", "encodings", "everything", "helpers", "invokers", "names", "searchable")
+    __slots__ = (
+        "_by_name",
+        "_catalogue",
+        "encodings",
+        "everything",
+        "helpers",
+        "invokers",
+        "names",
+        "reader",
+        "searchable",
+    )
 
     def __init__(self, invokers: Iterable[Invoker], searchable: Collection[str] = ()) -> None:
         self.everything: tuple[Invoker, ...] = tuple(invokers)
@@ -49,6 +59,8 @@ class Offer:
             self._by_name.update((one.exposed, one) for one in self.helpers)
         self.invokers: tuple[Invoker, ...] = sent
         self.names: tuple[str, ...] = tuple(invoker.exposed for invoker in sent)
+        #: The exposed name of the tool that reads the rest of long results; None if it is not offered.
+        self.reader = next((one.exposed for one in sent if one.identity == READER), None)
         self.encodings: dict[object, bytes] = {}
 
     @classmethod
@@ -70,7 +82,7 @@ class Offer:
         chosen: dict[str, Invoker] = {}
         clashes: list[Problem] = []
         used: set[str] = set()
-        if left_out is None:
+        if left_out is None and len(ensembles) > 1:
             counts = Counter(ensemble.name for ensemble in ensembles)
             clashes += [_double(name, times) for name, times in counts.items() if times > 1]
         for ensemble in ensembles:
@@ -102,11 +114,6 @@ class Offer:
     def named(self, exposed: str) -> Invoker | None:
         """The invoker with this exposed name, also a searchable one, which a model may remember and call."""
         return self._by_name.get(exposed)
-
-    @property
-    def reader(self) -> str | None:
-        """The exposed name of the tool that reads the rest of long results; None if it is not offered."""
-        return next((one.exposed for one in self.invokers if one.identity == READER), None)
 
     def direct(self, call: InvocationCanister) -> InvocationCanister:
         """The call that a call of ``call_tool`` names; any other call unchanged."""

@@ -91,9 +91,12 @@ class Budget:
 
     def _cycle(self, key: _CallKey, repeats: int) -> tuple[_CallKey, ...]:
         """The cycle of calls that a call of ``key`` would begin again; or none."""
+        past = len(self._past)
         for length in range(2, _LONGEST_CYCLE + 1):
-            first = len(self._past) - length * repeats
-            if first < 0 or self._past[first][0] != key:
+            first = past - length * repeats
+            if first < 0:
+                return ()
+            if self._past[first][0] != key:
                 continue
             rounds = tuple(itertools.islice(self._past, first, None))
             if all(one == rounds[place % length] for place, one in enumerate(rounds)):

@@ -38,6 +38,8 @@ class Call:
     withdrawn = False
     #: The value of ``result`` before it is delivered.
     outcome: ResultCanister | None = None
+    #: Those of ``wait``.
+    _waiters: Sequence[asyncio.Future[None]] = ()
 
     def __init__(
         self,
@@ -169,10 +171,10 @@ class Call:
     def _set_timer(self, when: float | None) -> None:
         """Sets the end of the call, at most the end of its run. ``when`` is None while the call's time is stopped."""
         self._cancel_timer()
-        ends = [one for one in (when, self._latest) if one is not None]
-        if ends:
-            self._timer = self.result.get_loop().call_at(min(ends), self._end, "timeout")
-        self._context.deadline = min(ends, default=None)
+        end = min([one for one in (when, self._latest) if one is not None], default=None)
+        if end is not None:
+            self._timer = self.result.get_loop().call_at(end, self._end, "timeout")
+        self._context.deadline = end
 
     def notify(self, notify: Callable[[Event], None], event: Event) -> None:
         """Passes an event of this call on, from any thread; drops it when the call has its outcome."""
@@ -310,6 +312,16 @@ class Call:
         """Sets ``result``: the outcome is recorded."""
         if self.outcome is not None and not self.result.done():
             self.result.set_result(self.outcome)
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Waits for ``result``, which a cancellation leaves as it is. ``asyncio.wait`` takes one turn more."""
+        if not self.result.done():
+            waiter = self.result.get_loop().create_future()
+            self._waiters = (*self._waiters, waiter)
+            await waiter
 
 
 async def settle(calls: Sequence[Call]) -> None:
@@ -318,13 +330,14 @@ async def settle(calls: Sequence[Call]) -> None:
     A cancellation meanwhile cancels all of them too, and is raised when they have their results.
     """
     cancelled: asyncio.CancelledError | None = None
-    while waiting := [call.result for call in calls if not call.result.done()]:
-        try:
-            await asyncio.wait(waiting)
-        except asyncio.CancelledError as error:
-            cancelled = error
-            for call in calls:
-                call.cancel()
+    for call in calls:
+        while not call.result.done():
+            try:
+                await call.wait()
+            except asyncio.CancelledError as error:
+                cancelled = error
+                for one in calls:
+                    one.cancel()
     if cancelled is not None:
         raise cancelled
 

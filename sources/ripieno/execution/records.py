@@ -13,6 +13,7 @@ import dataclasses
 import itertools
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from frozendict import frozendict
@@ -35,6 +36,7 @@ from ripieno.values import Value
 _LONGEST = 0.1
 #: Conversations whose records wait after a failure. The oldest are dropped: they may have ended.
 _MOST = 1_000
+_APART = contextlib.nullcontext()
 NOT_RUN = Report(attempts=0)
 UNRECORDED = Fault(
     category="resource",
@@ -246,13 +248,15 @@ class Reporter:
         self.keep(records, scope)
         self.alert(scope, Alert(message=f"The recorder failed with {reason(error)}", tool=records[0].tool))
 
-    @contextlib.contextmanager
-    def together(self) -> Generator[None, None, None]:
+    def together(self) -> AbstractContextManager[None]:
         """Records the calls that start within it in one commit at its end. The block must not await."""
+        if self.recorder is None or self._remote or asyncio.get_running_loop() in self._starting:
+            return _APART
+        return self._together()
+
+    @contextlib.contextmanager
+    def _together(self) -> Generator[None, None, None]:
         loop = asyncio.get_running_loop()
-        if self.recorder is None or self._remote or loop in self._starting:
-            yield
-            return
         held = self._starting[loop] = []
         try:
             yield

@@ -87,6 +87,8 @@ def changes_of(outcome: Outcome, seen: Sequence[Change]) -> tuple[Change, ...]:
     for change in changes:
         if not isinstance(change, Change):
             raise TypeError(f"changes of Outcome has a {type(change).__name__} among them, not only Change.")
+    if not seen:
+        return changes
     reported = {change.data.get("path") for change in changes} - {None}
     return (*changes, *(one for one in seen if one.data.get("path") not in reported))
 

@@ -6,6 +6,8 @@ end of the stream, even long after the process has ended).
 """
 
 import asyncio
+import collections
+import dataclasses
 import os
 from typing import IO, Protocol
 
@@ -13,6 +15,7 @@ from ripieno.exceptions import UsageError
 
 #: Bytes read at once: the capacity of a pipe on most systems.
 CHUNK = 64 * 1024
+_CLOSED = "The pipe to the process is closed."
 
 
 class ByteReader(Protocol):
@@ -36,7 +39,8 @@ class ByteWriter(Protocol):
     async def write(self, data: bytes) -> None:
         """Writes all of ``data``, in order with other tasks' writes.
 
-        Cancelling may leave a part written. Errors: ``BrokenPipeError`` when the reader is gone.
+        After a cancellation, all of it is written or nothing, unless the stream ends before. Errors:
+        ``BrokenPipeError`` when the reader is gone.
         """
         ...
 
@@ -114,43 +118,87 @@ class PipeReader:
         self._file.close()
 
 
+@dataclasses.dataclass(slots=True, eq=False)
+class _Write:
+    """Data that waits for room in a pipe; ``done`` when all of it is written."""
+
+    data: memoryview
+    done: asyncio.Future[None]
+    begun: bool
+
+
 class PipeWriter:
-    """The writing end."""
+    """The writing end. A write takes no turn of the event loop if the pipe has room.
+
+    The event loop writes what waits for room, not the task that waits: so a cancelled task leaves no part of a message.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         os.set_blocking(file.fileno(), False)
         self._file = file
-        self._waiter: asyncio.Future[None] | None = None
-        self._turn = asyncio.Lock()
+        self._waiting: collections.deque[_Write] = collections.deque()
 
     async def write(self, data: bytes) -> None:
-        async with self._turn:
-            rest = memoryview(data)
-            while rest and not self._file.closed:
-                try:
-                    rest = rest[os.write(self._file.fileno(), rest) :]
-                except BlockingIOError:
-                    await self._wait()
-            if rest:
-                raise BrokenPipeError("The pipe to the process is closed.")
+        written = 0 if self._waiting else self._push(data)
+        if written < len(data):
+            await self._wait(memoryview(data)[written:], begun=written > 0)
 
-    async def _wait(self) -> None:
-        """Waits until there is room, or the pipe is closed."""
-        loop, number = asyncio.get_running_loop(), self._file.fileno()
-        self._waiter = loop.create_future()
-        loop.add_writer(number, _settle, self._waiter)
+    async def _wait(self, rest: memoryview, *, begun: bool) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.add_writer(self._file.fileno(), self._drain)
+        write = _Write(rest, loop.create_future(), begun)
+        self._waiting.append(write)
         try:
-            await self._waiter
-        finally:
-            self._waiter = None
-            if not self._file.closed:
-                loop.remove_writer(number)
+            await write.done
+        except asyncio.CancelledError:
+            if not write.begun and write in self._waiting:
+                self._waiting.remove(write)
+                self._unwatch()
+            raise
+
+    def _push(self, data: bytes | memoryview) -> int:
+        """Writes what the pipe has room for; returns its size. Errors: ``BrokenPipeError``."""
+        if self._file.closed:
+            raise BrokenPipeError(_CLOSED)
+        try:
+            return os.write(self._file.fileno(), data)
+        except BlockingIOError:
+            return 0
+
+    def _drain(self) -> None:
+        """Goes on with the first write that waits."""
+        first = self._waiting[0]
+        try:
+            written = self._push(first.data)
+        except OSError as error:
+            self._fail(error)
+            return
+        first.begun = first.begun or written > 0
+        first.data = first.data[written:]
+        if not first.data:
+            self._waiting.popleft()
+            _settle(first.done)
+            self._unwatch()
+
+    def _unwatch(self) -> None:
+        """Ends the watching of the descriptor when no write waits."""
+        if not self._waiting:
+            asyncio.get_running_loop().remove_writer(self._file.fileno())
+
+    def _fail(self, error: OSError) -> None:
+        """Ends all writes that wait."""
+        failed = list(self._waiting)
+        self._waiting.clear()
+        if failed:
+            failed[0].done.get_loop().remove_writer(self._file.fileno())
+        for write in failed:
+            if not write.done.done():
+                write.done.set_exception(error)
 
     def close(self) -> None:
-        """Closes the descriptor and wakes the waiting task; may be called twice."""
-        if self._waiter is not None and not self._file.closed:
-            self._waiter.get_loop().remove_writer(self._file.fileno())
-        _settle(self._waiter)
+        """Closes the descriptor and wakes the waiting tasks; may be called twice."""
+        self._fail(BrokenPipeError(_CLOSED))
         self._file.close()
 
 

@@ -114,6 +114,22 @@ async def test_cancelling_a_call_tells_the_server(script: str, surroundings: Sur
     assert alive.all_gone(30)
 
 
+async def test_cancelling_a_call_while_it_is_sent_leaves_no_half_message(
+    surroundings: Surroundings, alerts: Alerts
+) -> None:
+    async with make_ensemble(server("misbehaving.py"), surroundings) as ensemble:
+        for turns in range(1, 5):
+            # Far more than a pipe holds.
+            sending = asyncio.create_task(call(ensemble, "echo", a="x" * 2**21))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            sending.cancel()
+            await asyncio.wait((sending,))
+            assert sending.cancelled()
+        assert await call(ensemble, "echo") == [TextualContent(text="{}")]
+    assert not alerts
+
+
 async def test_a_server_that_dies_in_a_call(surroundings: Surroundings, alerts: Alerts, alive: Living) -> None:
     more = '[overrides.echo]\neffect = "read"\n[overrides.deaf]\neffect = "read"\n'
     ensemble = make_ensemble(server("misbehaving.py", alive=alive, more=more), surroundings)

@@ -133,11 +133,11 @@ class Locks:
         Only declared resources are locked. The caller must ``release`` the ticket in the end.
         """
         claims = _declared(claims)
-        ensemble = invoker.ensemble
-        whole = original_of(ensemble)
-        places = [(whole, "", ensemble.max_parallel), (whole, invoker.name, invoker.policy.max_parallel)]
-        if not (claims.reads or claims.writes) and all(limit is None for *_, limit in places):
+        ensemble, limits = invoker.ensemble, (invoker.ensemble.max_parallel, invoker.policy.max_parallel)
+        if not (claims.reads or claims.writes) and limits == (None, None):
             return None
+        whole = original_of(ensemble)
+        places = zip(((whole, ""), (whole, invoker.name)), limits, strict=True)
         surroundings = ensemble.surroundings
         ticket = Ticket(
             tool=invoker.identity,
@@ -146,7 +146,7 @@ class Locks:
             claims=claims,
             granted=granted,
         )
-        self._queue(ticket, [((place, name), limit) for place, name, limit in places if limit is not None])
+        self._queue(ticket, [(place, limit) for place, limit in places if limit is not None])
         return ticket
 
     def _queue(self, ticket: Ticket, places: Sequence[tuple[tuple[object, str], int]]) -> None:

@@ -9,12 +9,12 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import mcp_types as wire
 from mcp import MCPError
 from mcp.client.session import ClientRequestContext, ClientSession
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, TextualContent
 from ripieno.canisters.events import Alert
@@ -72,9 +72,21 @@ async def elicit(context: Context, parameters: wire.ElicitRequestParams) -> wire
 ROUNDS = 6
 #: Seconds before a deferred call is repeated.
 PAUSE = 0.25
-_RESULT: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
-    wire.CallToolResult | wire.InputRequiredResult
-)
+
+
+#: A block of any kind, by its name. The SDK's own validation tries all kinds, which takes six times as long (measured);
+#: only a block without a name needs that.
+_Named = Annotated[wire.ContentBlock, Field(discriminator="type")]
+_Block = Annotated[_Named | Annotated[wire.ContentBlock, Field(union_mode="smart")], Field(union_mode="left_to_right")]
+
+
+class _Result(wire.CallToolResult):
+    """The SDK's result, validated faster."""
+
+    content: list[_Block]
+
+
+_RESULT: TypeAdapter[_Result | wire.InputRequiredResult] = TypeAdapter(_Result | wire.InputRequiredResult)
 
 
 def make_invocable(tool: str) -> Invocable:

@@ -87,9 +87,7 @@ def _limited(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _without_urls(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    capabilities = table.get(key)
-    elicitation = capabilities.get("elicitation") if is_table(capabilities) else None
-    if not is_table(capabilities) or not is_table(elicitation):
+    if not is_table(capabilities := table.get(key)) or not is_table(elicitation := capabilities.get("elicitation")):
         return table
     forms = {name: value for name, value in elicitation.items() if name != "url"}
     return {**table, key: {**capabilities, "elicitation": forms}}

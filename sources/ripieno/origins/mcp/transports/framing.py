@@ -128,7 +128,7 @@ class Values:
 
 def too_many(line: bytes) -> bool:
     """Whether a message has more than ``VALUES``."""
-    if _count(line) <= VALUES:
+    if len(line) <= VALUES or _count(line) <= VALUES:
         return False
     values = Values()
     # Piece by piece: there may be millions of strings, and the rest after the limit is skipped.

@@ -12,11 +12,10 @@ from typing import Any, Protocol
 import anyio
 import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.shared.message import SessionMessage
 
 from ripieno.jsonvalues import is_table
 from ripieno.origins.mcp.transports.framing import LINE_LIMIT
-from ripieno.origins.mcp.transports.lines import Incoming, Transport
+from ripieno.origins.mcp.transports.lines import Incoming, Outgoing, Transport
 
 #: Redirects followed for one request.
 REDIRECTS = 5
@@ -60,6 +59,9 @@ class _Wire:
         self._arriving: MemoryObjectSendStream[bytes]
         self._lines: MemoryObjectReceiveStream[bytes]
         self._arriving, self._lines = anyio.create_memory_object_stream[bytes](0)
+        self._leaving: MemoryObjectSendStream[bytes]
+        self._messages: MemoryObjectReceiveStream[bytes]
+        self._leaving, self._messages = anyio.create_memory_object_stream[bytes](0)
         self._posts: set[asyncio.Task[None]] = set()
         self._refused = 0
         self._closed = False
@@ -74,10 +76,7 @@ class _Wire:
             return None
 
     async def write(self, data: bytes) -> None:
-        post = asyncio.create_task(self._post(data), name=f"post to {self.ensemble}")
-        self._posts.add(post)
-        post.add_done_callback(self._posts.discard)
-        await asyncio.wait((post,), timeout=ORDER)
+        await self._leaving.send(data)
 
     def refuse(self, what: str) -> None:
         self._refused += 1
@@ -98,12 +97,21 @@ class _Wire:
             except httpx2.TransportError as error:
                 self._server.give_up(f"broke the connection ({_shown(self._server, str(error))})")
 
+    async def post(self) -> None:
+        """Posts the messages that are written, in their order."""
+        async for data in self._messages:
+            post = asyncio.create_task(self._post(data), name=f"post to {self.ensemble}")
+            self._posts.add(post)
+            post.add_done_callback(self._posts.discard)
+            await asyncio.wait((post,), timeout=ORDER)
+
     async def close(self) -> None:
         for post in tuple(self._posts):
             post.cancel()
         if self._posts:
             await asyncio.wait(tuple(self._posts))
-        self._lines.close()
+        for stream in (self._lines, self._messages, self._leaving):
+            stream.close()
 
     async def _post(self, data: bytes) -> None:
         request = self._client.build_request(
@@ -129,7 +137,7 @@ class _Wire:
 @contextlib.asynccontextmanager
 async def exchange(
     server: EventServer, client: httpx2.AsyncClient, url: str
-) -> AsyncGenerator[tuple[Incoming, MemoryObjectSendStream[SessionMessage]], None]:
+) -> AsyncGenerator[tuple[Incoming, Outgoing], None]:
     """The streams for ``mcp.Client``, after the server has named its endpoint.
 
     Errors: ``Refusal``; the server is then given up with the same reason.
@@ -148,13 +156,17 @@ async def exchange(
             server.give_up(words)
             raise Refusal(words) from error
         wire = _Wire(server, client, endpoint)
-        pump = asyncio.create_task(wire.pump(events), name=f"events of {server.ensemble}")
+        tasks = (
+            asyncio.create_task(wire.pump(events), name=f"events of {server.ensemble}"),
+            asyncio.create_task(wire.post(), name=f"messages to {server.ensemble}"),
+        )
         try:
             async with Transport(wire) as streams:
                 yield streams
         finally:
-            pump.cancel()
-            await asyncio.wait((pump,))
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             await wire.close()
 
 
