@@ -346,7 +346,7 @@ class Driver:
             self._budget.spend(self._count(shown, canisters) if usage == NO_USAGE else usage)
         self.conversation = self.conversation.replace(
             canisters=before + canisters + results,
-            open=tuple(entry.invocation for entry in turn.entries if _waits(entry) is not None),
+            open=tuple(entry.invocation for entry in turn.entries if entry.why is not None),
             waiting=tuple(filter(None, map(_waits, turn.entries))),
             usage=self.conversation.usage + usage,
         )

@@ -31,7 +31,7 @@ _CONTINUE = "Report what was found so far; the user can continue the conversatio
 class Budget:
     """Counts the turns, calls, seconds, repetitions and tokens of one run against its limits, from now on."""
 
-    __slots__ = ("_past", "_repeats", "calls", "ends", "exhausted", "limits", "turns", "usage")
+    __slots__ = ("_past", "_repeats", "_unlooped", "calls", "ends", "exhausted", "limits", "turns", "usage")
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -43,6 +43,8 @@ class Budget:
         self.exhausted: str | None = None
         #: For each call, the digest of its last result, and how often in a row it came.
         self._repeats: dict[_CallKey, tuple[object, int]] = {}
+        #: The call, and its invoker, that was found last to be in no loop; none when a call has ended since.
+        self._unlooped: tuple[InvocationCanister, Invoker | None] | None = None
         #: The last calls that ended, each with the digest of its result.
         self._past: collections.deque[tuple[_CallKey, object]] = collections.deque(maxlen=_LONGEST_CYCLE * _ROUNDS)
 
@@ -77,6 +79,8 @@ class Budget:
 
         An invoker's own ``repeats`` replaces the limit, and excludes its calls from the detection of cycles.
         """
+        if self._unlooped is not None and self._unlooped[0] is invocation and self._unlooped[1] is invoker:
+            return None  # A call is looked at when it is prepared, and again when it starts: mostly at once.
         own = None if invoker is None else invoker.policy.repeats
         repeats = self.limits.repeats if own is None else own
         key = _key(invocation)
@@ -85,6 +89,7 @@ class Budget:
             return self._loop(reached, _shown(key), repeats)
         cycle = () if own is not None else self._cycle(key, repeats)
         if not cycle:
+            self._unlooped = invocation, invoker
             return None
         reached = f"{repeats} times the same {len(cycle)} calls with the same results"
         return self._loop(reached, ", ".join(map(_shown, cycle)), repeats)
@@ -133,6 +138,7 @@ class Budget:
         before, times = self._repeats.get(key, (None, 0))
         self._repeats[key] = (digest, times + 1 if before == digest else 1)
         self._past.append((key, digest))
+        self._unlooped = None
 
     def spend(self, usage: Usage) -> None:
         """Adds the tokens of a turn."""
