@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pluggy
 
-from ripieno import plugin
+from ripieno import hooks
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.reader.problems import dotted
@@ -106,8 +106,8 @@ def discover(allow: Collection[str] = (), *, file: str = "") -> Registry:
     ``allow`` has the names of distributions, in any spelling; ``file`` is where to allow others. A plugin that fails is
     listed in ``failures``, without an effect on the others.
     """
-    manager = pluggy.PluginManager(plugin.PROJECT)
-    manager.add_hookspecs(plugin)
+    manager = pluggy.PluginManager(hooks.PROJECT)
+    manager.add_hookspecs(hooks)
     manager.register(importlib.import_module(BUILT_IN), name=BUILT_IN)
     statuses: list[PluginStatus] = []
     failures: list[PluginFailure] = []
@@ -163,7 +163,7 @@ def find_missing(registry: Registry, parts: Sequence[ConfigurationPart]) -> tupl
 @functools.lru_cache(maxsize=4)
 def _entries(path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:  # noqa: ARG001  the key
     """The entry points of the distributions in ``sys.path``. Reading all metadata takes several milliseconds."""
-    entries = importlib.metadata.entry_points(group=plugin.PROJECT)
+    entries = importlib.metadata.entry_points(group=hooks.PROJECT)
     return tuple(sorted(entries, key=lambda one: (one.name, one.value)))
 
 
@@ -172,7 +172,7 @@ def _register(manager: pluggy.PluginManager, entry: importlib.metadata.EntryPoin
         return PluginFailure(entry.name, "another plugin already has this name.")
     try:
         manager.register(entry.load(), name=entry.name)
-        known = [name for name in vars(plugin) if name.startswith(f"{plugin.PROJECT}_")]
+        known = [name for name in vars(hooks) if name.startswith(f"{hooks.PROJECT}_")]
         for hook in vars(manager.hook).values():
             if hook.get_hookimpls() and not hook.has_spec():
                 raise NameAbsence("hook", hook.name, known, hint=f"The hooks are {', '.join(sorted(known))}.")

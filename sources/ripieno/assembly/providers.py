@@ -17,7 +17,7 @@ from ripieno.descriptors.loading.unknown_names import (
 )
 from ripieno.descriptors.providers import lay_over
 from ripieno.exceptions import Problem
-from ripieno.models.transport.clouds import CLOUDS, HOMES
+from ripieno.models.transport.cloud_names import CLOUDS, HOMES
 
 
 def combine_providers(
