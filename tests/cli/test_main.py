@@ -20,7 +20,7 @@ HEAVY = ("anthropic", "openai", "mcp", "starlette", "uvicorn", "httpx2", "rich",
 
 #: What lists tools without a model: it has no part of what conducts, calls, records or asks.
 UNLISTED = (
-    *("ripieno.conducting", "ripieno.execution", "ripieno.approvals.requests"),
+    *("importlib.metadata", "ripieno.conducting", "ripieno.execution", "ripieno.approvals.requests"),
     *("ripieno.assembly.assembly", "ripieno.models.model", "ripieno.models.protocol", "ripieno.models.protocols"),
     *("ripieno.models.transport.clouds", "ripieno.storage.dispatch", "ripieno.storage.journal"),
     "ripieno.storage.redaction",

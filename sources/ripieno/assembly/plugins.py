@@ -4,9 +4,7 @@ The built-in parts are a plugin with the same hooks.
 """
 
 import dataclasses
-import functools
 import importlib
-import importlib.metadata
 import json
 import pathlib
 import re
@@ -18,6 +16,7 @@ import msgspec
 import pluggy
 
 from ripieno import hooks
+from ripieno.assembly.entry_points import plugin_entries
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.reader.problems import dotted
@@ -113,7 +112,7 @@ def discover(allow: Collection[str] = (), *, file: str = "") -> Registry:
     failures: list[PluginFailure] = []
     allowed = {normalize(name) for name in allow}
     found: set[str] = set()
-    for entry in _entries(tuple(sys.path)):
+    for entry in plugin_entries(tuple(sys.path)):
         distribution = entry.dist.name if entry.dist is not None else ""
         version = entry.dist.version if entry.dist is not None else ""
         consent = normalize(distribution) in allowed
@@ -160,14 +159,7 @@ def find_missing(registry: Registry, parts: Sequence[ConfigurationPart]) -> tupl
     )
 
 
-@functools.lru_cache(maxsize=4)
-def _entries(path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:  # noqa: ARG001  the key
-    """The entry points of the distributions in ``sys.path``. Reading all metadata takes several milliseconds."""
-    entries = importlib.metadata.entry_points(group=hooks.PROJECT)
-    return tuple(sorted(entries, key=lambda one: (one.name, one.value)))
-
-
-def _register(manager: pluggy.PluginManager, entry: importlib.metadata.EntryPoint) -> PluginFailure | None:
+def _register(manager: pluggy.PluginManager, entry: Any) -> PluginFailure | None:
     if manager.has_plugin(entry.name):
         return PluginFailure(entry.name, "another plugin already has this name.")
     try:
