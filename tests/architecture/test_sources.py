@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import ripieno
-from ripieno import exceptions
+from ripieno import exceptions, postponed
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "sources" / "ripieno"
@@ -226,9 +226,17 @@ def test_the_stub_names_what_the_module_gives(package: str) -> None:
 
 
 def test_every_stub_is_compared_with_its_module() -> None:
-    stubs = [path.relative_to(PACKAGE).parent.as_posix() for path in PACKAGE.rglob("*.pyi")]
+    stubs = [path.relative_to(PACKAGE).parent.as_posix() for path in PACKAGE.rglob("__init__.pyi")]
     assert sorted(stubs) == [".", "approvals", "assembly", "models"]
     assert dir(ripieno) == sorted(ripieno.__all__)
+
+
+def test_the_stub_of_postponed_modules_imports_each_of_them() -> None:
+    tree = ast.parse((PACKAGE / "postponed.pyi").read_text())
+    names = [alias.asname for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    assert names == [name for name, one in vars(postponed).items() if isinstance(one, postponed.Postponed)]
+    for name in names:
+        assert getattr(postponed, name or "").__all__ is importlib.import_module(name or "").__all__
 
 
 def test_a_name_that_is_none_says_so() -> None:

@@ -18,8 +18,9 @@ from tests.support.users import Call, Done
 
 HEAVY = ("anthropic", "openai", "mcp", "starlette", "uvicorn", "httpx2", "rich", "jsonschema", "google", "pydantic")
 
-#: What lists tools without a model: it has no part of what conducts, calls, records or asks.
+#: What a listing does without: all that conducts, calls, records or asks, and, if nothing is opened, the event loop.
 UNLISTED = (
+    *("asyncio", "concurrent.futures", "logging", "ssl", "subprocess"),
     *("importlib.metadata", "ripieno.conducting", "ripieno.execution", "ripieno.approvals.requests"),
     *("ripieno.assembly.assembly", "ripieno.models.model", "ripieno.models.protocol", "ripieno.models.protocols"),
     *("ripieno.models.transport.clouds", "ripieno.storage.dispatch", "ripieno.storage.journal"),

@@ -5,11 +5,11 @@ open can be closed at any time, which asyncio's own transports do not allow (mea
 end of the stream, even long after the process has ended).
 """
 
-import asyncio
 import os
 from typing import IO, Protocol
 
 from ripieno.exceptions import UsageError
+from ripieno.postponed import asyncio
 
 #: Bytes read at once: the capacity of a pipe on most systems.
 CHUNK = 64 * 1024
@@ -154,6 +154,6 @@ class PipeWriter:
         self._file.close()
 
 
-def _settle(waiter: asyncio.Future[None] | None) -> None:
+def _settle(waiter: "asyncio.Future[None] | None") -> None:
     if waiter is not None and not waiter.done():
         waiter.set_result(None)

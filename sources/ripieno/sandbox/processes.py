@@ -8,7 +8,6 @@ double forks, without an environment. None of them is left when the process is e
 killed. On macOS it finds the process group only.
 """
 
-import asyncio
 import contextlib
 import os
 import signal
@@ -18,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Protocol, Self
 
 from ripieno.exceptions import ResourceFault
+from ripieno.postponed import asyncio
 from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.orders import Place, make_order, precede, with_reason
 from ripieno.sandbox.pipes import ByteReader, ByteWriter, PipeReader, PipeWriter

@@ -1,6 +1,5 @@
 """Connection of the ensembles for commands that list tools, with reports of what happens meanwhile."""
 
-import asyncio
 import sys
 from typing import Self
 
@@ -8,6 +7,7 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.ensembles import ConnectedEnsembles
 from ripieno.canisters.events import Alert
 from ripieno.cli.common.main import say
+from ripieno.postponed import asyncio
 
 #: Seconds in which most servers have started.
 _USUAL_START = 2.0

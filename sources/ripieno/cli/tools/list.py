@@ -78,11 +78,21 @@ def tools(
         wire = sent.resolve_wire(loaded, protocol, strict=strict)
         show = functools.partial(sent.print_sent, wire, output=output, full=full, strict=strict)
     loaded = select_ensembles(loaded, names)
-    run_async(_list_tools(loaded, names, show, output, full=full, everything=everything))
+    assembly = make_ensembles(loaded)
+    listing = functools.partial(_list_tools, assembly, names, show, output, full=full, everything=everything)
+    if assembly.connect_at_once():
+        listing()
+    else:
+        run_async(_connected(assembly, listing))
 
 
-async def _list_tools(
-    loaded: LoadedConfiguration,
+async def _connected(assembly: ConnectedEnsembles, listing: Callable[[], None]) -> None:
+    async with assembly:
+        listing()
+
+
+def _list_tools(
+    assembly: ConnectedEnsembles,
     names: Sequence[str],
     show: Callable[[Offer], None] | None,
     output: Format,
@@ -90,23 +100,22 @@ async def _list_tools(
     full: bool,
     everything: bool,
 ) -> None:
-    async with make_ensembles(loaded) as assembly:
-        for name in names:
-            # Reports an optional ensemble that failed, instead of an empty table.
-            assembly.access_ensemble(name)
-        offer = Offer.of(assembly.ensembles)
-        if show is not None:
-            show(offer)
-        elif output == "json":
-            print_json(_mapping(assembly, offer))
-        else:
-            _print_offer(offer, loaded.configuration.confirmation, full=full)
-            left_out = _left_out(assembly)
-            if everything and left_out:
-                click.echo()
-                print_table(("UNAVAILABLE", "WHY"), list(left_out.items()))
-            elif left_out:
-                say(f"Unavailable: {len(left_out)} more. For the reasons: ripieno tools --all")
+    for name in names:
+        # Reports an optional ensemble that failed, instead of an empty table.
+        assembly.access_ensemble(name)
+    offer = Offer.of(assembly.ensembles)
+    if show is not None:
+        show(offer)
+    elif output == "json":
+        print_json(_mapping(assembly, offer))
+    else:
+        _print_offer(offer, assembly.configuration.confirmation, full=full)
+        left_out = _left_out(assembly)
+        if everything and left_out:
+            click.echo()
+            print_table(("UNAVAILABLE", "WHY"), list(left_out.items()))
+        elif left_out:
+            say(f"Unavailable: {len(left_out)} more. For the reasons: ripieno tools --all")
 
 
 def _print_offer(offer: Offer, rules: Rules, *, full: bool) -> None:

@@ -1,0 +1,2 @@
+import asyncio as asyncio
+import logging as logging
