@@ -21,4 +21,5 @@ class Postponed:
 
 
 asyncio = Postponed("asyncio")
+difflib = Postponed("difflib")
 logging = Postponed("logging")
