@@ -17,7 +17,8 @@ from ripieno.exceptions import RipienoError
 from ripieno.postponed import asyncio
 from ripieno.sandbox.paths import readable_places
 from ripieno.sandbox.private_folder import PrivateFolder
-from ripieno.sandbox.processes import LocalSpawner, ProcessLimits, collect
+from ripieno.sandbox.process_limits import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, collect
 from ripieno.sandbox.tiers import Confinement
 from ripieno.values import Value
 
