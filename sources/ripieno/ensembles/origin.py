@@ -191,7 +191,8 @@ def needed_programs(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Nee
 
 def opened_at_once(origin: Origin, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Connected | None:
     """The value of ``open`` of an origin that opens nothing for an ensemble; None for others."""
-    opened: Connected | None = getattr(origin, "at_once", lambda *_: None)(descriptor, surroundings)
+    open_now = getattr(origin, "at_once", functools.partial(Origin.at_once, origin))
+    opened: Connected | None = open_now(descriptor, surroundings)
     return opened
 
 
