@@ -14,7 +14,7 @@ This is the public interface for applications. Plugins import ``ripieno.plugin``
 imported when it is first used, which keeps ``import ripieno`` fast; type checkers read ``__init__.pyi``.
 """
 
-import importlib
+from ripieno.interfaces import interface
 
 #: Each public name, and the module that defines it.
 _HOMES = {
@@ -52,17 +52,16 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  all of them are strings
 
 
+_access = interface(__name__, _HOMES)
+
+
 def __getattr__(name: str) -> object:
     """A public name, imported now; ``__version__`` is the installed distribution's."""
     if name == "__version__":
         from importlib import metadata
 
         return metadata.version("ripieno")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"ripieno.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    return _access(name)
 
 
 def __dir__() -> list[str]:

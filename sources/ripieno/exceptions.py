@@ -37,11 +37,11 @@
 Errors carry plain data only: names, texts and numbers.
 """
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from ripieno.postponed import difflib
 from ripieno.values import Value
 
 

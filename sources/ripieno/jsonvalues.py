@@ -17,6 +17,7 @@ import orjson
 from frozendict import frozendict
 
 from ripieno.exceptions import JsonInvalidity
+from ripieno.expressions import expression
 
 Item = TypeVar("Item")
 #: A table without keys.
@@ -66,7 +67,7 @@ _OBJECTS: frozenset[object] = frozenset({dict, frozendict})
 _ARRAYS: frozenset[object] = frozenset({list, tuple})
 _kind_of: Callable[[Any], object] = type
 _PASSTHROUGH = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-_ESCAPES = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+_ESCAPES = expression(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 _TOO_DEEP = "The value is nested too deeply, or contains itself."
 
 

@@ -1,14 +1,7 @@
-"""The one module that a plugin imports: names and hooks. Built-in plugins use the same.
+"""The one module that a plugin imports: names, and the mark of its hooks. Built-in plugins use the same.
 
-Every hook returns plain values and dotted paths, does no I/O, and changes nothing. A dotted path is
-``"package.module:NAME"``; it is imported when it is first needed. Signatures only gain arguments; an implementation
-takes those that it needs.
+``ripieno.hooks`` has the hooks.
 """
-
-import pathlib
-from collections.abc import Mapping, Sequence
-
-import pluggy
 
 from ripieno.canisters import (
     AudioContent,
@@ -43,51 +36,10 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
+from ripieno.hooks import hookimpl
 from ripieno.models import ControlsProcessor, InvocationsProcessor, MessagesProcessor, Protocol
 from ripieno.sandbox import Confinement, Process, ProcessLimits, Spawner
 from ripieno.schemas import Schema
-
-#: The name of the entry-point group, and of the hooks' project.
-PROJECT = "ripieno"
-
-hookspec = pluggy.HookspecMarker(PROJECT)
-
-
-@hookspec
-def ripieno_data() -> Sequence[pathlib.Path]:  # type: ignore[empty-body]
-    """Folders with ``ensembles/``, ``providers/`` and ``profiles/`` of TOML files."""
-
-
-@hookspec
-def ripieno_origins() -> Mapping[str, str]:  # type: ignore[empty-body]
-    """Origins: the name in ``origin = "…"``, and the dotted path of the ``Origin``."""
-
-
-@hookspec
-def ripieno_transports() -> Mapping[str, str]:  # type: ignore[empty-body]
-    """Transports of MCP servers: the name in ``transport = "…"``, and the dotted path of the ``McpTransport``."""
-
-
-@hookspec
-def ripieno_protocols() -> Mapping[str, str]:  # type: ignore[empty-body]
-    """Wire formats: the name in ``protocol = "…"``, and the dotted path of the ``Protocol``."""
-
-
-@hookspec
-def ripieno_sandboxes() -> Mapping[str, str]:  # type: ignore[empty-body]
-    """Sandboxes: the name in ``[sandbox] provider``, and the dotted path of a function that returns the ``Spawner``.
-
-    It has no arguments. The spawner gets a ``Confinement`` with each program, and starts only confined programs.
-    """
-
-
-@hookspec
-def ripieno_commands() -> Mapping[str, str]:  # type: ignore[empty-body]
-    """Commands of ``ripieno``: the name, and the dotted path of the click command."""
-
-
-#: Marks a function of a plugin as an implementation of a hook.
-hookimpl = pluggy.HookimplMarker(PROJECT)
 
 __all__ = [
     "INVALID",

@@ -6,6 +6,7 @@ to its findings, with examples that it must find.
 
 import ast
 import functools
+import importlib
 import pathlib
 import re
 import subprocess
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import ripieno
-from ripieno import exceptions
+from ripieno import exceptions, postponed
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "sources" / "ripieno"
@@ -214,14 +215,28 @@ HEAVY = (
 )
 
 
-def test_the_stub_names_what_the_module_gives() -> None:
-    tree = ast.parse((PACKAGE / "__init__.pyi").read_text())
+@pytest.mark.parametrize("package", ["ripieno", "ripieno.approvals", "ripieno.assembly", "ripieno.models"])
+def test_the_stub_names_what_the_module_gives(package: str) -> None:
+    module = importlib.import_module(package)
+    tree = ast.parse(pathlib.Path(module.__file__ or "").with_suffix(".pyi").read_text())
     homes = {alias.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert {*homes, "__version__"} == set(ripieno.__all__)
-    assert dir(ripieno) == sorted(ripieno.__all__)
+    assert {*homes, *(["__version__"] if module is ripieno else [])} == set(module.__all__)
     for name, home in homes.items():
-        # A package may export what one of its modules defines.
-        assert f"{getattr(ripieno, name).__module__}.".startswith(f"{home}."), name
+        assert getattr(module, name) is getattr(importlib.import_module(home or ""), name)
+
+
+def test_every_stub_is_compared_with_its_module() -> None:
+    stubs = [path.relative_to(PACKAGE).parent.as_posix() for path in PACKAGE.rglob("__init__.pyi")]
+    assert sorted(stubs) == [".", "approvals", "assembly", "models"]
+    assert dir(ripieno) == sorted(ripieno.__all__)
+
+
+def test_the_stub_of_postponed_modules_imports_each_of_them() -> None:
+    tree = ast.parse((PACKAGE / "postponed.pyi").read_text())
+    names = [alias.asname for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+    assert names == [name for name, one in vars(postponed).items() if isinstance(one, postponed.Postponed)]
+    for name in names:
+        assert getattr(postponed, name or "").__all__ is importlib.import_module(name or "").__all__
 
 
 def test_a_name_that_is_none_says_so() -> None:

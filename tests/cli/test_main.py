@@ -18,6 +18,15 @@ from tests.support.users import Call, Done
 
 HEAVY = ("anthropic", "openai", "mcp", "starlette", "uvicorn", "httpx2", "rich", "jsonschema", "google", "pydantic")
 
+#: What a listing does without: all that conducts, calls, records or asks, and, if nothing is opened, the event loop.
+UNLISTED = (
+    *("asyncio", "concurrent.futures", "logging", "ssl", "subprocess"),
+    *("importlib.metadata", "ripieno.conducting", "ripieno.execution", "ripieno.approvals.requests"),
+    *("ripieno.assembly.assembly", "ripieno.models.model", "ripieno.models.protocol", "ripieno.models.protocols"),
+    *("ripieno.models.transport.clouds", "ripieno.storage.dispatch", "ripieno.storage.journal"),
+    "ripieno.storage.redaction",
+)
+
 
 def commands() -> Iterator[tuple[list[str], click.Command]]:
     """Every command and sub-command with the words that name it."""
@@ -43,6 +52,19 @@ def test_what_needs_no_library_imports_none(user: User, argument: str) -> None:
         out, err = process.communicate(timeout=PATIENCE)
     assert err.strip() == ""
     assert out
+
+
+@pytest.mark.parametrize("argument", ["tools", "ensembles"])
+def test_a_listing_loads_nothing_that_calls_tools_or_models(user: User, argument: str) -> None:
+    program = (
+        "import sys\nfrom ripieno.cli import main\n"
+        f"code = main([{argument!r}])\n"
+        f"sys.exit(code or str([name for name in {UNLISTED!r} if name in sys.modules] or ''))"
+    )
+    with user.python("-c", program, PYTHONSAFEPATH="1") as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert err.strip() == ""
+    assert "io" in out
 
 
 @pytest.mark.parametrize("argument", ["--version", "--help", "complete"])

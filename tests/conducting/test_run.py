@@ -299,7 +299,7 @@ async def test_an_allowed_tool_may_go_with_its_ensemble() -> None:
     found = ensemble(tool("look"), tool("gone"))
 
     def change() -> None:
-        found._adopt(Opened(connection=None, definitions=(tool("look"),)))
+        found.adopt(Opened(connection=None, definitions=(tool("look"),)))
 
     model = scripted(invokes(change, invoke("look")), invokes(invoke("gone")), says())
     conversation = await conduct(model, "Go.", ensembles=[found], controls=Controls(allowed_tools=("look", "gone")))
@@ -331,7 +331,7 @@ async def test_an_ensemble_may_change_between_turns() -> None:
     other = ensemble(tool("find"), name="yours")
 
     def change() -> None:
-        found._adopt(Opened(connection=None, definitions=(tool("look"), tool("new"), tool("find"))))
+        found.adopt(Opened(connection=None, definitions=(tool("look"), tool("new"), tool("find"))))
 
     model = scripted(
         invokes(change, invoke("gone"), invoke("new", "early")),

@@ -16,6 +16,7 @@ from ripieno.descriptors.loading import Layer, load_ensembles, load_profiles, lo
 from ripieno.descriptors.loading.documents import parse_toml, read_beneath, read_toml
 from ripieno.descriptors.loading.layers import read_configuration_part
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
+from ripieno.toolset import DATA
 from tests.descriptors.descriptor_examples import ENSEMBLES, PROFILE, PROVIDER, READ_FILE
 
 DELETE, SINGLE = "Delete one of them", "Write the text in single quotes"
@@ -433,3 +434,23 @@ def test_a_project_disables_what_is_deferred_and_an_outer_layer_replaces_it(tmp_
     replaced = load_ensembles([layer, Layer(name="user", folders=(outer,))]).ensembles
     assert (replaced["quiet"].layer, replaced["quiet"].invokers) == ("user", ())
     assert replaced.replaced([known["quiet"]])["quiet"].enabled is False
+
+
+def test_a_deferred_layer_is_known_by_the_names_of_its_files(tmp_path: Path) -> None:
+    files = {"ensembles/quiet.toml": "broken", "providers/house.toml": "broken", "profiles/all.toml": "broken"}
+    layers = [Layer(name="package", folders=(write(tmp_path, files),), lazy=True)]
+    for loaded, named, name in (
+        (one := load_ensembles(layers), one.ensembles, "quiet"),
+        (two := load_providers(layers), two.providers, "house"),
+        (three := load_profiles(layers), three.profiles, "all"),
+    ):
+        assert (list(named), loaded.files, loaded.problems) == ([name], {}, ())
+        with pytest.raises(ConfigurationInvalidity, match=rf"{name}\.toml"):
+            named[name]
+
+
+def test_bundled_files_have_the_names_of_their_descriptors() -> None:
+    layers = [Layer(name="package", folders=(DATA,), lazy=True)]
+    for named in (load_ensembles(layers).ensembles, load_providers(layers).providers, load_profiles(layers).profiles):
+        assert len(named) > 4
+        assert [one.name for one in named.values()] == list(named)

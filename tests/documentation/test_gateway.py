@@ -214,7 +214,7 @@ def test_the_servers_for_codex_stand_where_the_page_says() -> None:
     rows = re.findall(r"- ``([a-z.-]+)/MODEL``\n +- ``([^`]+)``", page)
     assert [name for name, _ in rows] == ["ollama", "llama.cpp", "vllm", "lm-studio"]
     for name, url in rows:
-        file = ROOT / "data" / "providers" / f"{name.replace('.', '-')}.toml"
+        file = ROOT / "data" / "providers" / f"{name}.toml"
         data = tomllib.loads(file.read_text())
         assert (data["provider"]["name"], data["provider"]["base_url"]) == (name, url)
         assert data["capabilities"]["text_calls"] is True

@@ -19,7 +19,8 @@ from ripieno.ensembles import Surroundings
 from ripieno.ensembles.requirements import find_absent, find_unmet, find_unmet_of, programs_of
 from ripieno.exceptions import ResourceFault
 from ripieno.sandbox import Sandbox
-from ripieno.sandbox.processes import LocalSpawner, ProcessLimits, collect
+from ripieno.sandbox.process_limits import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, collect
 
 WRITE = '"command:NAME", "ensemble:NAME", "sandbox" or "network"'
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ripieno.sandbox import ProcessLimits, processes, zygote
+from ripieno.sandbox import ProcessLimits, local_processes, zygote
 from ripieno.sandbox.pipes import CHUNK
 from ripieno.sandbox.processes import LocalSpawner, clean_environment, collect
 from tests.counts import count
@@ -108,7 +108,7 @@ def test_a_loop_that_is_closed_meanwhile_still_kills(alive: Living) -> None:
 async def test_a_process_that_cannot_be_killed_is_given_up_and_reaped_later(
     monkeypatch: pytest.MonkeyPatch, alive: Living
 ) -> None:
-    monkeypatch.setattr(processes, "_KILL_DEADLINE", 0.0)
+    monkeypatch.setattr(local_processes, "_KILL_DEADLINE", 0.0)
     process = await start_living(ADVERSARIES["deaf"], alive, ProcessLimits(grace=0.0))
     await process.terminate()
     assert await process.wait() == -signal.SIGKILL

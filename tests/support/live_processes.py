@@ -11,7 +11,8 @@ import pytest
 
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Capture
-from ripieno.sandbox.processes import LocalProcess, LocalSpawner, clean_environment
+from ripieno.sandbox.local_processes import LocalProcess
+from ripieno.sandbox.processes import LocalSpawner, clean_environment
 
 #: Limits of processes that need not be asked for long.
 QUICK = ProcessLimits(grace=0.2)

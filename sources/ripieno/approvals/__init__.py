@@ -5,35 +5,26 @@ a call to a person, ``grants`` has approvals that are valid for one call only,
 ``allowances`` those for later calls.
 """
 
-from ripieno.approvals.confirmers import AutonomousConfirmer, CallbackConfirmer, DeferredConfirmer, RulesConfirmer
-from ripieno.approvals.grants import Grants
-from ripieno.approvals.requests import (
-    Answer,
-    Approve,
-    ConfirmationRequest,
-    Confirmer,
-    Defer,
-    Deny,
-    Edit,
-    Given,
-    Question,
-)
-from ripieno.approvals.terminal import TerminalConfirmer
+from ripieno.interfaces import interface
 
-__all__ = [
-    "Answer",
-    "Approve",
-    "AutonomousConfirmer",
-    "CallbackConfirmer",
-    "ConfirmationRequest",
-    "Confirmer",
-    "Defer",
-    "DeferredConfirmer",
-    "Deny",
-    "Edit",
-    "Given",
-    "Grants",
-    "Question",
-    "RulesConfirmer",
-    "TerminalConfirmer",
-]
+_HOMES = {
+    "Answer": "requests",
+    "Approve": "requests",
+    "AutonomousConfirmer": "confirmers",
+    "CallbackConfirmer": "confirmers",
+    "ConfirmationRequest": "requests",
+    "Confirmer": "requests",
+    "Defer": "requests",
+    "DeferredConfirmer": "confirmers",
+    "Deny": "requests",
+    "Edit": "requests",
+    "Given": "requests",
+    "Grants": "grants",
+    "Question": "requests",
+    "RulesConfirmer": "confirmers",
+    "TerminalConfirmer": "terminal",
+}
+
+# pyright: reportUnsupportedDunderAll=false
+__all__ = [*_HOMES]  # noqa: PLE0604  all of them are strings
+__getattr__ = interface(__name__, _HOMES)

@@ -22,13 +22,13 @@ import dataclasses
 import difflib
 import hashlib
 import itertools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ripieno.approvals.visible_text import pieces, visible, wrap
 from ripieno.canisters.faults import Effect
 from ripieno.ensembles import ServerClaim
+from ripieno.expressions import expression
 from ripieno.jsonvalues import canonical, thaw
 from ripieno.values import Value
 
@@ -38,8 +38,8 @@ Preview: TypeAlias = Callable[[Mapping[str, Any]], str | None]
 
 #: Lines of both texts together of which a diff is made. Its time grows with the product of the two.
 _MOST_LINES = 4_000
-_END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s|\n\s*\n")
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_END_OF_SENTENCE = expression(r"(?<=[.!?])\s|\n\s*\n")
+_LINE = expression(r"[^\n]*\n|[^\n]+")
 
 
 def foresee(preview: Preview | None, arguments: Mapping[str, Any]) -> str | None:

@@ -9,6 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from ripieno.expressions import expression
+
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 #: Scripts whose letters are shown, by the first word of their names. Those with equal values may share a word.
 _SCRIPTS = {
@@ -22,9 +24,9 @@ _LIKENESSES = frozenset(
     "АВЕЅІЈКМНОРСТУХЗБаеѕіјорсухһԁԛԝѵгпиЬьѴҮүҺԌԜӀӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϳανικορυγωτηχϲ一丨丶丿二八口工ノニハロエトー"
 )
 #: An escape, whose letters are not part of the word after it; or a word.
-_WORD = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)|[^\W_]+", re.DOTALL)
+_WORD = expression(r"\\(?:u[0-9a-fA-F]{4}|.)|[^\W_]+", re.DOTALL)
 #: One character or one escape of visible text. Surrogate pairs stay together.
-_PIECE = re.compile(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u[0-9a-f]{4}|\\.|.", re.DOTALL)
+_PIECE = expression(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u[0-9a-f]{4}|\\.|.", re.DOTALL)
 
 
 def visible(text: str) -> str:

@@ -1,11 +1,14 @@
 """Builds everything from files and plugins: ensembles, their execution, and models.
 
-``configuration`` loads the layers, ``selection`` chooses the ensembles, ``plugins`` finds plugins, ``trust`` and
-``protection`` guard project files, ``coverage`` checks an environment, ``submissions`` gives runs to workers,
-``shortcuts`` has ``assemble`` and serves scripts.
+``configuration`` loads the layers, ``selection`` chooses the ensembles, ``ensembles`` connects them, ``plugins`` finds
+plugins, ``trust`` and ``protection`` guard project files, ``coverage`` checks an environment, ``submissions`` gives
+runs to workers, ``shortcuts`` has ``assemble`` and serves scripts.
 """
 
-from ripieno.assembly.assembly import Assembly
-from ripieno.assembly.shortcuts import assemble
+from ripieno.interfaces import interface
 
-__all__ = ["Assembly", "assemble"]
+_HOMES = {"Assembly": "assembly", "assemble": "shortcuts"}
+
+# pyright: reportUnsupportedDunderAll=false
+__all__ = [*_HOMES]  # noqa: PLE0604  all of them are strings
+__getattr__ = interface(__name__, _HOMES)

@@ -9,46 +9,33 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Answer, Confirmer, Given, Grants
-from ripieno.assembly.availability import Absence, absences_of, disabled
-from ripieno.assembly.configuration import LoadedConfiguration, prefix_of, variables_of
-from ripieno.assembly.coverage.validation import cover
-from ripieno.assembly.coverage.values import Coverage
-from ripieno.assembly.failures import find_failures, find_unmatched
-from ripieno.assembly.open_assemblies import marked
-from ripieno.assembly.placement import Placement
-from ripieno.assembly.plugins import find_missing
+from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.assembly.ensembles import ConnectedEnsembles
 from ripieno.assembly.submissions import SubmittedRun, make_submission, open_dispatcher, submit
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Alert
 from ripieno.conducting import Run, Watcher, conduct
 from ripieno.conducting.history import History
-from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor, HistoryDescriptor
-from ripieno.descriptors.names import split
-from ripieno.ensembles import Ensemble, Invoker, Origin
+from ripieno.descriptors import AgentDescriptor, HistoryDescriptor
+from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer, only_ensembles
-from ripieno.ensembles.opener import connect_all, disconnect_all, needed_origins, opener
-from ripieno.ensembles.requirements import find_absent
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import (
-    AssemblyFailure,
-    ConfigurationInvalidity,
     InputError,
     NameAbsence,
-    RipienoError,
     UsageError,
-    explain_absence,
 )
 from ripieno.execution import Execution
 from ripieno.jsonvalues import EMPTY, listed
 from ripieno.models import Model
 from ripieno.models.providers import Providers
-from ripieno.sandbox import RoutedSpawner, Spawner
+from ripieno.sandbox import Spawner
 from ripieno.storage.dispatch.contract import Dispatcher, Priority
 from ripieno.storage.records import Recorder
 
 
-class Assembly:
+class Assembly(ConnectedEnsembles):
     """Connected ensembles, one execution and the models, while it is entered with ``async with``.
 
     Errors on entering: ``AssemblyFailure``, with every reason; then all ensembles are disconnected.
@@ -67,23 +54,11 @@ class Assembly:
         watchers: Sequence[Watcher] = (),
         clients: Mapping[str, Any] = EMPTY,
     ) -> None:
-        self.loaded = loaded
-        self.configuration = loaded.configuration
-        self.ensembles: tuple[Ensemble, ...] = ()
-        self._starting: tuple[Ensemble, ...] = ()
-        self.absences: tuple[Absence, ...] = absences_of(loaded)
-        #: The coverage of the environment, if a profile is named; set on entering.
-        self.coverage: Coverage | None = None
-        self.alerts: list[Alert] = []
-        self._alert = alert
+        super().__init__(loaded, spawner=spawner, secrets=secrets, alert=alert)
         self._watchers = tuple(watchers)
         self._histories: dict[HistoryDescriptor, History] = {}
-        self._placement = Placement(loaded)
-        self._opened, self.endings = contextlib.ExitStack(), contextlib.AsyncExitStack()
-        self._entered = False
+        self.endings = contextlib.AsyncExitStack()
         self._secrets = {**os.environ, **(secrets or {})}
-        variables = variables_of(loaded, os.environ if secrets is None else secrets)
-        self.surroundings = self._placement.surroundings(spawner=spawner, secrets=variables, alert=self._note)
         self.execution = Execution(
             limits=self.configuration.limits,
             rules=self.configuration.confirmation,
@@ -95,145 +70,29 @@ class Assembly:
         self._providers = Providers(
             loaded.providers,
             protocol=functools.partial(loaded.registry.resolve, "protocols"),
-            secrets=variables,
+            secrets=self.surroundings.secrets,
             configuration=self.configuration,
             parts=loaded.parts,
             clients=clients,
         )
 
-    def _note(self, alert: Alert) -> None:
-        self.alerts.append(alert)
-        del self.alerts[:-1000]  # The latest only, for programs that run for weeks.
-        if self._alert is not None:
-            self._alert(alert)
+    def _enter_stores(self, stack: contextlib.ExitStack) -> None:
+        if self.configuration.journal and self.execution.reporter.recorder is None:
+            from ripieno.assembly.journal import open_journal  # It imports sqlite3.
 
-    async def __aenter__(self) -> "Assembly":
-        ensembles = self._prepare()
-        for one in find_missing(self.loaded.registry, self.loaded.parts):
-            self._note(Alert(message=f"{one.file}:{one.line}: {one.message}. {one.hint}"))
-        for name, why in disabled(self.loaded).items():
-            self._note(Alert(message=f"Ensemble {name!r} is left out: {why}"))
-        if self.loaded.profile is not None:
-            self.coverage = await run_in_thread(cover, self.loaded, self.surroundings, name="coverage")
-            if self.coverage.lacking_tools or not self.coverage.fulfilled:
-                self._note(Alert(message=self.coverage.summary()))
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(marked(self.loaded.state))
-            if self.configuration.journal and self.execution.reporter.recorder is None:
-                from ripieno.assembly.journal import open_journal  # It imports sqlite3.
-
-                self.execution.reporter.recorder = stack.enter_context(open_journal(self.loaded, self._secrets))
-            await self._connect(ensembles)
-            self._opened = stack.pop_all()
-        self._entered = True
-        return self
-
-    @property
-    def connecting(self) -> tuple[str, ...]:
-        """The names of the ensembles that are still connecting."""
-        return tuple(one.name for one in self._starting if one.state == "connecting")
-
-    async def __aexit__(self, *details: object) -> None:
-        with self._opened:
-            await self._close(self.ensembles)
+            self.execution.reporter.recorder = stack.enter_context(open_journal(self.loaded, self._secrets))
 
     async def _close(self, ensembles: Sequence[Ensemble]) -> None:
         await self.endings.aclose()
         if "dispatcher" in vars(self):
             await run_in_thread(self.dispatcher.close, name="submission")
-        await disconnect_all(ensembles)
+        await super()._close(ensembles)
         await self._providers.close()
-        self._placement.close()
-
-    def _prepare(self) -> list[Ensemble]:
-        """The ensembles, not yet connected. Errors: ``AssemblyFailure``."""
-        failures = find_failures(self.loaded)
-        if isinstance(self.surroundings.spawner, RoutedSpawner):
-            try:
-                self.surroundings.spawner.other()
-            except RipienoError as error:
-                failures.append(error)
-        if failures:
-            raise AssemblyFailure("Start-up failed:", failures)
-        names = {name for descriptor in self.loaded.ensembles for name in needed_origins(descriptor)}
-        origins: dict[str, Origin] = {name: self.loaded.registry.resolve("origins", name) for name in names}
-        ensembles: list[Ensemble] = []
-        absent = find_absent(self.loaded.ensembles, self.loaded.known, self.surroundings)
-        self.surroundings = dataclasses.replace(self.surroundings, absent=absent)
-        for descriptor in self.loaded.ensembles:
-            unmet = absent[descriptor.name]
-            if unmet is None:
-                ensembles.append(self._ensemble(descriptor, origins))
-            else:
-                self.absences += (Absence(name=descriptor.name, reason=f"{unmet}."),)
-                self._note(Alert(message=f"Ensemble {descriptor.name!r} is left out: {unmet}."))
-        return ensembles
-
-    def _ensemble(self, descriptor: EnsembleDescriptor, origins: Mapping[str, Origin]) -> Ensemble:
-        return Ensemble(
-            descriptor.name,
-            opener=opener(descriptor, origins, self.surroundings),
-            configuration=descriptor.configuration,
-            prefix=prefix_of(descriptor),
-            layer=descriptor.layer,
-            required=descriptor.required,
-            max_parallel=descriptor.max_parallel,
-            tokens=descriptor.tokens,
-            description=descriptor.description,
-            surroundings=self.surroundings,
-        )
-
-    async def _connect(self, ensembles: Sequence[Ensemble]) -> None:
-        """Connects all concurrently. An optional one that fails is left out; a required one ends the start-up."""
-        self._starting = tuple(ensembles)
-        failures: list[RipienoError] = []
-        connected: list[Ensemble] = []
-        for ensemble, outcome in zip(ensembles, await connect_all(ensembles), strict=True):
-            if outcome is None:
-                connected.append(ensemble)
-            elif ensemble.required:
-                failures.append(outcome)
-            else:
-                why = explain_absence(ensemble.name, outcome)
-                self.absences += (Absence(name=ensemble.name, reason=why),)
-                self._note(Alert(message=f"Ensemble {ensemble.name!r} is left out: {why}"))
-        try:
-            Offer.of(connected)
-        except ConfigurationInvalidity as clash:
-            failures.append(clash)
-        if unmatched := find_unmatched(self.loaded, {one.name: one for one in connected}):
-            failures.append(ConfigurationInvalidity(unmatched))
-        if failures:
-            await self._close(ensembles)
-            raise AssemblyFailure("Start-up failed:", failures)
-        self.ensembles = tuple(connected)
 
     @property
     def openings(self) -> Mapping[str, int]:
         """The number of times that the circuit breaker of each provider's endpoint has opened."""
         return self._providers.openings
-
-    def access_ensemble(self, name: str) -> Ensemble:
-        """The ensemble with a name. Errors: ``NameAbsence``, with the reason if it was left out."""
-        for ensemble in self.ensembles:
-            if ensemble.name == name:
-                return ensemble
-        for one in self.absences:
-            if one.name == name and one.file is None:
-                first = one.reason.partition("\n")[0]  # The rest, such as lines of the server, was in the alert.
-                raise NameAbsence("ensemble", name, left_out=f"is not available: {first}")
-        reasons = [one.reason for one in self.absences if one.name == name]
-        if not reasons and name in self.loaded.known:
-            reasons = [f'It is available, but not enabled. To enable it: include = ["{name}"] under [ensembles].']
-        hint = " ".join(reasons) or self.loaded.registry.advice
-        raise NameAbsence("ensemble", name, (one.name for one in self.ensembles), hint=hint)
-
-    def access_invoker(self, identity: str) -> Invoker:
-        """The invoker ``ensemble.tool``. Errors: ``NameAbsence``."""
-        ensemble, tool = split(identity)
-        if not tool:
-            raise InputError(f"A tool is named ensemble.tool, such as io.read_file; not {identity!r}.")
-        return self.access_ensemble(ensemble).access_invoker(tool)
 
     def access_model(self, identity: str | None = None) -> Model:
         """The model ``provider/model``; or the default one, with its fallbacks.

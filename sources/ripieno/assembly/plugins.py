@@ -4,9 +4,7 @@ The built-in parts are a plugin with the same hooks.
 """
 
 import dataclasses
-import functools
 import importlib
-import importlib.metadata
 import json
 import pathlib
 import re
@@ -17,7 +15,8 @@ from typing import Any
 import msgspec
 import pluggy
 
-from ripieno import plugin
+from ripieno import hooks
+from ripieno.assembly.entry_points import plugin_entries
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.reader.problems import dotted
@@ -106,14 +105,14 @@ def discover(allow: Collection[str] = (), *, file: str = "") -> Registry:
     ``allow`` has the names of distributions, in any spelling; ``file`` is where to allow others. A plugin that fails is
     listed in ``failures``, without an effect on the others.
     """
-    manager = pluggy.PluginManager(plugin.PROJECT)
-    manager.add_hookspecs(plugin)
+    manager = pluggy.PluginManager(hooks.PROJECT)
+    manager.add_hookspecs(hooks)
     manager.register(importlib.import_module(BUILT_IN), name=BUILT_IN)
     statuses: list[PluginStatus] = []
     failures: list[PluginFailure] = []
     allowed = {normalize(name) for name in allow}
     found: set[str] = set()
-    for entry in _entries(tuple(sys.path)):
+    for entry in plugin_entries(tuple(sys.path)):
         distribution = entry.dist.name if entry.dist is not None else ""
         version = entry.dist.version if entry.dist is not None else ""
         consent = normalize(distribution) in allowed
@@ -160,19 +159,12 @@ def find_missing(registry: Registry, parts: Sequence[ConfigurationPart]) -> tupl
     )
 
 
-@functools.lru_cache(maxsize=4)
-def _entries(path: tuple[str, ...]) -> tuple[importlib.metadata.EntryPoint, ...]:  # noqa: ARG001  the key
-    """The entry points of the distributions in ``sys.path``. Reading all metadata takes several milliseconds."""
-    entries = importlib.metadata.entry_points(group=plugin.PROJECT)
-    return tuple(sorted(entries, key=lambda one: (one.name, one.value)))
-
-
-def _register(manager: pluggy.PluginManager, entry: importlib.metadata.EntryPoint) -> PluginFailure | None:
+def _register(manager: pluggy.PluginManager, entry: Any) -> PluginFailure | None:
     if manager.has_plugin(entry.name):
         return PluginFailure(entry.name, "another plugin already has this name.")
     try:
         manager.register(entry.load(), name=entry.name)
-        known = [name for name in vars(plugin) if name.startswith(f"{plugin.PROJECT}_")]
+        known = [name for name in vars(hooks) if name.startswith(f"{hooks.PROJECT}_")]
         for hook in vars(manager.hook).values():
             if hook.get_hookimpls() and not hook.has_spec():
                 raise NameAbsence("hook", hook.name, known, hint=f"The hooks are {', '.join(sorted(known))}.")

@@ -2,13 +2,13 @@
 
 import dataclasses
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 
 from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.descriptors.templates import Placeholder
+from ripieno.expressions import expression
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.sandbox import Sandbox
 
@@ -56,15 +56,15 @@ def beneath(workspace: os.PathLike[str], paths: Sequence[str]) -> tuple[str, ...
 
 
 #: Names of variables that hold a secret.
-SECRET_NAME = re.compile(
+SECRET_NAME = expression(
     r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|AUTH(?!OR(?:S?_|S?\Z))|CREDENTIAL|COOKIE|BEARER|SIGNATURE"
     r"|(?:\A|_)(?:PASS|PWD|PAT|PIN|JWT|DSN)(?:_|\Z)"
 )
 #: Values that look random: long, with letters and digits, and not a path, a sentence or an address.
-_RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+=.~-]{20,}")
+_RANDOM = expression(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+=.~-]{20,}")
 #: Common variables whose values are in every path.
 _PLAIN = frozenset({"HOME", "PWD", "OLDPWD", "PATH", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "TERM"})
-_NAMED = re.compile(r"\{?env:([A-Za-z_][A-Za-z0-9_]*)")
+_NAMED = expression(r"\{?env:([A-Za-z_][A-Za-z0-9_]*)")
 #: Levels of nesting of settings.
 _DEPTH = 64
 

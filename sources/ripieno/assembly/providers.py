@@ -17,7 +17,7 @@ from ripieno.descriptors.loading.unknown_names import (
 )
 from ripieno.descriptors.providers import lay_over
 from ripieno.exceptions import Problem
-from ripieno.models.transport.clouds import CLOUDS, HOMES
+from ripieno.models.transport.cloud_names import CLOUDS, HOMES
 
 
 def combine_providers(
@@ -32,25 +32,26 @@ def combine_providers(
     ``reported`` are the problems of the configuration. A table with some of them has only its other keys here: what it
     lacks is no further problem. Names are not checked if a file or a plugin that could not be read may define them.
     """
-    providers = dict(from_data.providers)
+    added: dict[str, ProviderDescriptor] = {}
     broken = find_broken_providers(reported)
     problems: list[Problem] = []
     incomplete: dict[str, ProviderDescriptor] = {}
     for name, keys in whole.providers.items():
-        descriptor, wrong = lay_over(providers.get(name), name, keys)
+        descriptor, wrong = lay_over(from_data.providers.get(name), name, keys)
         if name in (broken or ()):
-            providers.pop(name, None)
             incomplete |= {} if descriptor is None else {name: descriptor}
             continue
         file = file_of(parts, ("providers", name))
         problems += locate(dataclasses.replace(problem, file=file) for problem in wrong)
         if descriptor is not None:
-            providers[name] = descriptor
+            added[name] = descriptor
+    providers = from_data.providers.replaced(added, without=[one for one in whole.providers if one in (broken or ())])
     unread = any(one.severity == "error" for one in from_data.problems)
     if broken is not None and not (unread or registry.failures or registry.missing):
         known = Known(protocols=registry.protocols, clouds=CLOUDS, homes=HOMES)
         problems += find_strange_models(parts, whole, {*providers, *whole.providers, *broken})
-        problems += find_strange_providers(parts, providers, known)
+        # Those that were not read are of the package, which knows their names.
+        problems += find_strange_providers(parts, providers.known, known)
         problems += find_strange_providers(parts, incomplete, dataclasses.replace(known, homes=None))
         problems += find_strange_choices(parts, whole, providers)
     return providers, problems

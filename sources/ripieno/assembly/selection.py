@@ -51,7 +51,7 @@ def choose(
             categories = selected.categories
             names = [one for word in categories for one in sorted(known) if known.outlines[one].category == word]
             names = list(dict.fromkeys((*names, *selected.ensembles)))
-            added = (one.name for one in known.outlines.values() if one.layer != "package")
+            added = (name for name, layer in known.outlines.layers.items() if layer != "package")
             names += sorted(name for name in added if name not in names)
         if configuration.include:
             names = list(dict.fromkeys((*names, *configuration.include)))

@@ -12,8 +12,9 @@ from frozendict import frozendict
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.cli.common.assembly import load_without_ensembles, make_assembly, require_valid
+from ripieno.cli.common.assembly import make_assembly
 from ripieno.cli.common.completion import complete_provider
+from ripieno.cli.common.layers import load_without_ensembles, require_valid
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.models import show_address, show_needs, variables_of
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings

@@ -6,7 +6,7 @@ import click
 
 from ripieno.assembly.journal import open_database, open_journal
 from ripieno.canisters.display import clean, count
-from ripieno.cli.common.assembly import load_layers
+from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.main import confirm_loss
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table

@@ -10,7 +10,7 @@ import click
 
 from ripieno.canisters.display import clean
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers
+from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Number, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table

@@ -5,7 +5,6 @@ that its outcome is unknown. A call that never started goes through the pipeline
 """
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.faults import Fault
 from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError, NameAbsence
+from ripieno.expressions import expression
 from ripieno.jsonvalues import canonical
 from ripieno.storage.journal import Journal, Restored, Unfinished
 from ripieno.values import Value
@@ -29,7 +29,7 @@ UNKNOWN = Fault(
     suggestion="Find out what it did before you repeat it.",
 )
 #: A redacted secret in the journal.
-_FINGERPRINT = re.compile(r"\[secret [0-9a-f]{12}\]")
+_FINGERPRINT = expression(r"\[secret [0-9a-f]{12}\]")
 _INCOMPLETE = Fault(
     category="cancelled",
     message="The program ended before this call ran, and its arguments had a secret, which is not stored.",

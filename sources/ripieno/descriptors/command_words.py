@@ -5,33 +5,34 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ripieno.expressions import expression
 from ripieno.jsonvalues import is_list, is_table
 
-_FUNCTION = re.compile(r"(?P<file>.+\.py):[A-Za-z_][\w.]*")
-_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_FUNCTION = expression(r"(?P<file>.+\.py):[A-Za-z_][\w.]*")
+_MODULE = expression(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 #: What separates words in a text for a shell, and paths in a word.
-_SEPARATORS = re.compile(r"[\s;|&()<>`\"'$]+")
-_LISTED = re.compile(r"[:,=@]+")
+_SEPARATORS = expression(r"[\s;|&()<>`\"'$]+")
+_LISTED = expression(r"[:,=@]+")
 #: An option with its value in one word, such as ``-frules``.
-_ATTACHED = re.compile(r"-[A-Za-z](?P<value>.+)")
+_ATTACHED = expression(r"-[A-Za-z](?P<value>.+)")
 #: Shells; interpreters with their option before the text of a program; those whose first file is the program.
-_SHELL = re.compile(r"(?:ba|da|z|k|fi|c|tc|a)?sh", re.IGNORECASE)
-_TEXTS = re.compile(
+_SHELL = expression(r"(?:ba|da|z|k|fi|c|tc|a)?sh", re.IGNORECASE)
+_TEXTS = expression(
     rf"(?:{_SHELL.pattern}|(?:i?python|pypy)[\d.]*) -(?![mwx])[a-z]*c|php[\d.]* -r"
     r"|(?:perl|ruby|node|lua|julia|rscript)[\d.]* (?:-(?![imrx])[a-z\d]*e|--eval|-p|--print)"
     r"|(?:nodejs|luajit|bun) (?:-e|--eval|-p)",
     re.IGNORECASE,
 )
-_OF_FILES = re.compile(
+_OF_FILES = expression(
     rf"{_SHELL.pattern}|source|\.|(?:i?python|pypy|ruby|perl|php|lua|node|tclsh|guile)[\d.]*|nodejs|luajit|rscript|julia"
     r"|tsx|ts-node",
     re.IGNORECASE,
 )
 #: Programs that read data by the text of a program, and their option before a file with one.
-_FILTER = re.compile(r"[gmn]?awk|sed")
-_PROGRAM_OF_FILTER = re.compile(r"-f|--file")
+_FILTER = expression(r"[gmn]?awk|sed")
+_PROGRAM_OF_FILTER = expression(r"-f|--file")
 #: All programs that run the files after them.
-_INTERPRETERS = re.compile(
+_INTERPRETERS = expression(
     rf"{_OF_FILES.pattern}|{_FILTER.pattern}|busybox|deno|bun|npx|pnpx|uvx?|pipx|poetry|hatch|octave|java|jshell|scala"
     r"|groovy|kotlinc?|dotnet|pwsh|powershell|g?make|just|task|env|nice|nohup|setsid|timeout|sudo|xargs"
     r"|go|cargo|run(?:ghc|haskell)|ocaml|elixir|escript|expect|wish|emacs|[gn]?vim?|gdb|lldb|swift|dart|sbcl|clojure|clj"
@@ -40,25 +41,25 @@ _INTERPRETERS = re.compile(
     re.IGNORECASE,
 )
 #: In a text for a shell: what is between two commands, files that one reads or writes, and words before its program.
-_BETWEEN = re.compile(r"[;|&(){}`\n]")
-_REDIRECTION = re.compile(r"[0-9]*(?:&>>?|>>|>\||>&?|<<<|<<-?|<&?)\s*[^\s;|&()<>]*")
-_BEFORE = re.compile(r"if|then|else|elif|do|while|until|!|time|exec|eval|command|builtin|[A-Za-z_]\w*=.*")
+_BETWEEN = expression(r"[;|&(){}`\n]")
+_REDIRECTION = expression(r"[0-9]*(?:&>>?|>>|>\||>&?|<<<|<<-?|<&?)\s*[^\s;|&()<>]*")
+_BEFORE = expression(r"if|then|else|elif|do|while|until|!|time|exec|eval|command|builtin|[A-Za-z_]\w*=.*")
 #: Options of such programs whose value, the next word, is not the script, as a regular expression. A flag of that name
 #: makes one more word code. The values of ``-o`` are no code: settings of a shell, or results.
-_VALUED = re.compile(
+_VALUED = expression(
     r"-[WXrCIf]|-cp|-classpath|--(?:require|import|loader|experimental-loader|conditions|class-path|module-path"
     r"|add-modules|file|makefile|with|env-file|directory|rcfile|init-file)"
 )
 _PLAIN = frozenset({"-o", "+o", "-O", "+O"})
 #: Variables whose values make programs run code, and those with folders in which Python looks for code at its start.
-_LOADING = re.compile(
+_LOADING = expression(
     r"(?:BASH_)?ENV|LD_(?:PRELOAD|AUDIT)|DYLD_INSERT_LIBRARIES|PYTHONSTARTUP|PERL5OPT|PERL5DB|RUBYOPT|CLASSPATH"
     r"|(?:NODE|JAVA_TOOL|_JAVA|JDK_JAVA|MAVEN|GRADLE)_OP(?:TION|T)S|MAKEFILES|EDITOR|VISUAL|PAGER"
     r"|GIT_(?:SSH|SSH_COMMAND|EDITOR|PAGER|EXTERNAL_DIFF|ASKPASS|CONFIG_GLOBAL|CONFIG_SYSTEM)"
 )
 _SITES = ("sitecustomize.py", "usercustomize.py")
 #: Files that programs run, or that decide what they run.
-_CODE = re.compile(
+_CODE = expression(
     r".*\.(?:py|pyw|pyz|pth|sh|bash|zsh|ksh|fish|[cm]?[jt]s|[jt]sx|rb|pl|pm|php|lua|r|jl|tcl|scm|ps1|bat|cmd|jar|class"
     r"|groovy|kts?|scala|awk|sed|mk|so|dylib|dll|wasm|sql|j2|jinja|toml|ini|cfg|conf|ya?ml|rc|properties"
     r"|go|rs|hs|mli?|swift|dart|exs?|erl|clj[cs]?|lisp|el|exp|nim|zig|cr|rkt|raku|nu|xsh|c|cc|cpp|cxx|cs|fsx?|vim"

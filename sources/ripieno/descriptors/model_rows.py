@@ -1,7 +1,6 @@
 """Rows of models: capabilities of some models of a provider. The first row that matches a name applies."""
 
 import fnmatch
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,11 +9,12 @@ from frozendict import frozendict
 from ripieno.descriptors.reader.kinds import INVALID, Several
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, printable
+from ripieno.expressions import expression
 from ripieno.jsonvalues import EMPTY, merge
 from ripieno.values import Value
 
 #: Wildcards and sets in a pattern; ``[*]`` is a literal star.
-_WILD = re.compile(r"\[(?P<one>[^]!])\]|\[!?\]?[^]]*\]|[*?]")
+_WILD = expression(r"\[(?P<one>[^]!])\]|\[!?\]?[^]]*\]|[*?]")
 
 
 class ModelRow(Value, kw_only=True):

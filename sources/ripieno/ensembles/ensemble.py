@@ -1,9 +1,7 @@
 """Invocables become invokers, which an origin provides, and an ensemble groups them. No process, no file, no wire."""
 
-import asyncio
 import dataclasses
 import inspect
-import logging
 import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -24,6 +22,7 @@ from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.threads import is_asynchronous, run_in_thread
 from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
 from ripieno.jsonvalues import freeze, freeze_containers, thaw
+from ripieno.postponed import asyncio, logging
 from ripieno.schemas import Schema
 from ripieno.values import Value
 
@@ -236,8 +235,7 @@ class Ensemble:
         self._owner: Owner[Opened] | None = None
         #: Each under its own key, so that one function may be registered twice.
         self._watchers: dict[object, Callable[[], None]] = {}
-        #: Concurrent callers of ``connect`` wait for the same connection.
-        self._turn = asyncio.Lock()
+        self._turn: asyncio.Lock | None = None  #: Concurrent callers of ``connect`` wait for the same connection.
 
     def __repr__(self) -> str:
         return f"<Ensemble {self.name}: {self.state}, {len(self.invokers)} invokers>"
@@ -248,7 +246,7 @@ class Ensemble:
         ``InputError`` for two definitions with one name.
         """
         ensemble = cls(name, **settings)
-        ensemble._adopt(Opened(connection=None, definitions=without_doubles(name, definitions)))
+        ensemble.adopt(Opened(connection=None, definitions=without_doubles(name, definitions)))
         return ensemble
 
     @classmethod
@@ -321,6 +319,7 @@ class Ensemble:
 
         Errors: ``ConnectionFailure`` with the reason; nothing stays open then.
         """
+        self._turn = self._turn or asyncio.Lock()
         async with self._turn:
             if self.state == "connected":
                 return
@@ -341,7 +340,7 @@ class Ensemble:
                 if isinstance(error, RipienoError) or not isinstance(error, Exception):
                     raise
                 raise ConnectionFailure(self.name, f"it could not connect: {reason(error)}") from error
-            self._adopt(opened)
+            self.adopt(opened)
 
     async def disconnect(self) -> None:
         """Disconnects, also twice or before ``connect``. Later calls are faults. Raises no errors of the connection."""
@@ -361,7 +360,7 @@ class Ensemble:
 
     def _regain(self, opened: Opened) -> None:
         before = self._shown()
-        self._adopt(opened)
+        self.adopt(opened)
         self._alert(f"Ensemble {self.name!r} has reconnected. {difference(before, self._shown())}".rstrip())
 
     def _become(self, state: State) -> None:
@@ -384,7 +383,8 @@ class Ensemble:
         if self.surroundings is not None:
             self.surroundings.alert(Alert(message=message))
 
-    def _adopt(self, opened: Opened) -> None:
+    def adopt(self, opened: Opened) -> None:
+        """Takes over a connection and its tools."""
         self.connection, self.connects = opened.connection, opened.connection is not None
         self._left_out = opened.left_out
         self._offer(opened.definitions)

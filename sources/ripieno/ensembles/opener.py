@@ -4,7 +4,6 @@ The origins of one ensemble (its connection's, and those of its invokers) are op
 that enters the opener.
 """
 
-import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles.ensemble import Definition, Ensemble, Opened, Opener, ServerClaim
-from ripieno.ensembles.origin import Connected, Origin, pin_programs
+from ripieno.ensembles.origin import Connected, Origin, opened_at_once, pin_programs
+from ripieno.ensembles.owner import reason
 from ripieno.ensembles.requirements import find_unmet_of
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.exceptions import (
@@ -24,6 +24,7 @@ from ripieno.exceptions import (
     SchemaInvalidity,
 )
 from ripieno.jsonvalues import EMPTY, digest
+from ripieno.postponed import asyncio
 from ripieno.schemas import Schema
 from ripieno.storage.pins import admit, advise, check_command
 
@@ -76,13 +77,7 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
                     # Such as a variable that is not set: the message does not say whose.
                     raise ConnectionFailure(descriptor.name, str(error)) from error
             main = connected[descriptor.connection.origin] if descriptor.connection is not None else None
-            reasons = ((one.name, why_not(one, descriptor, surroundings)) for one in descriptor.invokers)
-            disabled = {name: reason for name, reason in reasons if reason is not None}
-            declared = tuple(
-                _define(invoker, connected[invoker.invocable.origin], bundled=descriptor.layer == "package")
-                for invoker in descriptor.invokers
-                if invoker.name not in disabled
-            )
+            declared, disabled = _declare(descriptor, connected, surroundings)
             if main is None:
                 yield Opened(connection=None, definitions=declared, left_out=disabled)
                 return
@@ -104,6 +99,41 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
             )
 
     return open_origins
+
+
+def opens_nothing(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surroundings: Surroundings) -> bool:
+    """Whether none of the origins of an ensemble has anything to open."""
+    return all(opened_at_once(origins[one], descriptor, surroundings) is not None for one in needed_origins(descriptor))
+
+
+def connect_at_once(
+    ensemble: Ensemble, descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surroundings: Surroundings
+) -> RipienoError | None:
+    """Connects an ensemble that ``opens_nothing``, without an event loop. Returns its failure, or None."""
+    opened = {name: opened_at_once(origins[name], descriptor, surroundings) for name in needed_origins(descriptor)}
+    connected = {name: one for name, one in opened.items() if one is not None}
+    try:
+        declared, disabled = _declare(descriptor, connected, surroundings)
+        ensemble.adopt(Opened(connection=None, definitions=declared, left_out=disabled))
+    except RipienoError as failure:
+        return failure
+    except Exception as error:
+        return ConnectionFailure(ensemble.name, f"it could not connect: {reason(error)}")
+    return None
+
+
+def _declare(
+    descriptor: EnsembleDescriptor, connected: Mapping[str, Connected], surroundings: Surroundings
+) -> tuple[tuple[Definition, ...], dict[str, str]]:
+    """The definitions of the declared invokers, and why the others are left out."""
+    reasons = ((one.name, why_not(one, descriptor, surroundings)) for one in descriptor.invokers)
+    disabled = {name: reason for name, reason in reasons if reason is not None}
+    declared = tuple(
+        _define(invoker, connected[invoker.invocable.origin], bundled=descriptor.layer == "package")
+        for invoker in descriptor.invokers
+        if invoker.name not in disabled
+    )
+    return declared, disabled
 
 
 def needed_origins(descriptor: EnsembleDescriptor) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """The contract of origins, which plugins implement: ``Origin``, ``Connected`` and ``Outcome``."""
 
-import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from ripieno.ensembles.ensemble import Foresight, Invocable
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, is_list, is_table
+from ripieno.postponed import asyncio
 from ripieno.storage.pins import Pin, pin_command
 from ripieno.values import Value
 
@@ -85,8 +85,8 @@ class Origin(Protocol):
 
     ``name`` is the value of ``origin = "…"``. ``tables`` has the keys that it adds to the tables ``connection`` and
     ``invocable``: other keys, and a table that is not in it, are refused. Without any, both accept all keys.
-    ``tables``, ``variables`` and ``programs`` are optional, also for a class that does not inherit. The last two are
-    called only for descriptors that the tables accept.
+    ``tables``, ``variables``, ``programs`` and ``at_once`` are optional, also for a class that does not inherit.
+    ``variables`` and ``programs`` are called only for descriptors that the tables accept.
     """
 
     name: str
@@ -126,6 +126,13 @@ class Origin(Protocol):
         may have been made. Errors: ``ConnectionFailure``.
         """
         ...
+
+    def at_once(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Connected | None:  # noqa: ARG002
+        """The value of ``open``, if it opens nothing for this descriptor; None if it does, the default.
+
+        With it, tools are listed without an event loop. Calls are made after ``open`` only.
+        """
+        return None
 
 
 class McpTransport(Protocol):
@@ -180,6 +187,13 @@ def needed_programs(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Nee
     """The programs that an ensemble starts by an origin."""
     needed = getattr(origin, "programs", functools.partial(Origin.programs, origin))
     return () if check_tables(origin, descriptor) else tuple(needed(descriptor))
+
+
+def opened_at_once(origin: Origin, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Connected | None:
+    """The value of ``open`` of an origin that opens nothing for an ensemble; None for others."""
+    open_now = getattr(origin, "at_once", functools.partial(Origin.at_once, origin))
+    opened: Connected | None = open_now(descriptor, surroundings)
+    return opened
 
 
 def unused_arguments(origin: Origin, descriptor: EnsembleDescriptor) -> Iterator[tuple[InvokerDescriptor, str]]:

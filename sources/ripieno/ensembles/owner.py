@@ -4,13 +4,13 @@ Cancel scopes and task groups must be left by the task that entered them (measur
 leaks).
 """
 
-import asyncio
 import collections
 import contextlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Generic, TypeVar, cast
 
+from ripieno.postponed import asyncio
 from ripieno.values import Value
 
 Held = TypeVar("Held")
@@ -87,7 +87,7 @@ class Owner(Generic[Held]):
             raise TimeoutError(self._late())
         return ready.result()
 
-    async def _own(self, ready: asyncio.Future[Held]) -> None:
+    async def _own(self, ready: "asyncio.Future[Held]") -> None:
         losses: collections.deque[float] = collections.deque()
         clock = asyncio.get_running_loop().time
         while (error := await self._hold(ready)) is not None:
@@ -107,7 +107,7 @@ class Owner(Generic[Held]):
                     await self._stop.wait()
                     return
 
-    async def _hold(self, ready: asyncio.Future[Held]) -> BaseException | None:
+    async def _hold(self, ready: "asyncio.Future[Held]") -> BaseException | None:
         """Opens it and holds it until ``close``. Returns the error that broke it; None at the end or if never open."""
         timeout = asyncio.timeout(self._deadline)
         self._opening = True

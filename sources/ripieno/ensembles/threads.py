@@ -4,13 +4,14 @@ With a pool, a few hung functions would block all the others and keep the interp
 some 40 µs.
 """
 
-import asyncio
 import contextlib
 import contextvars
 import inspect
 import threading
 from collections.abc import Callable
 from typing import TypeVar
+
+from ripieno.postponed import asyncio
 
 Result = TypeVar("Result")
 

@@ -3,7 +3,17 @@
 ``protocols`` has one package for each wire format, ``transport`` the HTTP side.
 """
 
-from ripieno.models.model import Model, Provider
-from ripieno.models.protocol import ControlsProcessor, InvocationsProcessor, MessagesProcessor, Protocol
+from ripieno.interfaces import interface
 
-__all__ = ["ControlsProcessor", "InvocationsProcessor", "MessagesProcessor", "Model", "Protocol", "Provider"]
+_HOMES = {
+    "ControlsProcessor": "protocol",
+    "InvocationsProcessor": "protocol",
+    "MessagesProcessor": "protocol",
+    "Model": "model",
+    "Protocol": "protocol",
+    "Provider": "model",
+}
+
+# pyright: reportUnsupportedDunderAll=false
+__all__ = [*_HOMES]  # noqa: PLE0604  all of them are strings
+__getattr__ = interface(__name__, _HOMES)

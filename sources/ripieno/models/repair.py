@@ -26,6 +26,7 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
+from ripieno.expressions import expression
 from ripieno.values import Value
 
 C = TypeVar("C", bound=Canister)
@@ -38,7 +39,7 @@ _LOST = Fault(
 )
 #: Number of digests to try for a replacement.
 _ATTEMPTS = 1000
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
+_ILLEGAL = expression(r"[^A-Za-z0-9_-]")
 #: The user's text before a conversation that the assistant begins.
 _BEGINNING = "(The conversation goes on.)"
 #: Keys in a run's memory: the part of the conversation known to be valid, and the replacements made.

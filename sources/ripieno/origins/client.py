@@ -23,8 +23,11 @@ class ClientOrigin(Origin):
         return ()
 
     @contextlib.asynccontextmanager
-    async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:  # noqa: ARG002  nothing to open
-        yield Connected(bind=lambda _: None, hosted="caller")
+    async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:
+        yield self.at_once(descriptor, surroundings)
+
+    def at_once(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Connected:  # noqa: ARG002
+        return Connected(bind=lambda _: None, hosted="caller")
 
 
 ORIGIN = ClientOrigin()

@@ -298,15 +298,24 @@ class PythonOrigin(Origin):
 
     @contextlib.asynccontextmanager
     async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:
-        async with contextlib.AsyncExitStack() as stack:
-            connection = None
-            if descriptor.connection is not None and descriptor.connection.origin == self.name:
-                connection = await stack.enter_async_context(_make_connection(descriptor, surroundings))
-            yield Connected(
-                connection=connection,
-                bind=lambda invoker: make_invocable(_read(descriptor, invoker, surroundings)),
-                foresee=lambda invoker: _foresight(descriptor, invoker, surroundings),
-            )
+        if not self._connects(descriptor):
+            yield self._bound(descriptor, surroundings, None)
+            return
+        async with _make_connection(descriptor, surroundings) as connection:
+            yield self._bound(descriptor, surroundings, connection)
+
+    def at_once(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Connected | None:
+        return None if self._connects(descriptor) else self._bound(descriptor, surroundings, None)
+
+    def _connects(self, descriptor: EnsembleDescriptor) -> bool:
+        return descriptor.connection is not None and descriptor.connection.origin == self.name
+
+    def _bound(self, descriptor: EnsembleDescriptor, surroundings: Surroundings, connection: Any) -> Connected:
+        return Connected(
+            connection=connection,
+            bind=lambda invoker: make_invocable(_read(descriptor, invoker, surroundings)),
+            foresee=lambda invoker: _foresight(descriptor, invoker, surroundings),
+        )
 
 
 @contextlib.asynccontextmanager

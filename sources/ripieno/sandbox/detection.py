@@ -3,7 +3,6 @@
 An installed program or a new kernel proves nothing: containers and policies may forbid what would work.
 """
 
-import asyncio
 import dataclasses
 import functools
 import json
@@ -15,9 +14,11 @@ import threading
 from collections.abc import Sequence
 
 from ripieno.exceptions import RipienoError
+from ripieno.postponed import asyncio
 from ripieno.sandbox.paths import readable_places
 from ripieno.sandbox.private_folder import PrivateFolder
-from ripieno.sandbox.processes import LocalSpawner, ProcessLimits, collect
+from ripieno.sandbox.process_limits import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, collect
 from ripieno.sandbox.tiers import Confinement
 from ripieno.values import Value
 

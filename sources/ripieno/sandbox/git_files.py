@@ -8,6 +8,8 @@ import os
 import re
 from collections.abc import Iterator
 
+from ripieno.expressions import expression
+
 #: Levels beneath the first folder, folders searched, and repositories protected.
 _DEPTH, _FOLDERS, _REPOSITORIES = 2, 1000, 64
 _PASS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -16,7 +18,7 @@ _LOOK = 64 * 1024
 _CONTROLS = ("config", "hooks/", "info/")
 #: Protected if they exist: only ``config`` leads to the first, and an empty second one makes every git fail.
 _PRESENT = ("config.worktree", "commondir")
-_WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$', re.MULTILINE)
+_WORKTREE = expression(r'^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$', re.MULTILINE)
 
 
 def controls_beneath(folder: str) -> list[str]:

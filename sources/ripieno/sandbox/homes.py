@@ -14,7 +14,8 @@ from typing import Self
 from ripieno.exceptions import ResourceFault
 from ripieno.sandbox.pipes import ByteReader, ByteWriter
 from ripieno.sandbox.private_folder import PrivateFolder
-from ripieno.sandbox.processes import Process, ProcessLimits
+from ripieno.sandbox.process_limits import ProcessLimits
+from ripieno.sandbox.processes import Process
 
 #: Homes that are kept while no program runs in them.
 MOST_HOMES = 64

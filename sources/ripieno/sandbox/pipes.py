@@ -5,13 +5,13 @@ open can be closed at any time, which asyncio's own transports do not allow (mea
 end of the stream, even long after the process has ended).
 """
 
-import asyncio
 import collections
 import dataclasses
 import os
 from typing import IO, Protocol
 
 from ripieno.exceptions import UsageError
+from ripieno.postponed import asyncio
 
 #: Bytes read at once: the capacity of a pipe on most systems.
 CHUNK = 64 * 1024
@@ -123,7 +123,7 @@ class _Write:
     """Data that waits for room in a pipe; ``done`` when all of it is written."""
 
     data: memoryview
-    done: asyncio.Future[None]
+    done: "asyncio.Future[None]"
     begun: bool
 
 
@@ -202,6 +202,6 @@ class PipeWriter:
         self._file.close()
 
 
-def _settle(waiter: asyncio.Future[None] | None) -> None:
+def _settle(waiter: "asyncio.Future[None] | None") -> None:
     if waiter is not None and not waiter.done():
         waiter.set_result(None)

@@ -6,17 +6,17 @@ The owner of a folder holds a lock on a file in it, which ends with the process,
 import contextlib
 import fcntl
 import os
-import re
 import stat
 import tempfile
 import threading
 from typing import Self
 
+from ripieno.expressions import expression
 from ripieno.sandbox.removal import empty, open_folder, remove
 
 _PREFIX = "ripieno-private-"
 #: Other names are never ours, whatever they contain.
-_NAME = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
+_NAME = expression(rf"{_PREFIX}[a-z0-9_]{{8}}")
 _LOCK = "lock"
 _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: Attempts at a new folder: another application that starts may take one for abandoned before it is locked.

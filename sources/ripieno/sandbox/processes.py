@@ -1,4 +1,4 @@
-"""Starting processes: the only module that does.
+"""Processes and what starts them. ``local_processes`` has those of this machine.
 
 A spawner starts a process; ``collect`` waits for one, with its output and time bounded. Other spawners may be stronger
 than ``LocalSpawner``; callers see no difference.
@@ -8,43 +8,25 @@ double forks, without an environment. None of them is left when the process is e
 killed. On macOS it finds the process group only.
 """
 
-import asyncio
 import contextlib
 import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Protocol, Self
+from typing import Protocol, Self
 
 from ripieno.exceptions import ResourceFault
+from ripieno.postponed import asyncio
 from ripieno.sandbox.capture import Capture, Captured
-from ripieno.sandbox.orders import Place, make_order, precede, with_reason
-from ripieno.sandbox.pipes import ByteReader, ByteWriter, PipeReader, PipeWriter
-from ripieno.sandbox.refusals import explain_excess
-from ripieno.sandbox.supervision.wire import Failure, Signal, Terminate
-from ripieno.sandbox.supervisor import Channel, supervise
+from ripieno.sandbox.pipes import ByteReader, ByteWriter
+from ripieno.sandbox.process_limits import ProcessLimits
 from ripieno.sandbox.tiers import Confinement
 from ripieno.values import Value
 
 #: Seconds for which output may still come after a process has ended, if its pipes are open.
 LINGER = 0.25
-#: Seconds in which a killed process must be gone.
-_KILL_DEADLINE = 2.0
 
 #: The variables of our environment that every child gets.
 _BASICS = ("PATH", "LANG", "TZ", "TMPDIR", "HOME")
-
-
-class ProcessLimits(Value, kw_only=True):
-    """Limits of one process. Sizes are in bytes, ``grace`` in seconds."""
-
-    #: Bytes kept of each stream, half from its head and half from its tail.
-    output_bytes: int = 64 * 1024
-    #: Output of both streams together beyond which the process is ended.
-    kill_after: int = 256 * 1024 * 1024
-    #: Time between the request to end and the kill.
-    grace: float = 2.0
 
 
 class Completed(Value, kw_only=True):
@@ -170,131 +152,11 @@ class LocalSpawner(Spawner):
         *,
         pipe_stdin: bool = False,
         confinement: Confinement | None = None,
-    ) -> "LocalProcess":
-        sys.audit("ripieno.start", tuple(argv), os.fspath(directory))
-        order = make_order(argv, environment, confinement)
-        path = environment.get("PATH", os.defpath)
-        place = Place(argv[0], os.fspath(directory), path, confined=confinement is not None)
-        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
-            try:
-                opened = place.open(order, theirs)
-                if confinement is not None and confinement.tier == 2:
-                    precede(order, confinement)
-                files, descriptors = _pipes(ours, theirs, pipe_stdin=pipe_stdin)
-                channel, answer = await supervise(order, [opened, *descriptors])
-            except OSError as error:
-                raise place.fault(Failure.of("process", error)) from error
-            except Failure as failure:
-                raise place.fault(failure) from failure
-            ours.callback(channel.close)
-            if isinstance(answer, Failure):
-                raise place.fault(answer)
-            wrapped = confinement is not None and confinement.tier == 2
-            process = LocalProcess(answer, channel, files, limits, place, wrapped=wrapped)
-            ours.pop_all()
-            return process
+    ) -> Process:
+        # Most commands start none.
+        from ripieno.sandbox.local_processes import start_process
 
-
-def _pipes(
-    ours: contextlib.ExitStack, theirs: contextlib.ExitStack, *, pipe_stdin: bool
-) -> tuple[list[IO[bytes]], list[int]]:
-    """Our ends and theirs of standard output, standard error and, if wanted, standard input."""
-    files: list[IO[bytes]] = []
-    descriptors: list[int] = []
-    for mode in ("rb", "rb", "wb") if pipe_stdin else ("rb", "rb"):
-        ends = os.pipe()
-        mine, other = ends if mode == "rb" else ends[::-1]
-        files.append(ours.enter_context(os.fdopen(mine, mode, buffering=0)))
-        theirs.callback(os.close, other)
-        descriptors.append(other)
-    return files, descriptors
-
-
-class LocalProcess:
-    """A ``Process`` of ``LocalSpawner``, created by it only."""
-
-    def __init__(
-        self,
-        pid: int,
-        channel: Channel,
-        files: Sequence[IO[bytes]],
-        limits: ProcessLimits,
-        place: Place,
-        *,
-        wrapped: bool,
-    ) -> None:
-        stdout, stderr, *stdin = files
-        self.pid = pid
-        self.limits = limits
-        self.stdin = PipeWriter(stdin[0]) if stdin else None
-        self.stdout = PipeReader(stdout)
-        self.stderr = PipeReader(stderr)
-        self.stopped = 0
-        self._channel = channel
-        self._place = place
-        self._wrapped = wrapped
-        self._sent: set[int] = set()
-        self._ending: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *details: object) -> None:
-        await self.terminate()
-
-    @property
-    def remark(self) -> str:
-        return "" if self._channel.exceeded is None else explain_excess(*self._channel.exceeded)
-
-    async def wait(self) -> int:
-        code = await asyncio.shield(self._channel.exit)
-        if self._channel.unstarted:
-            raise self._place.fault(Failure("sandbox", 0, ""))
-        # bwrap survives its program by a moment, and reports a signal as 128 + its number, as shells do. Programs use
-        # such codes, too (git: 129), so only a signal that was sent counts.
-        return 128 - code if self._wrapped and code - 128 in self._sent else code
-
-    def signal(self, number: int) -> None:
-        self._sent.add(int(number))
-        self._channel.ask(Signal(int(number)))
-
-    async def terminate(self) -> None:
-        if self._ending is None:
-            self._ending = asyncio.create_task(self._end(), name=f"end of process {self.pid}")
-        cancelled: asyncio.CancelledError | None = None
-        while not self._ending.done():
-            try:
-                await asyncio.wait((self._ending,))
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            raise cancelled
-        if not self._ending.cancelled():
-            self._ending.result()
-
-    async def _end(self) -> None:
-        channel = self._channel
-        by_itself = channel.exit.done()
-        grace = 0.0 if by_itself else self.limits.grace
-        if not by_itself:
-            self._sent |= {signal.SIGTERM, signal.SIGKILL}
-        try:
-            channel.ask(Terminate(grace))
-            await asyncio.wait((channel.gone,), timeout=grace + _KILL_DEADLINE)
-        finally:
-            # Also when a closing loop cancels this task.
-            if not channel.gone.done():
-                channel.abandon()
-                await asyncio.wait((channel.gone,), timeout=_KILL_DEADLINE)
-            if not channel.gone.done():
-                # It is stuck in the kernel and dies when it returns, or its keeper was stopped.
-                channel.give_up()
-            elif by_itself:
-                self.stopped = channel.gone.result()
-            channel.close()
-            for pipe in (self.stdin, self.stdout, self.stderr):
-                if pipe is not None:
-                    pipe.close()
+        return await start_process(argv, environment, directory, limits, pipe_stdin=pipe_stdin, confinement=confinement)
 
 
 class RoutedSpawner(Spawner):
@@ -366,6 +228,8 @@ async def collect(
     finally:
         await process.terminate()
     if isinstance(ended, ResourceFault):
+        from ripieno.sandbox.orders import with_reason
+
         raise with_reason(ended, stderr.captured().text)
     return Completed(
         exit_code=ended,

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from ripieno.expressions import expression
 from ripieno.sandbox.paths import CONTROLS, is_beneath
 
 #: The system's messages for a read-only mount, and for a mount point that cannot be moved.
@@ -16,8 +17,8 @@ _GIT = ".git"
 #: Without these, git does not see a repository.
 _PARTS = ("HEAD", "objects", "refs")
 #: Programs' messages about a refused read.
-_UNREAD = re.compile("[Pp]ermission denied|PermissionError|EACCES")
-_QUOTED = re.compile(r"""'([^']+)'|"([^"]+)"|`([^`]+)`|\u2018([^\u2019]+)\u2019""")
+_UNREAD = expression("[Pp]ermission denied|PermissionError|EACCES")
+_QUOTED = expression(r"""'([^']+)'|"([^"]+)"|`([^`]+)`|\u2018([^\u2019]+)\u2019""")
 _AROUND = "'\"`\u2018\u2019:,;()[]{}<>"
 #: Lines searched, characters of each, paths looked up, and paths shown.
 _LINES, _LENGTH, _LOOKED_UP, _SHOWN = 16, 1000, 64, 3

@@ -1,6 +1,5 @@
 """The sandbox of one application: its tier, and the confinement of each process."""
 
-import asyncio
 import dataclasses
 import functools
 import os
@@ -13,6 +12,7 @@ from contextlib import AbstractContextManager
 
 from ripieno.descriptors.sandbox import Level, SandboxDescriptor
 from ripieno.exceptions import PermissionFault
+from ripieno.postponed import asyncio
 from ripieno.sandbox.changed_files import FileChange, WatchedFolder
 from ripieno.sandbox.covers import Covers
 from ripieno.sandbox.detection import DetectedTiers, try_tier

@@ -1,11 +1,11 @@
 """The application's side of a keeper: a channel that starts, observes and ends one process."""
 
-import asyncio
 import contextlib
 import signal
 import socket
 from typing import TypeVar
 
+from ripieno.postponed import asyncio
 from ripieno.sandbox.supervision.wire import Failure, Order, Request, expect_numbers, receive_number, send_with
 from ripieno.sandbox.zygote import NO_SIGNAL, ZYGOTES, signal_keeper
 
@@ -134,7 +134,7 @@ class Channel:
         _set(self.gone, 0)
 
 
-def _set(future: asyncio.Future[_Value], value: _Value) -> None:
+def _set(future: "asyncio.Future[_Value]", value: _Value) -> None:
     if not future.done():
         future.set_result(value)
 

@@ -11,7 +11,6 @@ import pathlib
 import select
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import weakref
@@ -170,6 +169,8 @@ def _launch() -> _Zygote:
     """Starts a zygote. Errors: ``OSError``."""
     if not sys.executable or getattr(sys, "frozen", False):
         raise OSError("there is no Python interpreter that could supervise it")
+    import subprocess  # It is imported with the first process.
+
     ours, theirs = _pair()
     # No secrets of ours; but the interpreter itself may need its libraries.
     environment = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}

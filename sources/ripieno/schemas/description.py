@@ -1,10 +1,10 @@
 """Short descriptions of schemas and values for a model."""
 
 import itertools
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
+from ripieno.expressions import expression
 from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.schemas.graph import REFERENCES, Node
 from ripieno.values import Value
@@ -15,7 +15,7 @@ Code = Literal["missing_required", "invalid_type", "out_of_range", "unknown_para
 _QUOTED, _EXPECTED = 80, 160
 #: Alternatives that an expectation names.
 _NAMED = 12
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,79}")
+_PLAIN_NAME = expression(r"[A-Za-z_][A-Za-z0-9_-]{0,79}")
 
 
 class SchemaProblem(Value, kw_only=True):

@@ -5,12 +5,12 @@ validators fetch them by default (measured).
 """
 
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from ripieno.exceptions import SchemaInvalidity
+from ripieno.expressions import expression
 from ripieno.jsonvalues import is_list, is_table
 
 MAX_DEPTH = 32
@@ -40,7 +40,7 @@ _IDLE = frozenset({"$defs", "definitions", "contentSchema"})
 LEGACY = frozenset({"draft-04", "draft-06", "draft-07"})
 
 
-_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
+_INDEX = expression(r"0|[1-9][0-9]{0,5}")
 
 #: Keyword, name or index or None, subschema.
 Edge: TypeAlias = "tuple[str, str | int | None, Node]"

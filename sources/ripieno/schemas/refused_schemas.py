@@ -5,11 +5,11 @@ meta-schemas are applied by jsonschema: a pattern or a recursion of a user's sch
 """
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ripieno.exceptions import nearest
+from ripieno.expressions import expression
 from ripieno.jsonvalues import encode, is_list, is_table, thaw
 from ripieno.schemas.description import RANGES, cut, quoted, with_articles
 from ripieno.schemas.validator import TYPES
@@ -17,7 +17,7 @@ from ripieno.values import Value
 
 #: Errors of one schema that are looked at, duplicates included, and that are reported.
 _READ, MAX_REFUSALS = 1_000, 50
-_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
+_NUMBER = expression(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 
 
 class Refusal(Value, kw_only=True):

@@ -7,19 +7,19 @@ nothing matches.
 """
 
 import functools
-import re
 from collections.abc import Mapping
 
 import jsonschema_rs
 
 from ripieno.exceptions import SchemaInvalidity
+from ripieno.expressions import expression
 
 MAX_PATTERNS = 200
 MAX_SIZE = 16 * 1024 * 1024
 MAX_BACKTRACKS = 2500
-_COUNT = re.compile(r"\{(?:\d*,)?(\d+),?\}")
+_COUNT = expression(r"\{(?:\d*,)?(\d+),?\}")
 #: One counted class or escape between anchors: large when compiled, but simple.
-_COUNTED_ONCE = re.compile(r"\^(?:\.|\\[pP]\{\w+\}|\\[a-zA-Z]|\[(?:[^\]\\]|\\.)+\])\{\d*,?\d+,?\}\$")
+_COUNTED_ONCE = expression(r"\^(?:\.|\\[pP]\{\w+\}|\\[a-zA-Z]|\[(?:[^\]\\]|\\.)+\])\{\d*,?\d+,?\}\$")
 
 Options = jsonschema_rs.RegexOptions | jsonschema_rs.FancyRegexOptions
 

@@ -12,21 +12,22 @@ import re
 import urllib.parse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+from ripieno.expressions import expression
 from ripieno.values import Value
 
 #: Levels of encodings of characters inside each other, and of JSON.
 _LEVELS = 3
-_ESCAPE = re.compile(
+_ESCAPE = expression(
     r"(?:\\u[0-9a-f]{4})+|(?:\\x[0-9a-f]{2})+|\\u\{[0-9a-f]{1,6}\}|(?:%[0-9a-f]{2})+"
     r"|(?:\\[0-3][0-7]{2})+|(?-i:(?:=(?:[0-9A-F]{2}|\r?\n))+)|&(?:#x[0-9a-f]{1,6}|#[0-9]{1,7}|[a-z][a-z0-9]{1,15});|\\.",
     re.IGNORECASE | re.DOTALL,
 )
 #: An end of a line after and before what may be base64.
-_WRAPPED = re.compile(r"\n(?<=[\w+/-]{11}[\r\w+/-]\n)[ \t]*(?=[\w+/-]{2})", re.ASCII)
-_BREAK = re.compile(r"[ \t\r]*\n[ \t]*")
-_UNIT = re.compile(r"\\[ux][0-9a-f]{2,4}|\\[0-3][0-7]{2}|%[0-9a-f]{2}|(?:=\r?\n)*=[0-9a-f]{2}", re.IGNORECASE)
+_WRAPPED = expression(r"\n(?<=[\w+/-]{11}[\r\w+/-]\n)[ \t]*(?=[\w+/-]{2})", re.ASCII)
+_BREAK = expression(r"[ \t\r]*\n[ \t]*")
+_UNIT = expression(r"\\[ux][0-9a-f]{2,4}|\\[0-3][0-7]{2}|%[0-9a-f]{2}|(?:=\r?\n)*=[0-9a-f]{2}", re.IGNORECASE)
 #: What may begin an escape, a character of several escapes, or a break of base64, at the end of a text.
-_BEGUN = re.compile(
+_BEGUN = expression(
     r"(?:\\+ud[89ab][0-9a-f]{2}|(?:\\+x|%(?:25)*|=)[89a-f][0-9a-f]|\\+[23][0-7]{2})*"
     r"(?:\\+(?:u\{?[0-9a-f]{0,6}|x[0-9a-f]?|[0-3][0-7]?)?|%[0-9a-f]*|=[0-9a-f]?|=\r|&[#a-z0-9;]*)?\Z"
     r"|(?<=[\w+/-]{12})[ \t]*(?:\r\n?|\n)[ \t]*[\w+/-]?\Z",

@@ -6,7 +6,6 @@ deleted.
 """
 
 import hashlib
-import logging
 import os
 import pathlib
 import secrets
@@ -15,6 +14,7 @@ import threading
 import time
 
 from ripieno.exceptions import ResourceFault
+from ripieno.postponed import logging
 from ripieno.storage.files import make_private, open_private
 from ripieno.values import Value
 
@@ -24,7 +24,6 @@ TOTAL_BYTES = 256 * 1024 * 1024
 AGE = 7 * 24 * 3600.0
 #: The identity of the tool that reads kept outputs.
 READER = "outputs.read_output"
-_logger = logging.getLogger(__name__)
 
 
 class Page(Value, kw_only=True):
@@ -78,7 +77,7 @@ class Outputs:
         try:
             kept = self.keep(text, conversation, limit)
         except OSError as error:
-            _logger.warning("An output could not be kept: %s", error)
+            logging.getLogger(__name__).warning("An output could not be kept: %s", error)
             return ""
         if kept is None:
             return ""

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import pathlib
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Generator, Sequence
@@ -20,6 +19,7 @@ from typing import Literal
 
 from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.exceptions import InputError, SerializationInvalidity
+from ripieno.expressions import expression
 from ripieno.storage.files import locked, make_private, replace_private
 from ripieno.values import Value
 
@@ -99,7 +99,7 @@ TOTAL_ENTRIES = 10_000
 #: Conversations, and paths of each, whose read hashes are remembered.
 _CONVERSATIONS = 256
 _PATHS = 4_096
-_NAME = re.compile(r"(\d{12})(\.undone)?\.json\Z")
+_NAME = expression(r"(\d{12})(\.undone)?\.json\Z")
 
 
 def digest(data: bytes) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from ripieno.sandbox import ProcessLimits
-from ripieno.sandbox.processes import LocalProcess, collect
+from ripieno.sandbox.local_processes import LocalProcess
+from ripieno.sandbox.processes import collect
 from tests.counts import ATTACK, count
 from tests.support.live_processes import Living, living, start_living
 

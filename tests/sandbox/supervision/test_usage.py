@@ -11,7 +11,8 @@ import signal
 import pytest
 
 from ripieno.sandbox import Confinement, ProcessLimits
-from ripieno.sandbox.processes import Completed, LocalProcess, LocalSpawner, clean_environment, collect
+from ripieno.sandbox.local_processes import LocalProcess
+from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
 from ripieno.sandbox.refusals import explain_excess
 from tests.counts import count
 from tests.support.sandbox_tiers import PYTHON, SHELTERS, python, shelter

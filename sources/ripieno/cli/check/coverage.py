@@ -9,7 +9,7 @@ from ripieno.assembly.coverage.validation import read_manifest, validate_loaded
 from ripieno.assembly.coverage.values import Coverage, EnsembleStatus, TaskStatus, ToolStatus
 from ripieno.canisters.display import clean
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers
+from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.options import Format, Settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.exceptions import NameAbsence

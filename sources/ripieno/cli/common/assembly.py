@@ -1,205 +1,20 @@
-"""Loading of layers and creation of assemblies for all commands, with reports of what was left out."""
+"""Creation of assemblies for all commands that call tools or models."""
 
-import asyncio
-import dataclasses
-import fnmatch
-import os
-import pathlib
-import sys
-from collections.abc import Callable, Iterable, Sequence
-
-import click
+from collections.abc import Callable, Sequence
 
 from ripieno.approvals import Confirmer
 from ripieno.approvals.grants import Grants
 from ripieno.assembly import Assembly
-from ripieno.assembly.availability import absence, reason_of
-from ripieno.assembly.builtins import DEFAULT_PROTOCOL, ripieno_protocols
-from ripieno.assembly.configuration import LoadedConfiguration, load_configuration, provision
-from ripieno.assembly.failures import find_failures, problems_of
-from ripieno.assembly.trust import Project, TrustStore, find_project
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters.events import Alert
-from ripieno.cli.common.main import say
-from ripieno.cli.common.options import Command, Settings
+from ripieno.cli.common.ensembles import Reporting, say_alert
+from ripieno.cli.common.layers import load_valid_layers
+from ripieno.cli.common.options import Settings
 from ripieno.conducting import Watcher
-from ripieno.descriptors.ensembles import is_foreign
-from ripieno.descriptors.loading.layers import LeftOut
-from ripieno.exceptions import AssemblyFailure, NameAbsence, Problem
-from ripieno.models import Protocol
-from ripieno.storage.places import Places
-
-#: Seconds in which most servers have started.
-_USUAL_START = 2.0
 
 
-def load_layers(settings: Settings, *, quiet: bool = False) -> LoadedConfiguration:
-    """All layers, the project's own files included if they are trusted. Reports what was left out, unless ``quiet``.
-
-    Errors: ``InputError`` for an unreadable trust store, ``NameAbsence`` for an unknown ``--profile``.
-    """
-    project = project_of(settings)
-    loaded = load_configuration(settings.config, workspace=settings.workspace, project=project)
-    if settings.profile is not None:
-        if settings.profile not in loaded.profiles:
-            raise NameAbsence("profile", settings.profile, loaded.profiles)
-        loaded = provision(loaded, profile=settings.profile)
-    recorded = settings.journal and loaded.configuration.journal is not False
-    loaded = dataclasses.replace(loaded, configuration=dataclasses.replace(loaded.configuration, journal=recorded))
-    if not quiet:
-        for line in left_out_lines(loaded):
-            say(line)
-        if project is not None and project.part is not None and project.part.problems and untrusted(project):
-            say("Left out: unreadable parts of the project's configuration. To see them: ripieno check")
-    return loaded
-
-
-def untrusted(project: Project | None) -> bool:
-    """Whether there is a project that is not trusted."""
-    return project is not None and not TrustStore(Places.of_user().state).trusts(project)
-
-
-def project_problems(settings: Settings) -> tuple[Problem, ...]:
-    """The problems in an untrusted project's files. They prevent no start-up, unlike those of a trusted one."""
-    project = project_of(settings)
-    if project is None or not untrusted(project):
-        return ()
-    loaded = load_configuration(settings.config, workspace=settings.workspace, project=project, trusting=True)
-    folder = project.folder.resolve()
-    found = problems_of(find_failures(loaded))
-    return tuple(one for one in found if one.file and pathlib.Path(one.file).resolve().is_relative_to(folder))
-
-
-def project_of(settings: Settings) -> Project | None:
-    """The project in the workspace. Its configuration file counts as the caller's if ``--config`` names it."""
-    project = find_project(settings.folder)
-    if project is None or project.part is None or settings.config is None:
-        return project
-    if pathlib.Path(project.part.file).resolve() != settings.config.resolve():
-        return project
-    return None if project.ensembles is None else dataclasses.replace(project, part=None)
-
-
-def left_out_lines(loaded: LoadedConfiguration) -> list[str]:
-    """One line for each reason, with all that was read but is not used. It ends with the command that helps, if any."""
-    groups: dict[str, list[LeftOut]] = {}
-    for one in loaded.left_out:
-        groups.setdefault(reason_of(loaded, one), []).append(one)
-    lines: list[str] = []
-    for reason, several in groups.items():
-        names = ", ".join(dict.fromkeys(one.name for one in several))
-        files = [one.file for one in several if one.file is not None]
-        place = f" ({os.path.commonpath(files)})" if files else ""
-        # A command is not followed by a period.
-        lines.append(f"Left out: {names}{place}: {reason}{'' if 'run: ripieno trust' in reason else '.'}")
-    return lines
-
-
-def left_out_mappings(loaded: LoadedConfiguration) -> list[dict[str, str | None]]:
-    """The same as JSON."""
-    return [{"name": one.name, "layer": one.layer, "file": one.file, "reason": one.reason} for one in loaded.left_out]
-
-
-def only(loaded: LoadedConfiguration, patterns: Sequence[str]) -> LoadedConfiguration:
-    """The configuration with only the ensembles that match patterns over ``ensemble.tool``; no others are connected.
-
-    If a pattern matches no ensemble, all stay, so that the later error can list them.
-    """
-    halves = [pattern.partition(".")[0] for pattern in patterns]
-    names = [descriptor.name for descriptor in loaded.ensembles]
-    if any(not fnmatch.filter(names, half) for half in halves):
-        return loaded
-    chosen = tuple(one for one in loaded.ensembles if any(fnmatch.fnmatchcase(one.name, half) for half in halves))
-    configuration = dataclasses.replace(loaded.configuration, enabled=tuple(one.name for one in chosen), include=())
-    return dataclasses.replace(loaded, configuration=configuration, ensembles=chosen, profile=None)
-
-
-def require_ensembles(loaded: LoadedConfiguration, names: Iterable[str]) -> None:
-    """Errors: ``NameAbsence``, with the reason if known, for an ensemble that is not enabled."""
-    enabled = [descriptor.name for descriptor in loaded.ensembles]
-    for name in names:
-        if name not in enabled:
-            why = absence(loaded, name)
-            left_out = why and f"is {why[0].lower()}{why[1:]}"
-            raise NameAbsence("ensemble", name, enabled, left_out=left_out, hint=loaded.registry.advice)
-
-
-def protocols(text: str, *, default: str | None = None) -> Callable[[Command], Command]:
-    """Adds ``--protocol``. Its help lists the bundled wire formats; plugins may add others."""
-    text = f"{text} Bundled: {', '.join(sorted(ripieno_protocols()))}."
-    return click.option("--protocol", metavar="P", default=default, show_default=default is not None, help=text)
-
-
-def resolve_wire(loaded: LoadedConfiguration, protocol: str | None, *, strict: bool) -> Protocol:
-    """The named wire format; by default that of the configured model.
-
-    Errors: ``UsageError`` for one that does not support ``strict``.
-    """
-    if protocol is None:
-        provider = loaded.providers.get((loaded.configuration.model or "").partition("/")[0])
-        protocol = DEFAULT_PROTOCOL if provider is None else provider.protocol
-    wire: Protocol = loaded.registry.resolve("protocols", protocol)
-    if strict and wire.invocations.strict_dialect is None:
-        raise click.UsageError(f"The protocol {protocol!r} has no strict mode: leave out --strict.")
-    return wire
-
-
-def owner_of(loaded: LoadedConfiguration, name: str) -> str | None:
-    """The owner of an ensemble that is not the user's: the package or a plugin; None otherwise."""
-    holder = loaded.known.outlines.get(name)
-    if holder is None or not is_foreign(holder.layer):
-        return None
-    return "a bundled ensemble" if holder.layer == "package" else f"an ensemble of the {holder.layer}"
-
-
-def select_ensembles(loaded: LoadedConfiguration, names: Sequence[str]) -> LoadedConfiguration:
-    """The configuration with only these ensembles; unchanged without names, or with failures.
-
-    Errors: ``NameAbsence`` for one that is not enabled.
-    """
-    if not names or loaded.failures:
-        return loaded
-    require_ensembles(loaded, names)
-    return only(loaded, names)
-
-
-def load_valid_layers(settings: Settings) -> LoadedConfiguration:
-    """All layers. Errors: ``AssemblyFailure`` with everything that prevents a start."""
-    loaded = load_layers(settings)
-    require_valid(loaded)
-    return loaded
-
-
-def require_valid(loaded: LoadedConfiguration) -> None:
-    """Errors: ``AssemblyFailure`` with everything that prevents a start, if loading found a part of it."""
-    if loaded.failures:
-        raise AssemblyFailure("Start-up would fail:", find_failures(loaded))
-
-
-def load_without_ensembles(settings: Settings) -> LoadedConfiguration:
-    """All layers, for a command that uses no ensembles. Their errors are only mentioned."""
-    loaded = load_layers(settings)
-    if loaded.failures and not loaded.general:
-        say("This command uses no ensembles; those that do cannot start. To see why: ripieno check")
-    return dataclasses.replace(loaded, ensembles=(), failures=loaded.general, unreadable=())
-
-
-class ReportingAssembly(Assembly):
+class ReportingAssembly(Reporting, Assembly):
     """An assembly that reports once, on a terminal, which ensembles are slow to connect."""
-
-    async def __aenter__(self) -> Assembly:
-        if not sys.stderr.isatty():
-            return await super().__aenter__()
-        task = asyncio.create_task(self._report_slow(), name="report of slow servers")
-        try:
-            return await super().__aenter__()
-        finally:
-            task.cancel()
-            await asyncio.wait((task,))
-
-    async def _report_slow(self) -> None:
-        await asyncio.sleep(_USUAL_START)
-        if names := ", ".join(self.connecting):
-            say(f"Still connecting: {names} ...")
 
 
 def make_assembly(
@@ -219,8 +34,3 @@ def make_assembly(
 def assembly_of(settings: Settings, *, confirmer: Confirmer | None = None) -> Assembly:
     """The assembly for a plugin's command, not entered yet. Errors: ``AssemblyFailure``."""
     return make_assembly(load_valid_layers(settings), confirmer=confirmer)
-
-
-def say_alert(alert: Alert) -> None:
-    """Writes an alert as a line on standard error."""
-    say(f"! {f'{alert.tool}: ' if alert.tool else ''}{alert.message}")

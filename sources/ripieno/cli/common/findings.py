@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
-from ripieno.cli.common.assembly import make_assembly, say_alert
+from ripieno.cli.common.assembly import make_assembly
+from ripieno.cli.common.ensembles import say_alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.ensembles import is_foreign
 from ripieno.descriptors.loading import load_ensembles, locate

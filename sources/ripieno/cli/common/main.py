@@ -29,6 +29,7 @@ from ripieno.exceptions import (
     ToolExecutionFailure,
     ToolFault,
 )
+from ripieno.expressions import expression
 
 Result = TypeVar("Result")
 #: What a command does at a signal: it is cancelled, ends by itself, or goes on as if there was none.
@@ -37,7 +38,7 @@ Reaction: TypeAlias = Literal["cancel", "end", "ignore"]
 #: Groups, whose commands have two words.
 ADVISED_GROUPS = ("approvals", "import", "journal", "new", "responses", "runs", "serve")
 #: A command that a message advises, without the options that select the configuration. ``trust FOLDER`` needs none.
-_ADVISED = re.compile(
+_ADVISED = expression(
     rf"(?<=:)( +ripieno (?!trust [/'])(?:(?:{'|'.join(ADVISED_GROUPS)}) (?=[a-z]))?[a-z]+)\b"
     r"(?![^\n]*--(?:config|profile|workspace)\b)"
 )

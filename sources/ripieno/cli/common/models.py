@@ -10,7 +10,7 @@ from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY
 from ripieno.models import Model
-from ripieno.models.transport.clouds import HOMES
+from ripieno.models.transport.cloud_names import HOMES
 from ripieno.storage.places import Places
 from ripieno.storage.redaction import HIDDEN
 

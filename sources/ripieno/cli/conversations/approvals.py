@@ -13,8 +13,8 @@ from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import ResultCanister, TextualContent
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.display import clean
-from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.completion import completion
+from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.options import Format, Settings, common, formats
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.conversations.allowed import allowed, also_allowed, say_allowed

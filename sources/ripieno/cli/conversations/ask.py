@@ -8,7 +8,7 @@ import click
 
 from ripieno.canisters import Conversation
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers
+from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import Terminal

@@ -22,7 +22,7 @@ from ripieno.approvals.allowances import Allowance
 from ripieno.assembly import Assembly
 from ripieno.canisters import AssistantCanister, Conversation
 from ripieno.canisters.display import brief
-from ripieno.cli.common.assembly import load_layers
+from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.main import Interrupted, classify, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import Terminal

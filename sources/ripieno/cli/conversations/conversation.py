@@ -16,8 +16,8 @@ from ripieno.canisters import Conversation
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import only
 from ripieno.cli.common.completion import complete_agent, complete_model
+from ripieno.cli.common.layers import only
 from ripieno.cli.common.main import say
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import logged, observed

@@ -4,7 +4,7 @@ import shlex
 
 import click
 
-from ripieno.cli.common.assembly import load_layers
+from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import Terminal

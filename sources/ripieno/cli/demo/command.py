@@ -17,12 +17,12 @@ from ripieno.assembly.configuration import load_configuration
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import protocols
 from ripieno.cli.common.completion import complete_score
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.models import bundled_examples
 from ripieno.cli.common.options import Number, Settings, common, pass_settings
 from ripieno.cli.common.scores import FOLDER, find_file
+from ripieno.cli.common.wires import protocols
 from ripieno.cli.conversations.cassettes import Cassette, cassette_options, open_cassette
 from ripieno.cli.demo.rehearse import ENSEMBLES
 from ripieno.cli.demo.workspace import examine, interpreter_in_path, prepare

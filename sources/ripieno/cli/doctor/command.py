@@ -9,7 +9,7 @@ import click
 from ripieno.assembly.availability import how_to_include
 from ripieno.canisters.display import brief, clean, count
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers, project_of, require_valid
+from ripieno.cli.common.layers import load_layers, project_of, require_valid
 from ripieno.cli.common.main import advised, run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -18,7 +18,7 @@ from ripieno.cli.doctor.facts import collect_facts, policy_facts
 from ripieno.cli.doctor.journal import journal_line
 from ripieno.cli.doctor.queue import queue_line
 from ripieno.cli.trust.login import print_sign_ins, sign_in_facts
-from ripieno.models.transport.clouds import HOMES
+from ripieno.models.transport.cloud_names import HOMES
 
 
 @click.command()

@@ -17,9 +17,9 @@ from ripieno.assembly.plugins import PluginStatus
 from ripieno.assembly.trust import Project, TrustStore
 from ripieno.cli.check.checks import OF_DOCTOR
 from ripieno.cli.check.needs import absent_variables
-from ripieno.cli.common.assembly import left_out_mappings
 from ripieno.cli.common.findings import Subject, find_problems
 from ripieno.cli.common.group import version
+from ripieno.cli.common.layers import left_out_mappings
 from ripieno.cli.common.models import has_cloud_credentials, show_address, variables_of
 from ripieno.cli.common.trials import Trial
 from ripieno.cli.doctor.journal import journal_facts

@@ -15,7 +15,7 @@ from ripieno.assembly.availability import how_to_include
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.canisters.display import clean
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import owner_of
+from ripieno.cli.common.layers import owner_of
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FOLDER, Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table

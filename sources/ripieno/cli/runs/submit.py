@@ -16,8 +16,8 @@ from ripieno.assembly.submission_states import find_queued, find_submission
 from ripieno.assembly.submissions import make_submission, model_of, open_dispatcher
 from ripieno.assembly.submissions import submit as queue_submission
 from ripieno.canisters import Conversation
-from ripieno.cli.common.assembly import load_without_ensembles
 from ripieno.cli.common.completion import complete_agent
+from ripieno.cli.common.layers import load_without_ensembles
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.models import missing_variables
 from ripieno.cli.common.options import Settings, common, pass_settings

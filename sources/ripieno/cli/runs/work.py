@@ -14,7 +14,8 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import journal_place, open_database
 from ripieno.assembly.submissions import inspect_queue, open_dispatcher
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_valid_layers, make_assembly
+from ripieno.cli.common.assembly import make_assembly
+from ripieno.cli.common.layers import load_valid_layers
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
 from ripieno.cli.common.options import Number, Settings, common, pass_settings

@@ -9,8 +9,9 @@ import click
 
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.cli.common.assembly import load_layers, make_assembly, select_ensembles
+from ripieno.cli.common.assembly import make_assembly
 from ripieno.cli.common.completion import complete_ensemble
+from ripieno.cli.common.layers import load_layers, select_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Number, Settings, common, journaled, pass_settings
 from ripieno.cli.serve.common import (

@@ -20,8 +20,9 @@ from ripieno.approvals import DeferredConfirmer
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles
+from ripieno.cli.common.assembly import make_assembly
 from ripieno.cli.common.completion import complete_ensemble
+from ripieno.cli.common.layers import load_layers, only, require_ensembles
 from ripieno.cli.common.main import Interrupted, Reaction, run_async, say
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
 from ripieno.cli.common.options import Number, Settings, common, journaled, pass_settings

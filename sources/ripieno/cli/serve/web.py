@@ -14,8 +14,10 @@ import click
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import open_database
-from ripieno.cli.common.assembly import ReportingAssembly, load_layers, say_alert, select_ensembles
+from ripieno.cli.common.assembly import ReportingAssembly
 from ripieno.cli.common.completion import complete_ensemble
+from ripieno.cli.common.ensembles import say_alert
+from ripieno.cli.common.layers import load_layers, select_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.models import require_model
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for

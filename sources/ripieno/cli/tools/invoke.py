@@ -30,8 +30,10 @@ from ripieno.canisters.display import clean, label
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers, make_assembly, say_alert, select_ensembles
+from ripieno.cli.common.assembly import make_assembly
 from ripieno.cli.common.completion import complete_argument, complete_tool
+from ripieno.cli.common.ensembles import say_alert
+from ripieno.cli.common.layers import load_layers, select_ensembles
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import FOLDER, Settings, common, journaled, pass_settings
 from ripieno.cli.common.tables import print_json

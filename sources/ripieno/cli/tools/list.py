@@ -1,37 +1,30 @@
 """``ripieno tools`` and ``ripieno ensembles``: the offered tools, and all ensembles."""
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 from frozendict import frozendict
 
 from ripieno.approvals.rules import Outlook, expect
-from ripieno.assembly import Assembly
 from ripieno.assembly.availability import absence, how_to_include, is_available
 from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.assembly.ensembles import ConnectedEnsembles
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.display import clean
-from ripieno.cli.common.assembly import (
-    left_out_mappings,
-    load_layers,
-    load_valid_layers,
-    make_assembly,
-    protocols,
-    resolve_wire,
-    select_ensembles,
-)
 from ripieno.cli.common.completion import complete_ensemble
+from ripieno.cli.common.ensembles import make_ensembles
+from ripieno.cli.common.layers import left_out_mappings, load_layers, load_valid_layers, select_ensembles
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import described, print_json, print_table
+from ripieno.cli.common.wires import protocols
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
-from ripieno.jsonvalues import encode
-from ripieno.models import Protocol
 
 #: The column ASKS, by the action of a rule.
 _ASKS = {"run": "no", "ask": "yes", "deny": "denied", "depends": "depends"}
@@ -78,53 +71,51 @@ def tools(
       ripieno tools --strict
     """
     loaded = load_layers(settings)
-    wire = resolve_wire(loaded, protocol, strict=strict) if strict or protocol is not None else None
+    show = None
+    if strict or protocol is not None:
+        from ripieno.cli.tools import sent  # It imports what a request to a model needs.
+
+        wire = sent.resolve_wire(loaded, protocol, strict=strict)
+        show = functools.partial(sent.print_sent, wire, output=output, full=full, strict=strict)
     loaded = select_ensembles(loaded, names)
-    run_async(_list_tools(loaded, names, wire, output, full=full, strict=strict, everything=everything))
+    assembly = make_ensembles(loaded)
+    listing = functools.partial(_list_tools, assembly, names, show, output, full=full, everything=everything)
+    if assembly.connect_at_once():
+        listing()
+    else:
+        run_async(_connected(assembly, listing))
 
 
-async def _list_tools(
-    loaded: LoadedConfiguration,
+async def _connected(assembly: ConnectedEnsembles, listing: Callable[[], None]) -> None:
+    async with assembly:
+        listing()
+
+
+def _list_tools(
+    assembly: ConnectedEnsembles,
     names: Sequence[str],
-    wire: Protocol | None,
+    show: Callable[[Offer], None] | None,
     output: Format,
     *,
     full: bool,
-    strict: bool,
     everything: bool,
 ) -> None:
-    async with make_assembly(loaded) as assembly:
-        for name in names:
-            # Reports an optional ensemble that failed, instead of an empty table.
-            assembly.access_ensemble(name)
-        offer = Offer.of(assembly.ensembles)
-        if wire is not None:
-            _print_sent(wire, offer, output, full=full, strict=strict)
-        elif output == "json":
-            print_json(_mapping(assembly, offer))
-        else:
-            _print_offer(offer, loaded.configuration.confirmation, full=full)
-            left_out = _left_out(assembly)
-            if everything and left_out:
-                click.echo()
-                print_table(("UNAVAILABLE", "WHY"), list(left_out.items()))
-            elif left_out:
-                say(f"Unavailable: {len(left_out)} more. For the reasons: ripieno tools --all")
-
-
-def _print_sent(wire: Protocol, offer: Offer, output: Format, *, full: bool, strict: bool) -> None:
-    invocations = wire.invocations
-    if output == "json":
-        print_json(list(invocations.prepare_tools(offer, strict=strict)))
-        return
-    rows: list[tuple[str, ...]] = []
-    for invoker in offer.invokers:
-        if invoker.hosted == "provider":
-            continue
-        held = (("yes" if invocations.lowered(invoker, strict=True).strict else "no"),) if strict else ()
-        size = str(len(encode(invocations.definition_of(invoker, strict=strict))))
-        rows.append((invoker.exposed, size, *held, described(invoker.description, full=full)))
-    print_table(("NAME", "BYTES", *(("STRICT",) if strict else ()), "DESCRIPTION"), rows)
+    for name in names:
+        # Reports an optional ensemble that failed, instead of an empty table.
+        assembly.access_ensemble(name)
+    offer = Offer.of(assembly.ensembles)
+    if show is not None:
+        show(offer)
+    elif output == "json":
+        print_json(_mapping(assembly, offer))
+    else:
+        _print_offer(offer, assembly.configuration.confirmation, full=full)
+        left_out = _left_out(assembly)
+        if everything and left_out:
+            click.echo()
+            print_table(("UNAVAILABLE", "WHY"), list(left_out.items()))
+        elif left_out:
+            say(f"Unavailable: {len(left_out)} more. For the reasons: ripieno tools --all")
 
 
 def _print_offer(offer: Offer, rules: Rules, *, full: bool) -> None:
@@ -144,12 +135,12 @@ def _print_offer(offer: Offer, rules: Rules, *, full: bool) -> None:
         say(f"Searchable: {len(offer.searchable)} more tools, found with {offer.helpers.search.exposed}: {names}")
 
 
-def _left_out(assembly: Assembly) -> dict[str, str]:
+def _left_out(assembly: ConnectedEnsembles) -> dict[str, str]:
     tools = {f"{one.name}.{tool}": f"{why}." for one in assembly.ensembles for tool, why in one.left_out.items()}
     return {**tools, **{one.name: one.reason for one in assembly.absences if one.file is None}}
 
 
-def _mapping(assembly: Assembly, offer: Offer) -> dict[str, Any]:
+def _mapping(assembly: ConnectedEnsembles, offer: Offer) -> dict[str, Any]:
     rules = assembly.configuration.confirmation
     return {
         "tools": [_tool(invoker, rules) for invoker in offer.invokers],

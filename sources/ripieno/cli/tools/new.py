@@ -10,7 +10,7 @@ from ripieno.assembly.availability import how_to_include
 from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.trust import ENSEMBLES_NAME, find_project, trust_command
 from ripieno.canisters.display import clean
-from ripieno.cli.common.assembly import owner_of
+from ripieno.cli.common.layers import owner_of
 from ripieno.cli.common.options import FOLDER, Settings, common, pass_settings
 from ripieno.cli.tools.json_schema import SCHEMA_LINE, write_schema
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME

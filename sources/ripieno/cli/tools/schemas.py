@@ -5,12 +5,15 @@ import dataclasses
 import click
 
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.cli.common.assembly import load_layers, make_assembly, protocols, resolve_wire, select_ensembles
+from ripieno.cli.common.assembly import make_assembly
 from ripieno.cli.common.completion import complete_tool
+from ripieno.cli.common.layers import load_layers, select_ensembles
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.common.wires import protocols
 from ripieno.cli.tools.explanation import suggest_tool
+from ripieno.cli.tools.sent import resolve_wire
 from ripieno.descriptors.names import split
 from ripieno.ensembles import Invoker
 from ripieno.models import Protocol

@@ -10,8 +10,10 @@ import click
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters.display import clean
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_layers, make_assembly, require_valid, say_alert
+from ripieno.cli.common.assembly import make_assembly
 from ripieno.cli.common.completion import complete_ensemble
+from ripieno.cli.common.ensembles import say_alert
+from ripieno.cli.common.layers import load_layers, require_valid
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_table

@@ -13,8 +13,9 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.plugins import Registry
 from ripieno.canisters.display import clean, count
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import load_valid_layers, make_assembly, require_ensembles
+from ripieno.cli.common.assembly import make_assembly
 from ripieno.cli.common.completion import complete_connected
+from ripieno.cli.common.layers import load_valid_layers, require_ensembles
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import FILE, Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json

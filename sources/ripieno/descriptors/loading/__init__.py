@@ -1,8 +1,8 @@
 """Finds and reads the TOML files of all layers, and collects every problem with its line."""
 
+from ripieno.descriptors.loading.catalogue import Catalogue
 from ripieno.descriptors.loading.documents import Document, locate, parse_toml, read_toml
 from ripieno.descriptors.loading.layers import (
-    Catalogue,
     Layer,
     Loaded,
     LoadedProfiles,

@@ -15,6 +15,7 @@ from ripieno.descriptors.reader.positions import Positions, ScanFailure
 from ripieno.descriptors.reader.problems import Source, excerpt, printable, undotted
 from ripieno.descriptors.reader.regular_files import require_regular
 from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest_files
+from ripieno.expressions import expression
 from ripieno.jsonvalues import is_list, is_table, parse
 from ripieno.values import Value
 
@@ -24,12 +25,12 @@ FILE_BYTES = 256 * 1024
 KEY_PARTS = 64
 DEPTH = 32
 
-_AT_LINE = re.compile(r"(?P<message>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)", re.DOTALL)
+_AT_LINE = expression(r"(?P<message>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)", re.DOTALL)
 #: What does not belong in a list, at the beginning of a line: a table, or a key with its value.
-_NO_ELEMENT = re.compile(r"\s*(?:\[+[\w.\"' -]+\]+\s*(?:#.*)?$|[\w.\"'-]+\s*=)")
-_LIST = re.compile(r"[^#=]*=\s*\[")
-_TEXT_OR_COMMENT = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|#[^\n]*")
-_LONG_NUMBER = re.compile(r"[0-9_]{4000}")
+_NO_ELEMENT = expression(r"\s*(?:\[+[\w.\"' -]+\]+\s*(?:#.*)?$|[\w.\"'-]+\s*=)")
+_LIST = expression(r"[^#=]*=\s*\[")
+_TEXT_OR_COMMENT = expression(r"\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'|#[^\n]*")
+_LONG_NUMBER = expression(r"[0-9_]{4000}")
 #: Messages of the standard library's parser, better messages, and hints.
 _SYNTAX: Sequence[tuple[str, str, str]] = (
     (r"Invalid value", "this is not a value", "Write text in quotes, and true or false in lower case."),

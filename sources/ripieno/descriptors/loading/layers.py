@@ -2,14 +2,15 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias
 
 from frozendict import frozendict
 
 from ripieno.descriptors.configuration import change_paths, read_parts
 from ripieno.descriptors.ensembles import EnsembleDescriptor, read_ensemble
+from ripieno.descriptors.loading.catalogue import Catalogue, D, Descriptors, Unread
 from ripieno.descriptors.loading.documents import Document, file_name, read_beneath, read_toml
 from ripieno.descriptors.profiles import ProfileDescriptor, read_profile
 from ripieno.descriptors.providers import ProviderDescriptor, read_provider
@@ -18,45 +19,6 @@ from ripieno.descriptors.reader.references import Reader
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
 from ripieno.jsonvalues import EMPTY, is_table
 from ripieno.values import Value
-
-
-class Catalogue(Mapping[str, EnsembleDescriptor]):
-    """Ensembles by name; immutable. ``outlines`` has their headers, without reading invokers.
-
-    A look-up calls ``complete`` to read the whole descriptor of an outline. Errors: ``ConfigurationInvalidity``.
-    """
-
-    def __init__(
-        self,
-        outlines: Mapping[str, EnsembleDescriptor],
-        complete: Callable[[EnsembleDescriptor], EnsembleDescriptor] | None = None,
-        whole: Mapping[str, EnsembleDescriptor] | None = None,
-    ) -> None:
-        #: The ensembles by name; they may lack their invokers.
-        self.outlines = outlines
-        self._complete = complete
-        self._whole = dict(whole or {})
-
-    def __getitem__(self, name: str) -> EnsembleDescriptor:
-        if name not in self._whole:
-            outline = self.outlines[name]
-            self._whole[name] = outline if self._complete is None else self._complete(outline)
-        return self._whole[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.outlines
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.outlines)
-
-    def __len__(self) -> int:
-        return len(self.outlines)
-
-    def replaced(self, descriptors: Iterable[EnsembleDescriptor]) -> "Catalogue":
-        """The catalogue with these descriptors, which replace those of the same names."""
-        others = {one.name: one for one in descriptors}
-        return Catalogue({**self.outlines, **others}, self._complete, {**self._whole, **others})
-
 
 #: The most files of one kind in one layer.
 LAYER_FILES = 2_000
@@ -68,8 +30,8 @@ class Layer(Value, kw_only=True):
     ``folders`` are data folders, with optional ``ensembles/``, ``providers/`` and ``profiles/``. ``paths`` are
     further folders or files of ensembles that the user named. A layer that is not ``trusted`` may only disable.
     ``root`` is the folder that all files must be in, also through links; None if the user named them.
-    ``lazy``: invokers are read only when their ensemble is looked up. The package's own files are lazy: they are
-    checked before release, and most starts need few of them.
+    ``lazy``: a file is read only when its descriptor is looked up by the name of the file, and errors in it are raised
+    then. The package's own files are lazy: they are checked before release, and most starts need few of them.
     """
 
     name: str
@@ -131,16 +93,15 @@ class Loaded(FoundFile, kw_only=True):
 class LoadedProviders(FoundFile, kw_only=True):
     """The providers by name."""
 
-    providers: frozendict[str, ProviderDescriptor] = EMPTY
+    providers: Descriptors[ProviderDescriptor]
 
 
 class LoadedProfiles(FoundFile, kw_only=True):
     """The profiles by name."""
 
-    profiles: frozendict[str, ProfileDescriptor] = EMPTY
+    profiles: Descriptors[ProfileDescriptor]
 
 
-D = TypeVar("D", bound=EnsembleDescriptor | ProviderDescriptor | ProfileDescriptor)
 #: Reads one document of a layer; files that it refers to are added to the files.
 _Read: TypeAlias = Callable[[Document, Layer, dict[str, str]], tuple[D | None, tuple[Problem, ...]]]
 #: The change that an untrusted layer may make to an earlier descriptor; None if it may make none, or never any.
@@ -191,7 +152,7 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
         return None if later.enabled else dataclasses.replace(earlier, enabled=False)
 
     collector = _Collector[EnsembleDescriptor]("ensemble", read, restrict, layers)
-    catalogue = Catalogue(collector.named, complete)
+    catalogue = Catalogue(collector.descriptors(), complete)
     return Loaded(
         ensembles=catalogue, descriptors=tuple(descriptors), unreadable=tuple(unreadable), **collector.found()
     )
@@ -200,13 +161,13 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
 def load_providers(layers: Sequence[Layer]) -> LoadedProviders:
     """Reads the providers of all layers, the outermost last. Problems of the files are collected, not raised."""
     collector = _Collector[ProviderDescriptor]("provider", _plainly(read_provider), None, layers)
-    return LoadedProviders(providers=frozendict(collector.named), **collector.found())
+    return LoadedProviders(providers=collector.descriptors(), **collector.found())
 
 
 def load_profiles(layers: Sequence[Layer]) -> LoadedProfiles:
     """Reads the profiles of all layers, the outermost last. Problems of the files are collected, not raised."""
     collector = _Collector[ProfileDescriptor]("profile", _plainly(read_profile), None, layers)
-    return LoadedProfiles(profiles=frozendict(collector.named), **collector.found())
+    return LoadedProfiles(profiles=collector.descriptors(), **collector.found())
 
 
 def _plainly(read: Callable[..., tuple[D | None, tuple[Problem, ...]]]) -> _Read[D]:
@@ -229,7 +190,7 @@ class _Collector(Generic[D]):
 
     def __init__(self, kind: str, read: _Read[D], restrict: _Restrict[D], layers: Sequence[Layer]) -> None:
         self.kind = kind
-        self.named: dict[str, D] = {}
+        self._named: dict[str, D | Unread] = {}
         self._read: _Read[D] = read
         self._restrict: _Restrict[D] = restrict
         self._problems: list[Problem] = []
@@ -239,6 +200,9 @@ class _Collector(Generic[D]):
         self._files: dict[str, str] = {}
         for layer in layers:
             self._add_layer(layer)
+
+    def descriptors(self) -> Descriptors[D]:
+        return Descriptors(self._named, self._read_now)
 
     def found(self) -> dict[str, Any]:
         return {
@@ -250,8 +214,12 @@ class _Collector(Generic[D]):
         }
 
     def _add_layer(self, layer: Layer) -> None:
-        own: dict[str, D] = {}
         paths = self._paths(layer)
+        if layer.lazy:
+            for path in paths:
+                self._admit(Unread(name=path.stem, layer=layer.name, path=path), layer)
+            return
+        own: dict[str, D] = {}
         if len(paths) > LAYER_FILES:
             message = f"layer {layer.name!r} has {len(paths)} {self.kind} files; at most {LAYER_FILES} are read"
             self._complain(layer, [Problem(message=message, file=file_name(paths[-1].parent))])
@@ -306,6 +274,13 @@ class _Collector(Generic[D]):
             self._complain(layer, problems)
         return descriptor
 
+    def _read_now(self, unread: Unread) -> D:
+        """The descriptor of a lazy layer. Errors: ``ConfigurationInvalidity``."""
+        descriptor, problems = self._read(read_toml(unread.path), Layer(name=unread.layer, lazy=True), {})
+        if descriptor is None:
+            raise ConfigurationInvalidity(problems)
+        return descriptor
+
     def _refuse(
         self, path: Path, layer: Layer, problems: Iterable[Problem], mapping: Mapping[str, Any] = EMPTY
     ) -> None:
@@ -324,12 +299,12 @@ class _Collector(Generic[D]):
         warnings = (dataclasses.replace(problem, severity="warning") for problem in problems)
         self._problems.extend(problems if layer.trusted else warnings)
 
-    def _admit(self, descriptor: D, layer: Layer) -> None:
-        earlier = self.named.get(descriptor.name)
-        if layer.trusted:
-            self.named[descriptor.name] = descriptor
-        elif earlier and self._restrict and (restricted := self._restrict(earlier, descriptor)) is not None:
-            self.named[descriptor.name] = restricted
+    def _admit(self, descriptor: D | Unread, layer: Layer) -> None:
+        earlier = self._named.get(descriptor.name)
+        if layer.trusted or isinstance(descriptor, Unread):
+            self._named[descriptor.name] = descriptor
+        elif earlier and (restricted := self._restricted(earlier, descriptor)) is not None:
+            self._named[descriptor.name] = restricted
         elif earlier is not None and is_same_file(earlier.file, descriptor.file):
             return  # The user named it by another path.
         else:
@@ -340,6 +315,11 @@ class _Collector(Generic[D]):
             self._shadowed.append(
                 Shadowed(descriptor.name, earlier.layer, earlier.file, by_layer=layer.name, by_file=descriptor.file)
             )
+
+    def _restricted(self, earlier: D | Unread, later: D) -> D | None:
+        if self._restrict is None:
+            return None
+        return self._restrict(self._read_now(earlier) if isinstance(earlier, Unread) else earlier, later)
 
 
 def is_same_file(one: str | None, other: str | None) -> bool:

@@ -11,6 +11,7 @@ from frozendict import frozendict
 
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, describe, printable, spelling, subject
+from ripieno.expressions import expression
 from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
 from ripieno.values import Value
 
@@ -178,8 +179,8 @@ class Number(Value, kw_only=True):
 #: A whole number of things.
 COUNT: Final = Number(whole=True, minimum=1)
 _UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_SIZE = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*(B|KiB|MiB|GiB)\s*")
-_LOOSE_SIZE = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([kmgKMG]?)i?[bB]?(?:ytes?)?\s*")
+_SIZE = expression(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*(B|KiB|MiB|GiB)\s*")
+_LOOSE_SIZE = expression(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([kmgKMG]?)i?[bB]?(?:ytes?)?\s*")
 
 
 class Size(Value, kw_only=True):

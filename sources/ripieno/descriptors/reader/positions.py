@@ -11,20 +11,22 @@ import re
 import tomllib
 from typing import NoReturn, TypeAlias
 
+from ripieno.expressions import expression
+
 #: The names of keys and the indexes of elements that lead to a value.
 Path: TypeAlias = tuple[str | int, ...]
 
-_BLANK = re.compile(r"(?:[ \t\r\n,]|#[^\n]*+)*+")
-_SPACE = re.compile(r"[ \t]*+")
-_BARE = re.compile(r"[A-Za-z0-9_-]++")
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*+"|\'[^\'\n]*+\'')
-_STRING = re.compile(
+_BLANK = expression(r"(?:[ \t\r\n,]|#[^\n]*+)*+")
+_SPACE = expression(r"[ \t]*+")
+_BARE = expression(r"[A-Za-z0-9_-]++")
+_QUOTED = expression(r'"(?:[^"\\\n]|\\.)*+"|\'[^\'\n]*+\'')
+_STRING = expression(
     r'"""(?:[^"\\]|\\[\s\S]|""?(?!"))*+"{3,5}'
     r"|'''(?:[^']|''?(?!'))*+'{3,5}"
     r'|"(?:[^"\\\n]|\\.)*+"'
     r"|'[^'\n]*+'"
 )
-_SCALAR = re.compile(r"[^,\]}#\r\n\"'\[{]++")
+_SCALAR = expression(r"[^,\]}#\r\n\"'\[{]++")
 
 
 class ScanFailure(ValueError):

@@ -5,19 +5,20 @@ from collections.abc import Iterable, Mapping
 
 from ripieno.descriptors.reader.positions import Path, Positions
 from ripieno.exceptions import Problem, nearest
+from ripieno.expressions import expression
 from ripieno.values import Value
 
 #: The most characters of a line that are shown.
 LINE_LENGTH = 160
-_PART = re.compile(r'\[([0-9]+)\]|"([^"]*)"|([A-Za-z0-9_-]+)')
+_PART = expression(r'\[([0-9]+)\]|"([^"]*)"|([A-Za-z0-9_-]+)')
 #: Keys with secrets in them or in their tables. Their values are never shown.
 _SECRETS = frozenset({"api_key", "client_secret", "headers", "keys", "secret"})
-_VALUE = re.compile(r"([=:]\s*)\S.*", re.DOTALL)
+_VALUE = expression(r"([=:]\s*)\S.*", re.DOTALL)
 #: The key of a secret in a line whose path is another or unknown: bare, quoted, dotted or in a table.
-_ASSIGNED = re.compile(
+_ASSIGNED = expression(
     r'(?i)((?:api[_-]?key|secret|headers|environment|authorization|token|password)["\']?\s*[=:]\s*)\S.*'
 )
-_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+_BARE = expression(r"[A-Za-z0-9_-]+\Z")
 
 
 class Source(Value, kw_only=True):

@@ -16,7 +16,6 @@ or in doubt does not match. ``covers`` is for asking and denying: such an argume
 """
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -25,11 +24,12 @@ from ripieno.canisters.faults import Effect
 from ripieno.descriptors.names import is_wildcard, matches
 from ripieno.descriptors.rules.globs import Glob, ascends
 from ripieno.exceptions import PatternInvalidity
+from ripieno.expressions import expression
 from ripieno.values import Value
 
 Action = Literal["approve", "ask", "deny"]
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?\Z")
+_NAME = expression(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+_NUMBER = expression(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?\Z")
 _WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None}
 #: The grammar as a regular expression; it cannot express that each argument occurs once.
 FORM = (

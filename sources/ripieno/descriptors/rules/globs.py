@@ -5,13 +5,14 @@ import unicodedata
 import urllib.parse
 from collections.abc import Iterable
 
+from ripieno.expressions import expression
 from ripieno.values import Value, uncompared, unprinted
 
 #: Bytes of all compiled expressions of a matcher.
 _SIZE = 4 * 1024 * 1024
-_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}/]")
+_SPECIAL = expression(r"[\\^$.|?*+()\[\]{}/]")
 #: The parts of a path's glob.
-_PARTS = re.compile(
+_PARTS = expression(
     r"(?P<deep>(?:\A|/)\*\*(?:/\*\*)*(?:/|\Z))|(?P<many>\*+)|(?P<one>\?)|\[(?P<members>[!^]?+.[^\]]*)\]"
     r"|(?P<brace>[{},])|\\?(?P<literal>.)",
     re.DOTALL,
@@ -27,16 +28,16 @@ _DEEP = {
 }
 #: The parts of a rule's glob, and the expressions of its wildcards. In an approving rule they never match a character
 #: that has a meaning in a shell or a path.
-_TEXTS = re.compile(r"(?P<wildcard>\*+|\?)|(?P<literal>(?:[^\\*?]|\\.)+)", re.DOTALL)
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_TEXTS = expression(r"(?P<wildcard>\*+|\?)|(?P<literal>(?:[^\\*?]|\\.)+)", re.DOTALL)
+_ESCAPED = expression(r"\\(.)", re.DOTALL)
 _COVERING = {"?": "[^/]", "*": "[^/]*", "**": _ANY}
 _MEANING = ";|&$<>`\\\\\"'{}()!#"
 _FITTING = {"?": f"[^/{_MEANING}]", "*": f"[^/{_MEANING}]*", "**": f"[^{_MEANING}]*"}
-_UP = re.compile(r"(?:^|[^\w.])\.\.(?:$|[^\w.])")
-_ROOT = re.compile(r"[/\\~]|[A-Za-z]:")
-_SLASHES = re.compile(r"[/\\]+(?:\.[/\\]+)*")
-_HERE = re.compile(r"/\.\Z")
-_UNREADABLE = re.compile("[\ud800-\udfff]")
+_UP = expression(r"(?:^|[^\w.])\.\.(?:$|[^\w.])")
+_ROOT = expression(r"[/\\~]|[A-Za-z]:")
+_SLASHES = expression(r"[/\\]+(?:\.[/\\]+)*")
+_HERE = expression(r"/\.\Z")
+_UNREADABLE = expression("[\ud800-\udfff]")
 
 
 class Matcher:

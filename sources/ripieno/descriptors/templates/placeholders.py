@@ -1,15 +1,15 @@
 """Placeholders of a template, and the values that fill them."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from ripieno.exceptions import InputError, ValidationFault
+from ripieno.expressions import expression
 from ripieno.values import Value
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_NAME = expression(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
+_VARIABLE = expression(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 class Placeholder(Value, kw_only=True):

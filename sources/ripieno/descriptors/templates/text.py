@@ -7,12 +7,13 @@ from typing import Any
 
 from ripieno.descriptors.templates.checks import Complaint, Declared
 from ripieno.descriptors.templates.placeholders import Placeholder, read_place, refusal, unfit, value_of
+from ripieno.expressions import expression
 from ripieno.jsonvalues import EMPTY
 from ripieno.values import Value
 
-_TOKEN = re.compile(r"[^{}]+|\{\{|\}\}|\{[^{}]*\}|.", re.DOTALL)
+_TOKEN = expression(r"[^{}]+|\{\{|\}\}|\{[^{}]*\}|.", re.DOTALL)
 #: The value of a header: visible ASCII, spaces and tabs (RFC 9110, section 5.5, without the obsolete bytes).
-_HEADER = re.compile(r"[\t\x20-\x7e]*\Z")
+_HEADER = expression(r"[\t\x20-\x7e]*\Z")
 
 
 class Template(Value, kw_only=True):

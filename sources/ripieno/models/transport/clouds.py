@@ -9,7 +9,7 @@
 import dataclasses
 import importlib.util
 import urllib.parse
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from ripieno.exceptions import ProviderFailure
@@ -17,15 +17,9 @@ from ripieno.models.protocol import Natives, Protocol
 from ripieno.models.transport.aws_frames import unframe
 from ripieno.models.transport.breaker import Breaker
 from ripieno.models.transport.clients import ClientCarrier, carrier_of
+from ripieno.models.transport.cloud_names import CLOUDS, EXTRAS
 from ripieno.models.transport.endpoints import Endpoint, key_of
 from ripieno.models.transport.transport import HttpTransport
-
-#: The SDK for each cloud.
-CLOUDS: Mapping[str, str] = {"azure": "openai", "bedrock": "anthropic", "vertex": "anthropic"}
-#: The further module that an SDK needs, and the extra that installs it.
-_EXTRAS: Mapping[str, tuple[str, str]] = {"bedrock": ("boto3", "bedrock"), "vertex": ("google.auth", "vertex")}
-#: Clouds whose SDK finds addresses and credentials itself.
-HOMES = frozenset(_EXTRAS)
 
 #: Headers that the SDKs add to single requests, besides their default headers.
 _REQUEST_HEADERS = ("x-stainless-retry-count", "x-stainless-timeout", "x-stainless-read-timeout")
@@ -92,7 +86,7 @@ class CloudCarrier(ClientCarrier):
     def _prepare(self, pool: Any) -> None:
         endpoint = self._endpoint
         key = key_of(endpoint)
-        module, extra = _EXTRAS[endpoint.cloud or ""]
+        module, extra = EXTRAS[endpoint.cloud or ""]
         # A given token needs no module that fetches one; an event stream always needs its parser.
         if (endpoint.cloud == "bedrock" or key is None) and not _installed(module):
             raise ProviderFailure(

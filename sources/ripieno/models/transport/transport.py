@@ -20,6 +20,7 @@ from contextlib import AbstractAsyncContextManager
 
 from ripieno.descriptors.timeouts import Caution
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
+from ripieno.expressions import expression
 from ripieno.models.protocol import Natives
 from ripieno.models.transport.breaker import Breaker
 from ripieno.models.transport.endpoints import Endpoint
@@ -42,7 +43,7 @@ _LOGGERS = (
     *("anthropic", "anthropic._base_client", "openai", "openai._base_client"),
     *("botocore.auth", "botocore.credentials", "botocore.tokens"),
 )
-_TOKENS = re.compile(r"(x-amz-security-token['\"]?\s*[:=]\s*['\"]?)[^\s'\"]+", re.IGNORECASE)
+_TOKENS = expression(r"(x-amz-security-token['\"]?\s*[:=]\s*['\"]?)[^\s'\"]+", re.IGNORECASE)
 
 
 class _TokenRedactor(Redactor):

@@ -166,12 +166,15 @@ class CommandOrigin(Origin):
 
     @contextlib.asynccontextmanager
     async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:
+        yield self.at_once(descriptor, surroundings)
+
+    def at_once(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Connected:
         def bind(invoker: InvokerDescriptor) -> Runner:
             program = read_invocable(descriptor, invoker, _read)
             require_variables(descriptor.name, program.environment.values(), surroundings)
             return Runner(program, surroundings.secrets, invoker.policy, descriptor.name)
 
-        yield Connected(bind=bind)
+        return Connected(bind=bind)
 
 
 class Runner:

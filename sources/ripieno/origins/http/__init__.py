@@ -146,6 +146,9 @@ class HttpOrigin(Origin):
 
     @contextlib.asynccontextmanager
     async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:
+        yield self.at_once(descriptor, surroundings)
+
+    def at_once(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Connected:
         def bind(invoker: InvokerDescriptor) -> Caller:
             call = read_invocable(descriptor, invoker, _read)
             require_variables(descriptor.name, call.templates, surroundings)
@@ -157,7 +160,7 @@ class HttpOrigin(Origin):
                     raise ConnectionFailure(descriptor.name, str(error)) from None
             return Caller(call, surroundings.secrets)
 
-        yield Connected(bind=bind)
+        return Connected(bind=bind)
 
 
 class Caller:

@@ -1,9 +1,9 @@
 """The walk that lowers a schema: each subschema once, references as references, with a limit."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ripieno.expressions import expression
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.schemas.cost import groups_of
 from ripieno.schemas.graph import REFERENCES, Graph, Node
@@ -23,7 +23,7 @@ _MAX_SUBSCHEMAS = 4_000
 _MAX_LEVELS = 40
 _STRUCTURED = frozenset({"object", "array"})
 _HIDDEN = "the reference beside it hides it in this dialect"
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+_NOT_IN_NAMES = expression(r"[^A-Za-z0-9_.-]")
 #: Look-around and back-references, which no automaton supports.
 _UNBOUNDED = ("(?=", "(?!", "(?<=", "(?<!", "\\1", "\\k<")
 

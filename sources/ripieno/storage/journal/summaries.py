@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.exceptions import InputError, NameAbsence, nearest
+from ripieno.expressions import expression
 from ripieno.storage.databases.contract import Connection, Rows
 from ripieno.storage.journal.lines import DELETED
 from ripieno.values import Value
@@ -19,7 +19,7 @@ End = tuple[str, str, int, int]
 #: Characters of the user's first message that a summary keeps.
 _WORDS = 200
 #: The first characters of an identifier that this program made.
-_ABBREVIATED = re.compile(r"([0-9a-f]{12})[0-9a-f]{20}")
+_ABBREVIATED = expression(r"([0-9a-f]{12})[0-9a-f]{20}")
 #: The conversations of a query: names and owners.
 PAGE = "WITH page (name, whose) AS (VALUES {rows})"
 #: ``CROSS JOIN``: SQLite then looks up each conversation, and does not read all lines.

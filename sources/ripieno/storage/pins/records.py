@@ -4,7 +4,6 @@ The hash is the SHA-256 of the definition's canonical JSON (sorted keys, no whit
 name, so that a pin is valid for one server only.
 """
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.jsonvalues import canonical, digest, is_list, is_table, thaw
+from ripieno.postponed import difflib
 from ripieno.values import Value, uncompared
 
 CommandState = Literal["same", "new", "changed", "gone"]

@@ -77,7 +77,7 @@ class CassetteAssembly(Assembly):
         variables = self.surroundings.secrets
         cassette.hide((*withheld(loaded, variables), *secrets_among(variables)))
 
-    async def __aenter__(self) -> "Assembly":
+    async def __aenter__(self) -> Self:
         return self if self._cassette.replays else await super().__aenter__()
 
     def conduct(

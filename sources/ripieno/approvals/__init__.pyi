@@ -1,0 +1,15 @@
+from ripieno.approvals.confirmers import AutonomousConfirmer as AutonomousConfirmer
+from ripieno.approvals.confirmers import CallbackConfirmer as CallbackConfirmer
+from ripieno.approvals.confirmers import DeferredConfirmer as DeferredConfirmer
+from ripieno.approvals.confirmers import RulesConfirmer as RulesConfirmer
+from ripieno.approvals.grants import Grants as Grants
+from ripieno.approvals.requests import Answer as Answer
+from ripieno.approvals.requests import Approve as Approve
+from ripieno.approvals.requests import ConfirmationRequest as ConfirmationRequest
+from ripieno.approvals.requests import Confirmer as Confirmer
+from ripieno.approvals.requests import Defer as Defer
+from ripieno.approvals.requests import Deny as Deny
+from ripieno.approvals.requests import Edit as Edit
+from ripieno.approvals.requests import Given as Given
+from ripieno.approvals.requests import Question as Question
+from ripieno.approvals.terminal import TerminalConfirmer as TerminalConfirmer

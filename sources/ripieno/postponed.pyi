@@ -1,0 +1,3 @@
+import asyncio as asyncio
+import difflib as difflib
+import logging as logging
