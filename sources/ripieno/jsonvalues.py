@@ -31,7 +31,7 @@ def is_table(value: object) -> TypeGuard[Mapping[Any, Any]]:
 
 def is_list(value: object) -> TypeGuard[Sequence[Any]]:
     """Whether a value is a list."""
-    return isinstance(value, list | tuple)
+    return isinstance(value, (list, tuple))
 
 
 def listed(given: Iterable[Item]) -> tuple[Item, ...]:

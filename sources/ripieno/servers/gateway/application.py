@@ -107,6 +107,7 @@ def create_application(
         route: (Compactions if route in compacting else Endpoint)(protocol, serving)
         for route, protocol in routes.items()
     }
+    direct = {route: one for route, one in endpoints.items() if "{" not in route}
     kept = [] if runs is None else stored_routes(routes, chosen, runs)
     listed += [(method, route.path) for route in kept for method in sorted(route.methods or ()) if method != "HEAD"]
     application = Starlette(
@@ -124,7 +125,7 @@ def create_application(
             Route("/healthz", health, methods=["GET"]),
             Route(_METRICS, metrics, methods=["GET"]),
         ],
-        middleware=[Middleware(Identifier), Middleware(Guard, chosen, slots, refuse_early)],
+        middleware=[Middleware(Identifier), Middleware(Guard, chosen, slots, refuse_early, direct)],
         exception_handlers={404: refuse, 405: refuse},
     )
     # No redirect to an address made from a request.

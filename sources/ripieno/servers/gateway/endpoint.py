@@ -42,7 +42,8 @@ class Serving(Value, kw_only=True):
     runs: BackgroundRuns | None
 
 
-class _Exchange(Value, kw_only=True):
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class _Exchange:
     """One request over HTTP: its scope, the channels of its client, its log, and its part in the store."""
 
     scope: Scope
@@ -103,7 +104,7 @@ class Endpoint:
                 await self._refuse(exchange.send, refusal_of(error), log)
                 return
             log.read(asked)
-            exchange = dataclasses.replace(exchange, stored=stored)
+            exchange.stored = stored
             if self._runs is not None and stored is not None and stored.references.background:
                 # The run belongs to the server.
                 stack.pop_all()

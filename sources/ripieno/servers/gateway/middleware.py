@@ -2,12 +2,13 @@
 
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ripieno.conducting.observers.logs import FIELDS
 from ripieno.descriptors import GatewayDescriptor
+from ripieno.jsonvalues import EMPTY
 from ripieno.models.protocol import Refusal
 from ripieno.servers.gateway.responses import send_body
 from ripieno.servers.http.errors import headers_of
@@ -72,10 +73,19 @@ class Guard:
 
     The caller is "" if no key is needed. Others are answered here, in the form that ``refuse`` gives for a path.
     Decisions depend only on ``scope["path"]`` and the headers as received, never on an address made from them.
+    ``direct`` are the applications of whole paths, which need no router.
     """
 
-    def __init__(self, application: ASGIApp, settings: GatewayDescriptor, slots: Slots, refuse: Refuse) -> None:
+    def __init__(
+        self,
+        application: ASGIApp,
+        settings: GatewayDescriptor,
+        slots: Slots,
+        refuse: Refuse,
+        direct: Mapping[str, ASGIApp] = EMPTY,
+    ) -> None:
         self._application = application
+        self._direct = direct
         self._refuse = refuse
         self._keys = Keys(settings.keys)
         self._hosts = Hosts(settings.hosts)
@@ -85,22 +95,25 @@ class Guard:
         if scope["type"] == "lifespan":
             await self._application(scope, receive, send)
             return
-        refusal = self._judge(scope)
+        path = path_in(scope)
+        is_http = scope["type"] == "http"
+        refusal = self._judge(scope, path)
         # The answers on a socket are counted, not the socket.
-        counted = refusal is None and scope["type"] == "http" and path_in(scope) != HEALTH
+        counted = refusal is None and is_http and path != HEALTH
         if counted:
             refusal = self._slots.take()
         if refusal is not None:
-            body = self._refuse(path_in(scope), refusal)
+            body = self._refuse(path, refusal)
             await send_body(send, body, refusal.status, headers_of(refusal))
             return
+        application = self._direct.get(path, self._application) if is_http else self._application
         try:
-            await self._application(scope, receive, send)
+            await application(scope, receive, send)
         finally:
             if counted:
                 self._slots.give()
 
-    def _judge(self, scope: Scope) -> Refusal | None:
+    def _judge(self, scope: Scope, path: str) -> Refusal | None:
         watched = [header for header in scope["headers"] if header[0] in _WATCHED]
         hosts = [value for name, value in watched if name == HOST]
         origins = [value for name, value in watched if name == ORIGIN]
@@ -108,7 +121,7 @@ class Guard:
         if wrong is not None:
             return _WRONG_HOST if wrong == "host" else _WRONG_ORIGIN
         caller = ""
-        if self._keys and path_in(scope) != HEALTH:
+        if self._keys and path != HEALTH:
             found = self._keys.identify(watched)
             if found is None:
                 return _WRONG_KEY

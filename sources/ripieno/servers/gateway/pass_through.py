@@ -9,8 +9,8 @@ import contextlib
 import dataclasses
 import logging
 import uuid
-from collections.abc import Collection, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ripieno.canisters import Controls, InvocationCanister
 from ripieno.canisters.controls import Finish
@@ -110,6 +110,14 @@ class Sieve:
         #: The word for what the last omitted call lacks.
         self._lacks = "allow"
         self._has_content = False
+        #: All other events pass.
+        self._judges: Mapping[type, Callable[[Any], Event | None]] = {
+            InvocationBegan: self._judge_beginning,
+            InvocationSealed: self._judge_call,
+            ArgumentsDelta: self._judge_arguments,
+            ContentSealed: self._note_content,
+            TurnEnded: self._judge_end,
+        }
 
     @classmethod
     def of(cls, controls: Controls, model: Model, offer: Offer) -> "Sieve":
@@ -118,28 +126,39 @@ class Sieve:
 
     def sift(self, events: Iterable[Event]) -> list[Event]:
         """The allowed events. Errors: ``ProviderRefusal`` if the answer has nothing else."""
-        return [kept for event in events if (kept := self._filter(event)) is not None]
+        kept: list[Event] = []
+        for event in events:
+            judge = self._judges.get(type(event))
+            passed = event if judge is None else judge(event)
+            if passed is not None:
+                kept.append(passed)
+        return kept
 
-    def _filter(self, event: Event) -> Event | None:
-        if isinstance(event, InvocationBegan):
-            return self._numbered(event) if self._admits(event.index, event.name) else None
-        if isinstance(event, InvocationSealed):
-            if not self._admits(event.index, event.invocation.name):
-                return None
-            warn_of_unreadable(event.invocation, self._model)
-            return self._numbered(event)
-        if isinstance(event, ArgumentsDelta):
-            return self._numbered(event) if event.index in self._kept else None
-        if isinstance(event, ContentSealed):
-            self._has_content = True
-        elif isinstance(event, TurnEnded) and self._dropped and not self._kept:
-            if not self._has_content:
-                why = "The model made a call without a name."
-                if not self._nameless:
-                    why = f"The model only called tools that this request does not {self._lacks}."
-                raise ProviderRefusal(self._model, why)
-            return dataclasses.replace(event, finish="stop") if event.finish == "invocations" else event
+    def _judge_beginning(self, event: InvocationBegan) -> Event | None:
+        return self._numbered(event) if self._admits(event.index, event.name) else None
+
+    def _judge_call(self, event: InvocationSealed) -> Event | None:
+        if not self._admits(event.index, event.invocation.name):
+            return None
+        warn_of_unreadable(event.invocation, self._model)
+        return self._numbered(event)
+
+    def _judge_arguments(self, event: ArgumentsDelta) -> Event | None:
+        return self._numbered(event) if event.index in self._kept else None
+
+    def _note_content(self, event: ContentSealed) -> Event:
+        self._has_content = True
         return event
+
+    def _judge_end(self, event: TurnEnded) -> Event:
+        if not self._dropped or self._kept:
+            return event
+        if not self._has_content:
+            why = "The model made a call without a name."
+            if not self._nameless:
+                why = f"The model only called tools that this request does not {self._lacks}."
+            raise ProviderRefusal(self._model, why)
+        return dataclasses.replace(event, finish="stop") if event.finish == "invocations" else event
 
     def _numbered(self, event: _Called) -> _Called:
         """The event with an index without gaps: a client may use it as a place."""

@@ -10,6 +10,7 @@ from ripieno.values import Value
 
 #: Where the wires have their messages, and where a message has its parts.
 _MESSAGES = ("messages", "input", "contents")
+_SYSTEM = ("system", "instructions")
 _PARTS = ("content", "parts", "output", "tool_calls", "summary")
 #: Where a group of tools has its functions.
 _FUNCTIONS = ("functionDeclarations", "function_declarations")
@@ -68,15 +69,21 @@ def _opened(body: bytes, begin: int, end: int) -> int:
 
 
 def _counts(native: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    messages = [one for key in _MESSAGES if is_list(native.get(key)) for one in native[key]]
-    yield "messages", len(messages)
-    system = [native[key] for key in ("system", "instructions") if is_list(native.get(key))]
-    nested = (one.get(key) for one in messages if is_table(one) for key in _PARTS)
-    yield "parts", sum(len(one) for one in (*system, *nested) if is_list(one))
+    messages = parts = 0
+    for name in _MESSAGES:
+        if not is_list(given := native.get(name)):
+            continue
+        messages += len(given)
+        for one in given:
+            if is_table(one):
+                parts += sum([len(one[part]) for part in _PARTS if part in one and is_list(one[part])])
+    yield "messages", messages
+    yield "parts", parts + sum([len(native[name]) for name in _SYSTEM if name in native and is_list(native[name])])
     tools = native.get("tools")
     tools = tools if is_list(tools) else ()
-    functions = [one[key] for one in tools if is_table(one) for key in _FUNCTIONS if is_list(one.get(key))]
-    yield "tools", len(tools) - len(functions) + sum(map(len, functions))
+    groups = [one[name] for one in tools if is_table(one) for name in _FUNCTIONS if name in one]
+    functions = [len(group) for group in groups if is_list(group)]
+    yield "tools", len(tools) - len(functions) + sum(functions)
 
 
 class MemoryBudget:

@@ -5,7 +5,7 @@ A missing member has the documented default. A member of a shape that the schema
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table
@@ -41,36 +41,35 @@ def head_of(asked: Asked, token: str) -> dict[str, Any]:
         "created_at": int(time.time()),
         "model": asked.model,
         "background": bool(asked.stored) and native.get("background") is True,
-        **{key: _value(native, key, str) for key in _TEXTS},
-        **{key: _value(native, key, int) for key in ("max_output_tokens", "max_tool_calls")},
-        **{key: _value(native, key, int, float, default=0.0) for key in ("frequency_penalty", "presence_penalty")},
-        **{key: _value(native, key, int, float, default=1.0) for key in ("temperature", "top_p")},
-        "metadata": _table(native, "metadata"),
-        "parallel_tool_calls": _value(native, "parallel_tool_calls", bool, default=True),
-        "reasoning": _reasoning(_table(native, "reasoning")),
-        "service_tier": _value(native, "service_tier", str) or "default",
         "store": bool(asked.stored),
-        "text": _format(_table(native, "text")),
-        "tool_choice": _choice(native.get("tool_choice")),
-        "top_logprobs": _value(native, "top_logprobs", int) or 0,
-        "truncation": "auto" if native.get("truncation") == "auto" else "disabled",
+        **_DEFAULTS,
     }
-    user, conversation = _value(native, "user", str), native.get("conversation")
-    if user is not None:
+    # Most requests have a few of them.
+    for key, read in _READERS.items():
+        if key in native:
+            head[key] = read(native[key])
+    user, conversation = native.get("user"), native.get("conversation")
+    if isinstance(user, str):
         head["user"] = user
     if conversation is not None:
         head["conversation"] = {"id": conversation["id"] if is_table(conversation) else conversation}
     return head
 
 
-def _value(native: Native, key: str, *kinds: type, default: Any = None) -> Any:
-    """The value under a key, if it is of one of these kinds. A boolean is no number."""
-    value = native.get(key)
+def _checked(value: object, kinds: tuple[type, ...], default: Any = None) -> Any:
+    """The value, if it is of one of these kinds. A boolean is no number."""
     return value if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)) else default
 
 
-def _table(native: Native, key: str) -> Mapping[str, Any]:
-    value = native.get(key)
+def _only(*kinds: type, default: Any = None) -> Callable[[object], Any]:
+    return lambda value: _checked(value, kinds, default)
+
+
+def _value(native: Native, key: str, *kinds: type, default: Any = None) -> Any:
+    return _checked(native.get(key), kinds, default)
+
+
+def _table(value: object) -> Mapping[str, Any]:
     return value if is_table(value) else {}
 
 
@@ -85,7 +84,7 @@ def _reasoning(native: Native) -> dict[str, Any]:
 
 def _format(native: Native) -> dict[str, Any]:
     verbosity = native.get("verbosity")
-    members = {"format": _format_of(_table(native, "format"))}
+    members = {"format": _format_of(_table(native.get("format")))}
     return {**members, "verbosity": verbosity} if verbosity in _VERBOSITIES else members
 
 
@@ -144,8 +143,26 @@ def _choice(choice: object) -> object:
     if kind == "function":
         return {"type": kind, "name": _value(_flat(choice), "name", str) or ""}
     if kind == "allowed_tools":
-        inner = _table(choice, kind) or choice
+        inner = _table(choice.get(kind)) or choice
         tools, mode = inner.get("tools"), inner.get("mode")
         allowed = [_choice(tool) for tool in tools if is_table(tool)] if is_list(tools) else []
         return {"type": kind, "mode": mode if mode in _CHOICES else "auto", "tools": allowed}
     return dict(choice) if isinstance(kind, str) else "auto"
+
+
+#: What the answer has for each of these members of a request; for None, if the request has no such member.
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(_TEXTS, _only(str)),
+    **dict.fromkeys(("max_output_tokens", "max_tool_calls"), _only(int)),
+    **dict.fromkeys(("frequency_penalty", "presence_penalty"), _only(int, float, default=0.0)),
+    **dict.fromkeys(("temperature", "top_p"), _only(int, float, default=1.0)),
+    "metadata": _table,
+    "parallel_tool_calls": _only(bool, default=True),
+    "reasoning": lambda value: _reasoning(_table(value)),
+    "service_tier": lambda value: _checked(value, (str,)) or "default",
+    "text": lambda value: _format(_table(value)),
+    "tool_choice": _choice,
+    "top_logprobs": _only(int, default=0),
+    "truncation": lambda value: "auto" if value == "auto" else "disabled",
+}
+_DEFAULTS: Mapping[str, Any] = {key: read(None) for key, read in _READERS.items()}
