@@ -115,13 +115,13 @@ def _tool(tool: Native, kind: object) -> Mapping[str, Any]:
     if kind != "function":
         return {key: value for key, value in tool.items() if key not in _SECRETS}
     inner = _flat(tool)
-    parameters = inner.get("parameters")
+    name, described, parameters = inner.get("name"), inner.get("description"), inner.get("parameters")
     return {
         "type": kind,
-        "name": _value(inner, "name", str) or "",
-        "description": _value(inner, "description", str),
+        "name": name if isinstance(name, str) else "",
+        "description": described if isinstance(described, str) else None,
         "parameters": parameters if is_table(parameters) else None,
-        "strict": _value(inner, "strict", bool, default=False),
+        "strict": inner.get("strict") is True,
     }
 
 
