@@ -22,6 +22,8 @@ def test_only_data_counts() -> None:
     assert split(b'id: 1\r\ndata: {"a":1}\r\nretry: 1\r\n\r\n') == [{"a": 1}]
     assert split(b'data: {"a":1}') == [{"a": 1}]
     assert split(b'data: {"a":1}\n\ndata: [DONE]\n') == [{"a": 1}, DONE]
+    assert split(b'data: {"a":1}\n\ndata: {"b":2}\n\ndata: [DONE]\n\n') == [{"a": 1}, {"b": 2}, DONE]
+    assert Splitter("house").feed(b'data: {"a":1}\n\ndata: [DONE]\n\n')[-1] is DONE
 
 
 def test_a_pair_of_line_ends_that_is_cut_is_one() -> None:
@@ -35,8 +37,9 @@ def test_arguments_that_stand_as_an_object_are_read_strictly() -> None:
     big = 123456789012345678901234567890
     assert split(b'data: {"input" : { "n":%d}}\n\n' % big) == [{"input": {"n": big}}]
     assert split(b'data: {"arguments":"","input":{"n":%d}}\n\n' % big) == [{"arguments": "", "input": {"n": big}}]
-    with pytest.raises(WireInvalidity, match="occurs twice"):
-        split(b'data: {"arguments":{"a":1,"a":2}}\n\n')
+    for end in (b"", b"data: [DONE]\n\n"):
+        with pytest.raises(WireInvalidity, match="occurs twice"):
+            split(b'data: {"arguments":{"a":1,"a":2}}\n\n' + end)
     # What a model writes is text, whatever it looks like.
     text = json.dumps({"text": '"input":{"a":1,"a":2}'}).encode()
     assert split(b"data: " + text + b"\n\n") == [json.loads(text)]

@@ -23,6 +23,8 @@ _OBJECT_OF_ARGUMENTS = re.compile(rb'"(?:arguments|input|args)"\s*:\s*\{\s*"')
 _EVENT_LINES = re.compile(rb"\n\nevent: [^\n]*\n")
 #: The separator between two events of one line each.
 _BETWEEN = b"}\n\ndata: {"
+#: The last event of the chat protocol, which often comes in one chunk with those before it.
+_LAST = b"\n\ndata: [DONE]"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -108,8 +110,12 @@ class Splitter:
 def _together(blocks: bytes) -> Sequence[Mapping[str, Any]] | None:
     """Parses most chunks at once: blocks of one line with one object each, whose arguments are not objects.
 
-    An ``event`` line before the data is allowed. None for other chunks, which are read block by block.
+    An ``event`` line before the data is allowed, and ``DONE`` at the end. None for other chunks, which are read block
+    by block.
     """
+    ends = blocks[-len(_LAST) :] == _LAST
+    if ends:
+        blocks = blocks[: -len(_LAST)]
     if blocks[:7] == b"event: ":
         blocks = blocks[blocks.find(b"\n") + 1 :]
         if blocks.find(b"\n\nevent: ") >= 0:
@@ -120,11 +126,15 @@ def _together(blocks: bytes) -> Sequence[Mapping[str, Any]] | None:
     if data.find(b"\n") >= 0 or _OBJECT_OF_ARGUMENTS.search(data):
         return None
     try:
-        events: Sequence[Mapping[str, Any]] = orjson.loads(b"[%s]" % data)
+        events: list[Mapping[str, Any]] = orjson.loads(b"[%s]" % data)
     except orjson.JSONDecodeError:
         return None
     # An object that was split over two blocks is not repaired here.
-    return events if len(events) == blocks.count(_BETWEEN) + 1 else None
+    if len(events) != blocks.count(_BETWEEN) + 1:
+        return None
+    if ends:
+        events.append(DONE)
+    return events
 
 
 def read_object(data: bytes, provider: str) -> Mapping[str, Any]:
