@@ -66,6 +66,8 @@ class Hosting:
         of one of ours, and for the choice of a tool that neither the request nor we have; ``NameAbsence`` for an
         unknown tool.
         """
+        if not (asked.hosted or asked.undeclared or self._descriptor.ensembles):
+            return None
         bound = {tool: self._bound(tool) for tool in dict.fromkeys(asked.hosted)}
         for tool, invokers in bound.items():
             if invokers is None:
