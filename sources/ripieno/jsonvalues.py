@@ -24,12 +24,11 @@ Item = TypeVar("Item")
 EMPTY: frozendict[str, Any] = frozendict()
 
 
-_NO_TABLES = frozenset({str, int, float, bool, type(None), list, tuple, bytes})
+_NO_TABLES = frozenset({str, int, float, bool, type(None), list, tuple, bytes})  # Asking for a mapping is slow.
 
 
 def is_table(value: object) -> TypeGuard[Mapping[Any, Any]]:
     """Whether a value is a table. Its keys are strings in TOML; in a program they may be of any type."""
-    # Asking for a mapping takes ten times as long, and most others are plain values.
     return isinstance(value, dict) or (type(value) not in _NO_TABLES and isinstance(value, Mapping))
 
 
