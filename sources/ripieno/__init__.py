@@ -14,7 +14,7 @@ This is the public interface for applications. Plugins import ``ripieno.plugin``
 imported when it is first used, which keeps ``import ripieno`` fast; type checkers read ``__init__.pyi``.
 """
 
-from ripieno.interfaces import interface
+from ripieno.lazy.interfaces import interface
 
 #: Each public name, and the module that defines it.
 _HOMES = {

@@ -41,7 +41,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ripieno.postponed import difflib
+from ripieno.lazy.modules import difflib
 from ripieno.values import Value
 
 

@@ -17,13 +17,11 @@ import orjson
 from frozendict import frozendict
 
 from ripieno.exceptions import JsonInvalidity
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 
 Item = TypeVar("Item")
 #: A table without keys.
 EMPTY: frozendict[str, Any] = frozendict()
-
-
 _NO_TABLES = frozenset({str, int, float, bool, type(None), list, tuple, bytes})  # Asking for a mapping is slow.
 
 

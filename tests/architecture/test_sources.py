@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import ripieno
-from ripieno import exceptions, postponed
+from ripieno import exceptions
+from ripieno.lazy import modules
 
 ROOT = pathlib.Path(__file__).parents[2]
 PACKAGE = ROOT / "sources" / "ripieno"
@@ -215,7 +216,11 @@ HEAVY = (
 )
 
 
-@pytest.mark.parametrize("package", ["ripieno", "ripieno.approvals", "ripieno.assembly", "ripieno.models"])
+#: The packages whose names are imported at their first use.
+STUBBED = ("", ".approvals", ".assembly", ".models", ".plugin")
+
+
+@pytest.mark.parametrize("package", [f"ripieno{one}" for one in STUBBED])
 def test_the_stub_names_what_the_module_gives(package: str) -> None:
     module = importlib.import_module(package)
     tree = ast.parse(pathlib.Path(module.__file__ or "").with_suffix(".pyi").read_text())
@@ -227,16 +232,16 @@ def test_the_stub_names_what_the_module_gives(package: str) -> None:
 
 def test_every_stub_is_compared_with_its_module() -> None:
     stubs = [path.relative_to(PACKAGE).parent.as_posix() for path in PACKAGE.rglob("__init__.pyi")]
-    assert sorted(stubs) == [".", "approvals", "assembly", "models"]
+    assert sorted(stubs) == [one.removeprefix(".") or "." for one in STUBBED]
     assert dir(ripieno) == sorted(ripieno.__all__)
 
 
-def test_the_stub_of_postponed_modules_imports_each_of_them() -> None:
-    tree = ast.parse((PACKAGE / "postponed.pyi").read_text())
+def test_the_stub_of_lazy_modules_imports_each_of_them() -> None:
+    tree = ast.parse((PACKAGE / "lazy" / "modules.pyi").read_text())
     names = [alias.asname for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
-    assert names == [name for name, one in vars(postponed).items() if isinstance(one, postponed.Postponed)]
+    assert names == [name for name, one in vars(modules).items() if isinstance(one, modules.LazyModule)]
     for name in names:
-        assert getattr(postponed, name or "").__all__ is importlib.import_module(name or "").__all__
+        assert getattr(modules, name or "").__all__ is importlib.import_module(name or "").__all__
 
 
 def test_a_name_that_is_none_says_so() -> None:

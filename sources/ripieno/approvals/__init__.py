@@ -5,24 +5,24 @@ a call to a person, ``grants`` has approvals that are valid for one call only,
 ``allowances`` those for later calls.
 """
 
-from ripieno.interfaces import interface
+from ripieno.lazy.interfaces import interface
 
 _HOMES = {
-    "Answer": "requests",
-    "Approve": "requests",
-    "AutonomousConfirmer": "confirmers",
-    "CallbackConfirmer": "confirmers",
-    "ConfirmationRequest": "requests",
-    "Confirmer": "requests",
-    "Defer": "requests",
-    "DeferredConfirmer": "confirmers",
-    "Deny": "requests",
-    "Edit": "requests",
-    "Given": "requests",
-    "Grants": "grants",
-    "Question": "requests",
-    "RulesConfirmer": "confirmers",
-    "TerminalConfirmer": "terminal",
+    "Answer": "approvals.requests",
+    "Approve": "approvals.requests",
+    "AutonomousConfirmer": "approvals.confirmers",
+    "CallbackConfirmer": "approvals.confirmers",
+    "ConfirmationRequest": "approvals.requests",
+    "Confirmer": "approvals.requests",
+    "Defer": "approvals.requests",
+    "DeferredConfirmer": "approvals.confirmers",
+    "Deny": "approvals.requests",
+    "Edit": "approvals.requests",
+    "Given": "approvals.requests",
+    "Grants": "approvals.grants",
+    "Question": "approvals.requests",
+    "RulesConfirmer": "approvals.confirmers",
+    "TerminalConfirmer": "approvals.terminal",
 }
 
 # pyright: reportUnsupportedDunderAll=false

@@ -28,8 +28,8 @@ from typing import Any, TypeAlias
 from ripieno.approvals.visible_text import pieces, visible, wrap
 from ripieno.canisters.faults import Effect
 from ripieno.ensembles import ServerClaim
-from ripieno.expressions import expression
 from ripieno.jsonvalues import canonical, thaw
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value
 
 #: Returns the changes that a call with these arguments would make, as text (usually a unified diff), without making

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 #: Scripts whose letters are shown, by the first word of their names. Those with equal values may share a word.

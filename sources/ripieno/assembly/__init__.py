@@ -5,9 +5,9 @@ plugins, ``trust`` and ``protection`` guard project files, ``coverage`` checks a
 runs to workers, ``shortcuts`` has ``assemble`` and serves scripts.
 """
 
-from ripieno.interfaces import interface
+from ripieno.lazy.interfaces import interface
 
-_HOMES = {"Assembly": "assembly", "assemble": "shortcuts"}
+_HOMES = {"Assembly": "assembly.assembly", "assemble": "assembly.shortcuts"}
 
 # pyright: reportUnsupportedDunderAll=false
 __all__ = [*_HOMES]  # noqa: PLE0604  all of them are strings

@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from ripieno.hooks import hookimpl
+from ripieno.plugin.hooks import hookimpl
 from ripieno.toolset import DATA
 
 #: The wire format that most servers have.

@@ -6,7 +6,7 @@ import sys
 from importlib.machinery import PathFinder
 from typing import Any
 
-from ripieno.hooks import PROJECT
+from ripieno.plugin.hooks import PROJECT
 
 #: The ends of the names of folders with metadata. An egg has one that is named EGG-INFO.
 _METADATA = ("dist-info", "egg-info")

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import pluggy
 
-from ripieno import hooks
 from ripieno.assembly.entry_points import plugin_entries
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.loading.layers import ConfigurationPart
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.exceptions import NameAbsence, PluginFailure, Problem, nearest
+from ripieno.plugin import hooks
 from ripieno.values import Value
 
 #: The plugin that comes with the package.

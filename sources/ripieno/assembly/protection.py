@@ -8,8 +8,8 @@ from importlib.machinery import PathFinder
 
 from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.descriptors.templates import Placeholder
-from ripieno.expressions import expression
 from ripieno.jsonvalues import is_list, is_table
+from ripieno.lazy.expressions import expression
 from ripieno.sandbox import Sandbox
 
 

@@ -16,8 +16,8 @@ from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.faults import Fault
 from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError, NameAbsence
-from ripieno.expressions import expression
 from ripieno.jsonvalues import canonical
+from ripieno.lazy.expressions import expression
 from ripieno.storage.journal import Journal, Restored, Unfinished
 from ripieno.values import Value
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.expressions import expression
 from ripieno.jsonvalues import is_list, is_table
+from ripieno.lazy.expressions import expression
 
 _FUNCTION = expression(r"(?P<file>.+\.py):[A-Za-z_][\w.]*")
 _MODULE = expression(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")

@@ -9,8 +9,8 @@ from frozendict import frozendict
 from ripieno.descriptors.reader.kinds import INVALID, Several
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, printable
-from ripieno.expressions import expression
 from ripieno.jsonvalues import EMPTY, merge
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value
 
 #: Wildcards and sets in a pattern; ``[*]`` is a literal star.

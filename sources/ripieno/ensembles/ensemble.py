@@ -22,7 +22,7 @@ from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.threads import is_asynchronous, run_in_thread
 from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
 from ripieno.jsonvalues import freeze, freeze_containers, thaw
-from ripieno.postponed import asyncio, logging
+from ripieno.lazy.modules import asyncio, logging
 from ripieno.schemas import Schema
 from ripieno.values import Value
 

@@ -24,7 +24,7 @@ from ripieno.exceptions import (
     SchemaInvalidity,
 )
 from ripieno.jsonvalues import EMPTY, digest
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 from ripieno.schemas import Schema
 from ripieno.storage.pins import admit, advise, check_command
 

@@ -21,7 +21,7 @@ from ripieno.ensembles.ensemble import Foresight, Invocable
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, is_list, is_table
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 from ripieno.storage.pins import Pin, pin_command
 from ripieno.values import Value
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Generic, TypeVar, cast
 
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 from ripieno.values import Value
 
 Held = TypeVar("Held")

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 
 Result = TypeVar("Result")
 

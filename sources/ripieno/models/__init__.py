@@ -3,15 +3,15 @@
 ``protocols`` has one package for each wire format, ``transport`` the HTTP side.
 """
 
-from ripieno.interfaces import interface
+from ripieno.lazy.interfaces import interface
 
 _HOMES = {
-    "ControlsProcessor": "protocol",
-    "InvocationsProcessor": "protocol",
-    "MessagesProcessor": "protocol",
-    "Model": "model",
-    "Protocol": "protocol",
-    "Provider": "model",
+    "ControlsProcessor": "models.protocol",
+    "InvocationsProcessor": "models.protocol",
+    "MessagesProcessor": "models.protocol",
+    "Model": "models.model",
+    "Protocol": "models.protocol",
+    "Provider": "models.model",
 }
 
 # pyright: reportUnsupportedDunderAll=false

@@ -26,7 +26,7 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value
 
 C = TypeVar("C", bound=Canister)

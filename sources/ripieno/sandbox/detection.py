@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 
 from ripieno.exceptions import RipienoError
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 from ripieno.sandbox.paths import readable_places
 from ripieno.sandbox.private_folder import PrivateFolder
 from ripieno.sandbox.process_limits import ProcessLimits

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 
 #: Levels beneath the first folder, folders searched, and repositories protected.
 _DEPTH, _FOLDERS, _REPOSITORIES = 2, 1000, 64

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, Self
 
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 from ripieno.sandbox.orders import Place, make_order, precede
 from ripieno.sandbox.pipes import PipeReader, PipeWriter
 from ripieno.sandbox.process_limits import ProcessLimits

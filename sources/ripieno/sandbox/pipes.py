@@ -11,7 +11,7 @@ import os
 from typing import IO, Protocol
 
 from ripieno.exceptions import UsageError
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 
 #: Bytes read at once: the capacity of a pipe on most systems.
 CHUNK = 64 * 1024

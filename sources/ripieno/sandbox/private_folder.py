@@ -11,7 +11,7 @@ import tempfile
 import threading
 from typing import Self
 
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.sandbox.removal import empty, open_folder, remove
 
 _PREFIX = "ripieno-private-"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, Self
 
 from ripieno.exceptions import ResourceFault
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.pipes import ByteReader, ByteWriter
 from ripieno.sandbox.process_limits import ProcessLimits

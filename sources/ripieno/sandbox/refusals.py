@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.sandbox.paths import CONTROLS, is_beneath
 
 #: The system's messages for a read-only mount, and for a mount point that cannot be moved.

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 
 from ripieno.descriptors.sandbox import Level, SandboxDescriptor
 from ripieno.exceptions import PermissionFault
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 from ripieno.sandbox.changed_files import FileChange, WatchedFolder
 from ripieno.sandbox.covers import Covers
 from ripieno.sandbox.detection import DetectedTiers, try_tier

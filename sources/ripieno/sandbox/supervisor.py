@@ -5,7 +5,7 @@ import signal
 import socket
 from typing import TypeVar
 
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 from ripieno.sandbox.supervision.wire import Failure, Order, Request, expect_numbers, receive_number, send_with
 from ripieno.sandbox.zygote import NO_SIGNAL, ZYGOTES, signal_keeper
 

@@ -4,8 +4,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from ripieno.expressions import expression
 from ripieno.jsonvalues import encode, is_list, is_table
+from ripieno.lazy.expressions import expression
 from ripieno.schemas.graph import REFERENCES, Node
 from ripieno.values import Value
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from ripieno.exceptions import SchemaInvalidity
-from ripieno.expressions import expression
 from ripieno.jsonvalues import is_list, is_table
+from ripieno.lazy.expressions import expression
 
 MAX_DEPTH = 32
 MAX_SUBSCHEMAS = 2000

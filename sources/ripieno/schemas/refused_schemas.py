@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ripieno.exceptions import nearest
-from ripieno.expressions import expression
 from ripieno.jsonvalues import encode, is_list, is_table, thaw
+from ripieno.lazy.expressions import expression
 from ripieno.schemas.description import RANGES, cut, quoted, with_articles
 from ripieno.schemas.validator import TYPES
 from ripieno.values import Value

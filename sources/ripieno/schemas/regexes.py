@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import jsonschema_rs
 
 from ripieno.exceptions import SchemaInvalidity
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 
 MAX_PATTERNS = 200
 MAX_SIZE = 16 * 1024 * 1024

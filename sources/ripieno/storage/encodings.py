@@ -12,7 +12,7 @@ import re
 import urllib.parse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value
 
 #: Levels of encodings of characters inside each other, and of JSON.

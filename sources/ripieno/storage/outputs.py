@@ -14,7 +14,7 @@ import threading
 import time
 
 from ripieno.exceptions import ResourceFault
-from ripieno.postponed import logging
+from ripieno.lazy.modules import logging
 from ripieno.storage.files import make_private, open_private
 from ripieno.values import Value
 

@@ -19,7 +19,7 @@ from typing import Literal
 
 from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.exceptions import InputError, SerializationInvalidity
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.storage.files import locked, make_private, replace_private
 from ripieno.values import Value
 

@@ -7,7 +7,7 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.ensembles import ConnectedEnsembles
 from ripieno.canisters.events import Alert
 from ripieno.cli.common.main import say
-from ripieno.postponed import asyncio
+from ripieno.lazy.modules import asyncio
 
 #: Seconds in which most servers have started.
 _USUAL_START = 2.0

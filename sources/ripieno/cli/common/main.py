@@ -29,7 +29,7 @@ from ripieno.exceptions import (
     ToolExecutionFailure,
     ToolFault,
 )
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 
 Result = TypeVar("Result")
 #: What a command does at a signal: it is cancelled, ends by itself, or goes on as if there was none.

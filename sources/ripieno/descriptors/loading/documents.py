@@ -15,8 +15,8 @@ from ripieno.descriptors.reader.positions import Positions, ScanFailure
 from ripieno.descriptors.reader.problems import Source, excerpt, printable, undotted
 from ripieno.descriptors.reader.regular_files import require_regular
 from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest_files
-from ripieno.expressions import expression
 from ripieno.jsonvalues import is_list, is_table, parse
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value
 
 #: Bounds of one file. Measured: the standard library's parser takes 42 s for a dotted key of 100 KB, and endless

@@ -11,8 +11,8 @@ from frozendict import frozendict
 
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, describe, printable, spelling, subject
-from ripieno.expressions import expression
 from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value
 
 

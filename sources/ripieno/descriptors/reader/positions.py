@@ -11,7 +11,7 @@ import re
 import tomllib
 from typing import NoReturn, TypeAlias
 
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 
 #: The names of keys and the indexes of elements that lead to a value.
 Path: TypeAlias = tuple[str | int, ...]

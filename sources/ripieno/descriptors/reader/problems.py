@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from ripieno.descriptors.reader.positions import Path, Positions
 from ripieno.exceptions import Problem, nearest
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value
 
 #: The most characters of a line that are shown.

@@ -24,7 +24,7 @@ from ripieno.canisters.faults import Effect
 from ripieno.descriptors.names import is_wildcard, matches
 from ripieno.descriptors.rules.globs import Glob, ascends
 from ripieno.exceptions import PatternInvalidity
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value
 
 Action = Literal["approve", "ask", "deny"]

@@ -5,7 +5,7 @@ import unicodedata
 import urllib.parse
 from collections.abc import Iterable
 
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value, uncompared, unprinted
 
 #: Bytes of all compiled expressions of a matcher.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.exceptions import InputError, ValidationFault
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value
 
 _NAME = expression(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")

@@ -7,8 +7,8 @@ from typing import Any
 
 from ripieno.descriptors.templates.checks import Complaint, Declared
 from ripieno.descriptors.templates.placeholders import Placeholder, read_place, refusal, unfit, value_of
-from ripieno.expressions import expression
 from ripieno.jsonvalues import EMPTY
+from ripieno.lazy.expressions import expression
 from ripieno.values import Value
 
 _TOKEN = expression(r"[^{}]+|\{\{|\}\}|\{[^{}]*\}|.", re.DOTALL)

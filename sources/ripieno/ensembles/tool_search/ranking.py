@@ -10,7 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 
 _K1 = 1.2
 _B = 0.75

@@ -20,7 +20,7 @@ from contextlib import AbstractAsyncContextManager
 
 from ripieno.descriptors.timeouts import Caution
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.models.protocol import Natives
 from ripieno.models.transport.breaker import Breaker
 from ripieno.models.transport.endpoints import Endpoint

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.expressions import expression
 from ripieno.jsonvalues import is_list, is_table
+from ripieno.lazy.expressions import expression
 from ripieno.schemas.cost import groups_of
 from ripieno.schemas.graph import REFERENCES, Graph, Node
 from ripieno.schemas.lowering.arrays import lower_array

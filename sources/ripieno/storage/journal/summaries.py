@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.exceptions import InputError, NameAbsence, nearest
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 from ripieno.storage.databases.contract import Connection, Rows
 from ripieno.storage.journal.lines import DELETED
 from ripieno.values import Value

@@ -12,7 +12,7 @@ from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.jsonvalues import canonical, digest, is_list, is_table, thaw
-from ripieno.postponed import difflib
+from ripieno.lazy.modules import difflib
 from ripieno.values import Value, uncompared
 
 CommandState = Literal["same", "new", "changed", "gone"]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ripieno.expressions import expression
+from ripieno.lazy.expressions import expression
 
 
 def test_it_matches_as_a_compiled_one() -> None:

@@ -1,13 +1,13 @@
 """Modules of the standard library that are imported when they are first used.
 
 The event loop takes a quarter of the time of a command that needs none. A module that is imported by such commands, and
-has coroutines, imports it from here. Type checkers read ``postponed.pyi``, which imports it.
+has coroutines, imports it from here. Type checkers read ``modules.pyi``, which imports it.
 """
 
 import importlib
 
 
-class Postponed:
+class LazyModule:
     """Stands for a module, whose names it takes over one by one."""
 
     def __init__(self, name: str) -> None:
@@ -20,6 +20,6 @@ class Postponed:
         return value
 
 
-asyncio = Postponed("asyncio")
-difflib = Postponed("difflib")
-logging = Postponed("logging")
+asyncio = LazyModule("asyncio")
+difflib = LazyModule("difflib")
+logging = LazyModule("logging")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 
 def interface(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package: ``homes`` has its public names, each with the module that defines it.
+    """The ``__getattr__`` of a package: ``homes`` has its public names, each with the module in ours that defines it.
 
     Type checkers read the package's ``__init__.pyi``.
     """
@@ -18,7 +18,7 @@ def interface(package: str, homes: Mapping[str, str]) -> Callable[[str], object]
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = importlib.import_module(package)
-        value: object = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        value: object = getattr(importlib.import_module(f"ripieno.{homes[name]}"), name)
         setattr(module, name, value)
         return value
 
