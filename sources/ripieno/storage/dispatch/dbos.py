@@ -95,7 +95,8 @@ class DbosDispatcher:
             if at is not None:
                 options["delay_seconds"] = max(0.0, (at - datetime.datetime.now(datetime.UTC)).total_seconds())
             # Among the runs of its conversation that have not ended, the first of which runs.
-            options["priority"] = 1 + client.last_place(options["queue_name"], options["queue_partition_key"])
+            queue, key = _queue(submission.priority, submission.host), _key(submission.owner, submission.conversation)
+            options["priority"] = 1 + client.last_place(queue, key)
             try:
                 client.enqueue(options, serialize(submission))
             except dbos.error.DBOSWorkflowIDInUseError:
