@@ -8,7 +8,7 @@ import pathlib
 import signal
 import time
 import uuid
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 
 import pytest
 
@@ -94,11 +94,18 @@ def test_a_worker_conducts_what_was_submitted(site: Site, start: Callable[..., W
         assert WorkerLeases(journal.database).alive() == []
 
 
-def test_another_worker_takes_over_from_a_killed_one(site: Site, start: Callable[..., WorkerProcess]) -> None:
+@pytest.mark.parametrize("buried", [False, True])
+def test_another_worker_takes_over_from_a_killed_one(
+    site: Site, start: Callable[..., WorkerProcess], *, buried: bool
+) -> None:
     doomed = start(moment=IN_A_TOOL)
     with site.dispatcher() as dispatcher, site.journal() as journal:
         dispatcher.submit(submission("c", site.host))
         doomed.process.join(HANG)
+        if buried:
+            # It was so slow that it was taken for dead before it took the run.
+            (found,) = dispatcher.workers()
+            WorkerLeases(journal.database).forget(found)
         died = time.monotonic()
         start()
         ended(dispatcher, "submission of c")
@@ -346,10 +353,6 @@ async def test_a_worker_looks_for_dead_ones_only_when_a_lease_may_have_ended(
         def left(self) -> float:
             used.append("look")
             return super().left()
-
-        def bury(self, take_back: Callable[[str], object]) -> Sequence[str]:
-            used.append("look")
-            return super().bury(take_back)
 
     monkeypatch.setattr(worker_module, "_BEAT", 0.01)
     monkeypatch.setattr(leases, "RENEWAL", 0.3)

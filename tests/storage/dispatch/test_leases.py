@@ -61,6 +61,22 @@ def test_the_dead_are_buried_once_and_the_living_never(database: Database) -> No
     assert taken == ["dead"]
 
 
+def test_who_took_runs_after_its_burial_is_buried_again(database: Database) -> None:
+    leases = WorkerLeases(database)
+    for name in ("slow", "alive"):
+        leases.renew(name, "host")
+    expire(database, "slow")
+    taken: list[str] = []
+    working = ["slow", "alive"]
+    for _ in range(2):
+        assert leases.bury(taken.append, lambda: working) == ["slow"]
+    assert leases.bury(taken.append, lambda: ["alive"]) == ()
+    assert taken == ["slow", "slow"]
+    # It has renewed its lease meanwhile.
+    leases.renew("slow", "host")
+    assert leases.bury(taken.append, lambda: working) == ()
+
+
 def test_a_burial_that_fails_is_done_again(database: Database) -> None:
     leases = WorkerLeases(database)
     leases.renew("dead", "host")

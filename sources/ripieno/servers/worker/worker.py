@@ -161,15 +161,13 @@ class Worker:
 
     async def _bury(self) -> float:
         """Queues again the runs of dead workers; returns the seconds until there may be further ones."""
-        left = await run_in_thread(self._leases.left, name="lease")
-        if left > 0:
-            # A worker that comes later has a lease that ends later.
-            return min(left, leases.RENEWAL)
-        for name in await run_in_thread(self._leases.bury, self._dispatcher.take_back, name="lease"):
+        dispatcher = self._dispatcher
+        for name in await run_in_thread(self._leases.bury, dispatcher.take_back, dispatcher.workers, name="lease"):
             self._report(f"The worker {name} has not renewed its lease: its runs are queued again.")
             if self._metrics is not None:
                 self._metrics.take_over()
-        return 0.0
+        # A worker that comes later has a lease that ends later.
+        return max(0.0, min(await run_in_thread(self._leases.left, name="lease"), leases.RENEWAL))
 
     async def _begin_again(self) -> None:
         """Queues again what could not go on."""

@@ -194,6 +194,10 @@ class Dispatcher(Protocol):
         """Queues again what a worker was running, all of it or some; returns the identifiers."""
         ...
 
+    def workers(self) -> Collection[str]:
+        """The workers that have runs under way, whether they are alive or not."""
+        ...
+
     def clean(self, before: datetime.datetime) -> None:
         """Deletes submissions that ended before a time."""
         ...

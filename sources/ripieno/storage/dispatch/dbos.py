@@ -195,6 +195,10 @@ class DbosDispatcher:
                 client.resume_workflow(row.workflow_id, queue_name=row.queue_name)
         return [row.workflow_id for row in rows]
 
+    def workers(self) -> Collection[str]:
+        with self._using("read") as client:
+            return client.workers()
+
     def clean(self, before: datetime.datetime) -> None:
         with self._using("written") as client:
             rows = client.list_workflows(

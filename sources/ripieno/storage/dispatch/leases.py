@@ -5,7 +5,7 @@ claim of each conversation, with its epoch, keeps it from recording or running a
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ripieno.storage.databases.contract import Connection, Database
 from ripieno.values import Value
@@ -61,15 +61,23 @@ class WorkerLeases:
             (until,) = connection.execute("SELECT min(until) - now_seconds() FROM workers").fetchone()
         return math.inf if until is None else float(until)
 
-    def bury(self, take_back: Callable[[str], object]) -> Sequence[str]:
+    def bury(self, take_back: Callable[[str], object], working: Callable[[], Collection[str]] = tuple) -> Sequence[str]:
         """Calls ``take_back`` for each worker whose lease has ended, and forgets it; returns their names.
 
-        Of several programs that do this at once, one does it. If it ends in the middle, another one does it again.
+        ``working`` names the workers that have something under way. One without a lease was buried while it lived, took
+        more, and died before its next renewal: it is buried again. Of several programs that do this at once, one does
+        it. If it ends in the middle, another one does it again.
         """
         with self._database.using("read") as connection:
-            found = connection.execute("SELECT name FROM workers WHERE until <= now_seconds()").fetchall()
-        if not found:
+            rows = connection.execute("SELECT name, until <= now_seconds() FROM workers").fetchall()
+        # After the leases: a worker has one before it takes anything.
+        lost = set(working()) - {str(name) for name, _ in rows}
+        if not lost and not any(ended for _, ended in rows):
             return ()
+        with self._database.using("written") as connection:
+            for name in lost:
+                query = "INSERT INTO workers (name, host, until) VALUES (?, '', 0) ON CONFLICT (name) DO NOTHING"
+                connection.execute(query, (name,))
         with self._database.writing("written") as connection:
             query = "DELETE FROM workers WHERE until <= now_seconds() RETURNING name"
             names = [str(row[0]) for row in connection.execute(query).fetchall()]

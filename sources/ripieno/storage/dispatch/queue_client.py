@@ -35,6 +35,7 @@ _CANCELLED = """
     SELECT workflow_uuid FROM {0}workflow_status
     WHERE CAST(attributes AS text) LIKE ? AND workflow_uuid IN ({1})
 """
+_WORKERS = "SELECT DISTINCT executor_id FROM {0}workflow_status WHERE status = 'PENDING' AND queue_name IS NOT NULL"
 #: Each half has an index of its own.
 _PLACE = """
     SELECT max(priority) FROM {0}workflow_status
@@ -72,6 +73,10 @@ class QueueClient(dbos.DBOSClient):
         rows = self._rows(_CANCELLED.format(self._within, given), f'%"{CANCELLED}"%', *identifiers)
         return {identifier for (identifier,) in rows}
 
+    def workers(self) -> Collection[str]:
+        """The workers that have something under way."""
+        return {worker for (worker,) in self._rows(_WORKERS.format(self._within)) if worker}
+
     def last_place(self, queue: str, key: str) -> int:
         """The last place among the runs of a conversation that have not ended; 0 without any."""
         rows = self._rows(_PLACE.format(self._within), queue, key, queue, key)
@@ -85,13 +90,18 @@ class QueueClient(dbos.DBOSClient):
     def _rows(self, query: str, *parameters: str) -> Sequence[Any]:
         """The rows of a query with ``?`` for its parameters."""
         text = query if self._is_file else query.replace("%", "%%").replace("?", "%s")
-        with contextlib.closing(self._connections.raw_connection()) as connection:
-            cursor = connection.cursor()
-            try:
-                cursor.execute(text, parameters)
-                return cursor.fetchall()
-            except self._dialect.loaded_dbapi.Error as error:
-                raise SQLAlchemyError(str(error)) from error
+        try:
+            with contextlib.closing(self._connections.raw_connection()) as connection:
+                try:
+                    cursor = connection.cursor()
+                    cursor.execute(text, parameters)
+                    return cursor.fetchall()
+                except BaseException:
+                    # It may be lost, and is not used again.
+                    connection.invalidate()
+                    raise
+        except self._dialect.loaded_dbapi.Error as error:
+            raise SQLAlchemyError(str(error)) from error
 
 
 def _connections(url: str) -> sqlalchemy.Engine:
