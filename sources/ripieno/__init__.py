@@ -52,7 +52,7 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  all of them are strings
 
 
-_access = interface(__name__, _HOMES)
+_access, _ = interface(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -11,4 +11,4 @@ _HOMES = {"Assembly": "assembly.assembly", "assemble": "assembly.shortcuts"}
 
 # pyright: reportUnsupportedDunderAll=false
 __all__ = [*_HOMES]  # noqa: PLE0604  all of them are strings
-__getattr__ = interface(__name__, _HOMES)
+__getattr__, __dir__ = interface(__name__, _HOMES)

@@ -8,10 +8,11 @@ import importlib
 from collections.abc import Callable, Mapping
 
 
-def interface(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package: ``homes`` has its public names, each with the module in ours that defines it.
+def interface(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """The ``__getattr__`` and the ``__dir__`` of a package.
 
-    Type checkers read the package's ``__init__.pyi``.
+    ``homes`` has its public names, each with the module in ours that defines it. Type checkers read the package's
+    ``__init__.pyi``.
     """
 
     def access(name: str) -> object:
@@ -22,4 +23,4 @@ def interface(package: str, homes: Mapping[str, str]) -> Callable[[str], object]
         setattr(module, name, value)
         return value
 
-    return access
+    return access, lambda: sorted(homes)

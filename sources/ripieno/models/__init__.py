@@ -16,4 +16,4 @@ _HOMES = {
 
 # pyright: reportUnsupportedDunderAll=false
 __all__ = [*_HOMES]  # noqa: PLE0604  all of them are strings
-__getattr__ = interface(__name__, _HOMES)
+__getattr__, __dir__ = interface(__name__, _HOMES)
