@@ -205,10 +205,8 @@ class SubmittedRun:
 
     async def ended(self) -> Dispatched:
         """Its state, as soon as nothing more comes of it. It is written shortly after the last event."""
-        # Often it is over: nothing need then listen.
-        dispatched = await self.state()
-        if dispatched.over:
-            return dispatched
+        if (dispatched := await self.state()).over:
+            return dispatched  # Nothing need listen.
         pause = _SOON
         async with self._woken() as changed:
             while True:

@@ -1,1 +1,1 @@
-"""What is imported or compiled at its first use, so that a command starts with what it needs only."""
+"""Imports modules and names, and compiles regular expressions, when they are first used: commands start faster."""

@@ -18,6 +18,8 @@ from ripieno.storage.dispatch.leases import alive_workers
 WORKFLOW = "ripieno.stretch"
 #: The attribute of a workflow that a person has cancelled.
 CANCELLED = "cancelled"
+#: The pattern of the attributes, as text, of such a workflow.
+CANCELLED_PATTERN = f'%"{CANCELLED}"%'
 _CURRENT = "name = ? AND coalesce(CAST(attributes AS text), '') NOT LIKE ?"
 #: Whether another program has continued what a queued submission was to continue. The connection is that of a journal.
 IsAnswered = Callable[[Connection, Submission], bool]
@@ -45,7 +47,7 @@ def inspect_server(database: Database, is_answered: IsAnswered) -> QueueInspecti
 
 def _counted(connection: Connection, table: str) -> tuple[QueueInspection, Sequence[Submission]]:
     """The numbers of submissions, and those queued ones that continue what waited for answers."""
-    current = (WORKFLOW, f'%"{CANCELLED}"%')
+    current = (WORKFLOW, CANCELLED_PATTERN)
     query = f"SELECT status, count(*) FROM {table} WHERE {_CURRENT} AND status IN (?, ?, ?) GROUP BY status"
     states = {"queued": "ENQUEUED", "scheduled": "DELAYED", "running": "PENDING"}
     found = {str(status): int(number) for status, number in connection.execute(query, (*current, *states.values()))}

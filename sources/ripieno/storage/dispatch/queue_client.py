@@ -14,7 +14,7 @@ import sqlalchemy
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
-from ripieno.storage.dispatch.inspection import CANCELLED, WORKFLOW
+from ripieno.storage.dispatch.inspection import CANCELLED_PATTERN, WORKFLOW
 from ripieno.storage.dispatch.serializer import JsonSerializer
 
 #: The name of the application, which the engine writes into each row.
@@ -70,7 +70,7 @@ class QueueClient(dbos.DBOSClient):
     def cancelled(self, identifiers: Sequence[str]) -> Collection[str]:
         """Those of the submissions that a person has cancelled."""
         given = ", ".join("?" * len(identifiers))
-        rows = self._rows(_CANCELLED.format(self._within, given), f'%"{CANCELLED}"%', *identifiers)
+        rows = self._rows(_CANCELLED.format(self._within, given), CANCELLED_PATTERN, *identifiers)
         return {identifier for (identifier,) in rows}
 
     def workers(self) -> Collection[str]:
