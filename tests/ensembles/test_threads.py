@@ -2,11 +2,16 @@
 
 import asyncio
 import contextvars
+import gc
+import subprocess
+import sys
 import threading
+import weakref
 
 import pytest
 
-from ripieno.ensembles.threads import run_in_thread
+from ripieno.ensembles import threads
+from ripieno.ensembles.threads import end_idle_threads, run_in_thread
 
 
 class Held:
@@ -112,3 +117,63 @@ def test_the_loop_may_end_before_the_thread() -> None:
 async def test_many_at_once_do_not_wait_for_each_other() -> None:
     barrier = threading.Barrier(50)
     assert len(await asyncio.gather(*(run_in_thread(barrier.wait, 30) for _ in range(50)))) == 50
+
+
+async def test_a_thread_that_has_nothing_to_do_runs_the_next_function() -> None:
+    end_idle_threads()
+    first = await run_in_thread(threading.get_ident, name="first")
+    assert await run_in_thread(lambda: (threading.get_ident(), threading.current_thread().name)) == (
+        first,
+        "ripieno invocable",
+    )
+
+
+async def test_a_thread_that_waits_keeps_nothing() -> None:
+    class Big:
+        """Stands for what a function returns or raises."""
+
+    held: list[weakref.ref[Big]] = []
+
+    def make(argument: Big, fail: bool) -> Big:
+        held.append(weakref.ref(argument))
+        if fail:
+            raise ValueError(argument)
+        made = Big()
+        held.append(weakref.ref(made))
+        return made
+
+    await run_in_thread(make, Big(), False)
+    with pytest.raises(ValueError, match="Big"):
+        await run_in_thread(make, Big(), True)
+    # The last thing that a thread does for a function is to wait for the next one.
+    await run_in_thread(threading.get_ident)
+    gc.collect()
+    assert [one() for one in held] == [None] * 3
+
+
+async def test_threads_that_wait_end_when_they_are_told_or_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = await run_in_thread(threading.current_thread)
+    end_idle_threads()
+    assert not thread.is_alive()
+    monkeypatch.setattr(threads, "IDLE", 0.001)
+    thread = await run_in_thread(threading.current_thread)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert await run_in_thread(threading.current_thread) is not thread
+
+
+FORKED = """
+import asyncio, os, threading
+from ripieno.ensembles.threads import run_in_thread
+before = asyncio.run(run_in_thread(threading.get_native_id))
+child = os.fork()
+after = asyncio.run(run_in_thread(threading.get_native_id))
+if child == 0:
+    os._exit(0 if after != before else 1)
+assert after == before
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_after_a_fork_there_are_new_threads() -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=60)

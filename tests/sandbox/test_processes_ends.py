@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ripieno.ensembles.threads import end_idle_threads
 from ripieno.sandbox import ProcessLimits, local_processes, zygote
 from ripieno.sandbox.pipes import CHUNK
 from ripieno.sandbox.processes import LocalSpawner, clean_environment, collect
@@ -230,6 +231,7 @@ async def test_many_processes_leave_no_descriptor_thread_or_task() -> None:
             await collect(process)
             assert threading.active_count() == threads
 
+    end_idle_threads()
     threads = threading.active_count()
     await once()
     before = census()

@@ -14,6 +14,7 @@ import pytest
 from ripieno.canisters import TextualContent
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Surroundings
+from ripieno.ensembles.threads import end_idle_threads
 from ripieno.exceptions import ConnectionFailure, PermissionFault
 from ripieno.origins.mcp.oauth.sign_in import SignedIn, SignInFailure, sign_in, sign_out
 from ripieno.origins.mcp.oauth.tokens import TokenStore, resource_of
@@ -319,6 +320,7 @@ async def test_a_cancelled_sign_in_leaves_nothing(home: Home) -> None:
         pages.append(url)
         came.set()
 
+    end_idle_threads()
     threads = threading.active_count()
     task = asyncio.create_task(sign_in(home.descriptor(), home.surroundings, show))
     await came.wait()
@@ -331,6 +333,7 @@ async def test_a_cancelled_sign_in_leaves_nothing(home: Home) -> None:
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)
     assert {one for one in asyncio.all_tasks() if one is not asyncio.current_task()} == set()
+    end_idle_threads()
     assert threading.active_count() <= threads
     assert home.files() == []
 

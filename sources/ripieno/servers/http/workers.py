@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 
+from ripieno.ensembles.threads import end_idle_threads
 from ripieno.sandbox.supervision import linux
 from ripieno.values import Value
 
@@ -92,6 +93,7 @@ class Workers:
         code if it ended before all were ready. Errors: ``RuntimeError`` if threads run, which a fork would lose;
         ``OSError`` if no process can be started.
         """
+        end_idle_threads()
         others = [one.name for one in threading.enumerate() if one is not threading.main_thread()]
         if others:
             raise RuntimeError(f"Workers cannot be forked where threads run: {', '.join(others)}.")
