@@ -8,8 +8,8 @@ import os
 import pathlib
 import socket
 import uuid
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import journal_place, open_database
@@ -31,6 +31,7 @@ from ripieno.storage.journal import Journal
 from ripieno.storage.places import Places
 from ripieno.storage.records import Recorder
 
+Result = TypeVar("Result")
 #: The file name of the queue in a user's state folder.
 NAME = "dispatch.sqlite3"
 #: Seconds after which the state of a submission is looked at again, although no event has come.
@@ -205,15 +206,23 @@ class SubmittedRun:
 
     async def ended(self) -> Dispatched:
         """Its state, as soon as nothing more comes of it. It is written shortly after the last event."""
-        if (dispatched := await self.state()).over:
-            return dispatched  # Nothing need listen.
+        return await self._when_over(lambda dispatched: dispatched)
+
+    async def _when_over(self, outcome: Callable[[Dispatched], Result]) -> Result:
+        """What ``outcome`` makes of its state, in a thread, as soon as nothing more comes of it."""
+
+        def look() -> tuple[Result] | None:
+            dispatched = find_submission(self._dispatcher, self._journal.database, self.identifier)
+            return (outcome(dispatched),) if dispatched.over else None
+
+        if found := await run_in_thread(look, name="submission"):
+            return found[0]  # Nothing need listen.
         pause = _SOON
         async with self._woken() as changed:
             while True:
                 changed.clear()
-                dispatched = await self.state()
-                if dispatched.over:
-                    return dispatched
+                if found := await run_in_thread(look, name="submission"):
+                    return found[0]
                 try:
                     async with asyncio.timeout(pause):
                         await changed.wait()
@@ -223,15 +232,14 @@ class SubmittedRun:
                     pause = _SOON
 
     async def _wait(self) -> Conversation:
-        dispatched = await self.ended()
-        if dispatched.state == "failed":
-            raise RipienoError(f"The submitted run failed: {dispatched.reason}")
-        return await run_in_thread(self._restore, dispatched, name="restore")
+        return await self._when_over(self._restore)
 
     def _woken(self) -> contextlib.AbstractAsyncContextManager[asyncio.Event]:
         return woken(self._journal.database, topic_of(self.submission.owner, self.submission.conversation))
 
     def _restore(self, dispatched: Dispatched) -> Conversation:
+        if dispatched.state == "failed":
+            raise RipienoError(f"The submitted run failed: {dispatched.reason}")
         submission = self.submission
         try:
             found = resumable(self._journal, submission.conversation, owner=submission.owner).conversation

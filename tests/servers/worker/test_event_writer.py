@@ -36,7 +36,7 @@ def stored(database: Database) -> list[Event]:
 
 
 async def test_more_events_than_one_statement_can_have(database: Database) -> None:
-    async with EventWriter(EventLog(database), ONE, NO_SECRETS) as writer:
+    async with EventWriter(EventLog(database), ONE, NO_SECRETS, after=0) as writer:
         for event in MANY:
             writer.take(event)
     assert stored(database) == MANY
@@ -69,7 +69,7 @@ class Interrupted(EventLog):
 @pytest.mark.parametrize("written", [True, False], ids=["written", "not_written"])
 async def test_events_of_a_commit_that_broke_are_there_once(database: Database, written: bool) -> None:
     log = Interrupted(database, written=written)
-    async with EventWriter(log, ONE, NO_SECRETS) as writer:
+    async with EventWriter(log, ONE, NO_SECRETS, after=0) as writer:
         for place, event in enumerate(MANY[:4]):
             writer.take(event)
             writer.take(TextDelta(f"Text {place}. "))

@@ -1,7 +1,7 @@
 """``AllowedCalls``: what people have allowed with *always*, for the conversations that a worker conducts."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ripieno.approvals.allowances import Allowance
 from ripieno.approvals.recorded_allowances import LIFETIME, recorded_allowances
@@ -23,15 +23,15 @@ class AllowedCalls:
         self._allowances = assembly.execution.allowances
         self._allowances.lifetime = LIFETIME
 
-    async def begin(self, submission: Submission) -> None:
-        """Allows what was allowed in the conversation, for tools of this workspace."""
+    def read(self, submission: Submission) -> Sequence[Allowance]:
+        """What was allowed in the conversation, for tools of this workspace."""
+        here = os.path.realpath(submission.workspace or self._assembly.surroundings.workspace)
+        recorded = self._recorded(submission.owner, submission.conversation)
+        return [one for one in recorded if not one.workspace or os.path.realpath(one.workspace) == here]
 
-        def read() -> Sequence[Allowance]:
-            here = os.path.realpath(submission.workspace or self._assembly.surroundings.workspace)
-            recorded = self._recorded(submission.owner, submission.conversation)
-            return [one for one in recorded if not one.workspace or os.path.realpath(one.workspace) == here]
-
-        for one in await run_in_thread(read, name="allowances"):
+    def begin(self, submission: Submission, allowances: Iterable[Allowance]) -> None:
+        """Allows this in the conversation."""
+        for one in allowances:
             self._allowances.add(submission, one)
 
     def end(self, submission: Submission) -> None:

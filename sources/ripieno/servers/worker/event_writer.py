@@ -20,15 +20,16 @@ _BATCH = 1_000
 
 
 class EventWriter:
-    """The events of one stretch. Enter it with ``async with``; at the end, all of them are written or have failed.
+    """The events of one stretch, after a number. At the end of ``async with``, all of them are written or have failed.
 
     A database that refuses events does not end the run: they are tried again, and the journal has what was done.
     """
 
-    def __init__(self, log: EventLog, submission: Submission, redactor: Redactor) -> None:
+    def __init__(self, log: EventLog, submission: Submission, redactor: Redactor, *, after: int) -> None:
         self._log = log
         self._submission = submission
         self._redactor = redactor
+        self._last = after
         self._pending: list[Logged] = []
         #: Those of a commit that has begun, and perhaps failed.
         self._sent: list[Logged] = []
@@ -37,9 +38,6 @@ class EventWriter:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "EventWriter":
-        """Errors: ``InputError`` of the database."""
-        submission = self._submission
-        self._last = await run_in_thread(self._log.last, submission.owner, submission.conversation, name="events")
         self._task = asyncio.create_task(self._write(), name="ripieno events")
         return self
 

@@ -10,35 +10,30 @@ from typing import Any, Protocol
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
 from ripieno.canisters import (
-    AssistantCanister,
     Canister,
-    Conversation,
     InvocationCanister,
     ResultCanister,
-    UserCanister,
 )
-from ripieno.canisters.contents import text_of
 from ripieno.canisters.events import ConductEnded, Event, ExecutionBegan, InvocationSealed, ResultReady, TurnBegan
 from ripieno.conducting import Run
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.conducting.resume import Resumable, resumable
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, Superseded
 from ripieno.execution import Circumstances
-from ripieno.jsonvalues import EMPTY, thaw
+from ripieno.jsonvalues import thaw
 from ripieno.models import Model
 from ripieno.schemas import Schema
 from ripieno.servers.chat.live_turn import LiveTurn
 from ripieno.servers.http.errors import refusal_of
 from ripieno.servers.worker.allowed_calls import AllowedCalls
 from ripieno.servers.worker.event_writer import EventWriter
+from ripieno.servers.worker.restoration import Restored, Restorer
 from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.dispatch.contract import CLIENT, Ending, Submission
 from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, StretchBegan
 from ripieno.storage.journal import Journal
-from ripieno.storage.journal.lines import Line
-from ripieno.storage.records import Record, Stage, cut_record
+from ripieno.storage.records import cut_record
 
 #: Seconds between attempts to claim a conversation that another process conducts.
 _ATTEMPTS = 0.5
@@ -69,6 +64,14 @@ class _Watched:
         return [] if len(self.run.conversation.canisters) > self.whole else self.turn.texts()
 
 
+@dataclasses.dataclass(slots=True)
+class _Claim:
+    """The claim of a conversation, and the last event of its run, to be written once the conversation is free."""
+
+    held: contextlib.AbstractContextManager[bool]
+    ended: ConductEnded | None = None
+
+
 class Responses(Protocol):
     """Answers background responses of a gateway."""
 
@@ -95,6 +98,7 @@ class Stretches:
         self._paused = PausedStore(journal.database)
         self._events = EventLog(journal.database, journal.redactor.value)
         self.allowed = AllowedCalls(assembly, journal)
+        self._restorer = Restorer(journal, self._paused, self._events, self.allowed)
         #: The submissions that run or wait for their claim, with their runs.
         self._running: dict[str, Run | None] = {}
         #: Held by the stretch of a conversation. If it is dispatched again while this worker still conducts it, whose
@@ -125,13 +129,8 @@ class Stretches:
         try:
             if submission.response:
                 return await self._answer(submission)
-            async with self._claimed(submission) as held:
-                ending, ended = await self._continue(submission) if held else (self._cancelled(), None)
-            if ending is not None and ended is not None:
-                # Who reads it may answer questions: the conversation must be free then. The queue says it, too.
-                with contextlib.suppress(InputError):
-                    await run_in_thread(self._events.add, submission, ended, name="events")
-            return ending
+            async with self._claimed(submission) as claim:
+                return self._cancelled() if claim is None else await self._continue(submission, claim)
         except Disconnected:
             # What was done is in the journal, and the next stretch goes on from there.
             return None
@@ -179,8 +178,8 @@ class Stretches:
         return None if self._leaving else Ending(finish="cancelled")
 
     @contextlib.asynccontextmanager
-    async def _claimed(self, submission: Submission) -> AsyncGenerator[bool, None]:
-        """Claims the conversation, when no other process conducts it. Yields false if it is stopped before."""
+    async def _claimed(self, submission: Submission) -> AsyncGenerator[_Claim | None, None]:
+        """Claims the conversation, when no other process conducts it. Yields None if it is stopped before."""
         loop = asyncio.get_running_loop()
 
         def lost() -> None:
@@ -188,32 +187,39 @@ class Stretches:
             loop.call_soon_threadsafe(self._cancel, submission.identifier)
 
         while submission.identifier not in self._stopped:
-            claim = self._journal.database.claimed(submission.owner, submission.conversation, lost)
-            if await run_in_thread(claim.__enter__, name="claim", patient=True):
+            claim = _Claim(self._journal.database.claimed(submission.owner, submission.conversation, lost))
+            if await run_in_thread(claim.held.__enter__, name="claim"):
                 try:
-                    yield True
+                    yield claim
                 finally:
-                    await asyncio.shield(run_in_thread(claim.__exit__, None, None, None, name="claim"))
+                    await asyncio.shield(run_in_thread(self._free, submission, claim, name="claim"))
                 return
-            await run_in_thread(claim.__exit__, None, None, None, name="claim")
+            await run_in_thread(self._free, submission, claim, name="claim")
             await asyncio.sleep(_ATTEMPTS)
-        yield False
+        yield None
 
-    async def _continue(self, submission: Submission) -> tuple[Ending | None, ConductEnded | None]:
-        """The end of the stretch, and the event that is still to be written."""
+    def _free(self, submission: Submission, claim: _Claim) -> None:
+        claim.held.__exit__(None, None, None)
+        if claim.ended is not None:
+            # Who reads it may answer questions: the conversation must be free then. The queue says it, too.
+            with contextlib.suppress(InputError):
+                self._events.add(submission, claim.ended)
+
+    async def _continue(self, submission: Submission, claim: _Claim) -> Ending | None:
+        """The end of the stretch."""
         await self._write_again(submission)
-        ending, restored, paused = await run_in_thread(self._restore, submission, name="restore")
-        if ending is not None:
-            return ending, None
-        run = self._begin(submission, restored, paused)
+        found = await run_in_thread(self._restorer.restore, submission, name="restore")
+        if isinstance(found, Ending):
+            return found
+        run = self._begin(submission, found)
         self._running[submission.identifier] = run
         if submission.identifier in self._stopped:
-            return self._cancelled(), None
+            return self._cancelled()
         run.carry_out(submission.identifier)
         kept, canisters = run.conversation.kept_by(self._journal), run.conversation.canisters
         missed = await self._missed(submission, canisters, kept)
-        await self.allowed.begin(submission)
-        async with EventWriter(self._events, submission, self._journal.redactor) as writer:
+        self.allowed.begin(submission, found.allowances)
+        async with EventWriter(self._events, submission, self._journal.redactor, after=found.last_event) as writer:
             writer.take(StretchBegan(kept=kept, canisters=canisters[kept:]))
             for result in missed:
                 writer.take(result)
@@ -234,13 +240,12 @@ class Stretches:
                     with contextlib.suppress(InputError):
                         await run_in_thread(self._keep, submission, run, watched.cut(), name="keep")
                         stored = True
-        if not stored:
-            # It is tried again, from what the journal has.
-            return None, None
-        if self._is_given_back(run):
-            return None, None
+        # Otherwise it is tried again, from what the journal has.
+        if not stored or self._is_given_back(run):
+            return None
+        claim.ended = watched.ended
         finish = run.conversation.finish or "error"
-        return Ending(finish="error" if reason else finish, reason=reason), watched.ended
+        return Ending(finish="error" if reason else finish, reason=reason)
 
     async def _write_again(self, submission: Submission) -> None:
         """Records results that this worker could not record before, unless another one has gone on without them."""
@@ -272,62 +277,8 @@ class Stretches:
                 missed.append(ResultReady(invocation=call, result=one, tool=tool))
         return missed
 
-    def _restore(self, submission: Submission) -> tuple[Ending | None, Resumable, Paused | None]:
-        """The conversation to conduct; or the end, if an earlier worker has recorded it."""
-        owner, name = submission.owner, submission.conversation
-        began = ended = None
-        paused = self._paused.load(name, owner=owner)
-        restored = Resumable(conversation=Conversation(identifier=name))
-        if paused is not None or self._journal.has(name, owner=owner):
-            began, ended = self._marked(submission, "began"), self._marked(submission, "ended")
-            restored = resumable(self._journal, name, paused, owner=owner)
-        conversation = restored.conversation
-        finish = "" if ended is None else str(_details(ended).get("finish", ""))
-        # A question that was not kept is asked again.
-        if ended is not None and not (finish == "open" and paused is None and conversation.open):
-            return Ending(finish=finish), restored, paused
-        if began is not None and not conversation.open and (answered := self._answered(submission, began)) is not None:
-            return self._end(submission, answered), restored, paused
-        last = conversation.canisters[-1] if conversation.canisters else None
-        if not submission.canisters and isinstance(last, AssistantCanister):
-            # Another program has continued it meanwhile, to its end: the model is not asked once more.
-            return Ending(finish=conversation.finish or "stop"), restored, paused
-        if submission.canisters and began is None:
-            if conversation.open:
-                conversation = conversation.decline_open(_words(submission) or "The user sent something else instead.")
-            conversation = conversation.say(submission.canisters)
-            restored = Resumable(conversation=conversation)
-        return None, restored, paused
-
-    def _marked(self, submission: Submission, stage: Stage) -> Line | None:
-        """The first line of a stage that names the submission."""
-        lines = self._journal.lines(submission.conversation, owner=submission.owner, stage=stage)
-        return next((one for one in lines if _details(one).get("submitted") == submission.identifier), None)
-
-    def _answered(self, submission: Submission, began: Line) -> Line | None:
-        """The last answer of a run, if nothing was left to do after it: its worker ended before it recorded the end."""
-        *_, last = self._journal.lines(submission.conversation, owner=submission.owner)
-        answered = last.stage == "turned" and last.number > began.number
-        return last if answered and _details(last).get("finish") != "invocations" else None
-
-    def _end(self, submission: Submission, answered: Line) -> Ending:
-        """Records the end of a run whose last answer is recorded."""
-        finish = str(_details(answered).get("finish", ""))
-        details = {"finish": finish, "submitted": submission.identifier}
-        self._journal.record(
-            [
-                Record(
-                    stage="ended",
-                    conversation=submission.conversation,
-                    turn=answered.turn,
-                    owner=submission.owner,
-                    details=details,
-                )
-            ]
-        )
-        return Ending(finish=finish)
-
-    def _begin(self, submission: Submission, restored: Resumable, paused: Paused | None) -> Run:
+    def _begin(self, submission: Submission, restored: Restored) -> Run:
+        paused = restored.paused
         model = submission.model or (paused.model if paused else "")
         agent = submission.agent or (paused.agent if paused else "")
         tools = submission.tools if submission.tools is not None or paused is None else paused.tools
@@ -338,7 +289,7 @@ class Stretches:
                 tools = self._assembly.access_agent(agent).tools
             tools = None if tools is None else (*tools, f"{CLIENT}.*")
         return self._assembly.conduct(
-            restored.conversation,
+            restored.resumable.conversation,
             model=self._model_of(model) if model else None,
             agent=agent or None,
             ensembles=ensembles,
@@ -346,7 +297,7 @@ class Stretches:
             owner=submission.owner,
             confirmer=DeferredConfirmer(),
             auxdata=submission.owner or None,
-            answers=restored.answers,
+            answers=restored.resumable.answers,
             workspace=submission.workspace or None,
         )
 
@@ -382,18 +333,9 @@ def _is_result(canister: Canister) -> bool:
     return isinstance(canister, ResultCanister)
 
 
-def _words(submission: Submission) -> str:
-    """The text of the message of a submission."""
-    return "\n".join(text_of(one.content) for one in submission.canisters if isinstance(one, UserCanister))
-
-
 def _client_ensemble(submission: Submission) -> Ensemble:
     tools = (
         Definition(name=one.name, description=one.description, schema=Schema.of(thaw(one.arguments)))
         for one in submission.client_tools
     )
     return Ensemble.of_request(tools, name=CLIENT)
-
-
-def _details(line: Line) -> Mapping[str, Any]:
-    return EMPTY if line.record is None else line.record.details

@@ -1,0 +1,107 @@
+"""``Restorer``: what the run of a stretch begins with, from all that programs have recorded of its conversation."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.approvals.allowances import Allowance
+from ripieno.canisters import AssistantCanister, Conversation, UserCanister
+from ripieno.canisters.contents import text_of
+from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.conducting.resume import Resumable, resumable
+from ripieno.jsonvalues import EMPTY
+from ripieno.servers.worker.allowed_calls import AllowedCalls
+from ripieno.storage.dispatch.contract import Ending, Submission
+from ripieno.storage.dispatch.events import EventLog
+from ripieno.storage.journal import Journal
+from ripieno.storage.journal.lines import Line
+from ripieno.storage.records import Record, Stage
+from ripieno.values import Value
+
+
+class Restored(Value, kw_only=True):
+    """What a run begins with."""
+
+    resumable: Resumable
+    paused: Paused | None
+    allowances: Sequence[Allowance]
+    #: The number of the last event of its conversation.
+    last_event: int
+
+
+class Restorer:
+    """Restores conversations that a worker has claimed. It blocks. Errors: ``InputError``."""
+
+    def __init__(self, journal: Journal, paused: PausedStore, events: EventLog, allowed: AllowedCalls) -> None:
+        self._journal = journal
+        self._paused = paused
+        self._events = events
+        self._allowed = allowed
+
+    def restore(self, submission: Submission) -> Restored | Ending:
+        """What a run begins with; or the end, if an earlier worker has recorded it."""
+        owner, name = submission.owner, submission.conversation
+        began = ended = None
+        paused = self._paused.load(name, owner=owner)
+        restored = Resumable(conversation=Conversation(identifier=name))
+        if paused is not None or self._journal.has(name, owner=owner):
+            began, ended = self._marked(submission, "began"), self._marked(submission, "ended")
+            restored = resumable(self._journal, name, paused, owner=owner)
+        conversation = restored.conversation
+        finish = "" if ended is None else str(_details(ended).get("finish", ""))
+        # A question that was not kept is asked again.
+        if ended is not None and not (finish == "open" and paused is None and conversation.open):
+            return Ending(finish=finish)
+        if began is not None and not conversation.open and (answered := self._answered(submission, began)) is not None:
+            return self._end(submission, answered)
+        last = conversation.canisters[-1] if conversation.canisters else None
+        if not submission.canisters and isinstance(last, AssistantCanister):
+            # Another program has continued it meanwhile, to its end: the model is not asked once more.
+            return Ending(finish=conversation.finish or "stop")
+        if submission.canisters and began is None:
+            if conversation.open:
+                conversation = conversation.decline_open(_words(submission) or "The user sent something else instead.")
+            conversation = conversation.say(submission.canisters)
+            restored = Resumable(conversation=conversation)
+        return Restored(
+            resumable=restored,
+            paused=paused,
+            allowances=self._allowed.read(submission),
+            last_event=self._events.last(owner, name),
+        )
+
+    def _marked(self, submission: Submission, stage: Stage) -> Line | None:
+        """The first line of a stage that names the submission."""
+        lines = self._journal.lines(submission.conversation, owner=submission.owner, stage=stage)
+        return next((one for one in lines if _details(one).get("submitted") == submission.identifier), None)
+
+    def _answered(self, submission: Submission, began: Line) -> Line | None:
+        """The last answer of a run, if nothing was left to do after it: its worker ended before it recorded the end."""
+        *_, last = self._journal.lines(submission.conversation, owner=submission.owner)
+        answered = last.stage == "turned" and last.number > began.number
+        return last if answered and _details(last).get("finish") != "invocations" else None
+
+    def _end(self, submission: Submission, answered: Line) -> Ending:
+        """Records the end of a run whose last answer is recorded."""
+        finish = str(_details(answered).get("finish", ""))
+        details = {"finish": finish, "submitted": submission.identifier}
+        self._journal.record(
+            [
+                Record(
+                    stage="ended",
+                    conversation=submission.conversation,
+                    turn=answered.turn,
+                    owner=submission.owner,
+                    details=details,
+                )
+            ]
+        )
+        return Ending(finish=finish)
+
+
+def _words(submission: Submission) -> str:
+    """The text of the message of a submission."""
+    return "\n".join(text_of(one.content) for one in submission.canisters if isinstance(one, UserCanister))
+
+
+def _details(line: Line) -> Mapping[str, Any]:
+    return EMPTY if line.record is None else line.record.details
