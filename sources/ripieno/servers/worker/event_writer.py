@@ -29,7 +29,8 @@ class EventWriter:
         self._log = log
         self._submission = submission
         self._redactor = redactor
-        self._last = after
+        #: The number of the last event.
+        self.last = after
         self._pending: list[Logged] = []
         #: Those of a commit that has begun, and perhaps failed.
         self._sent: list[Logged] = []
@@ -86,12 +87,12 @@ class EventWriter:
         log, submission = self._log, self._submission
         if self._sent:
             # A server that went away may have written them.
-            if await run_in_thread(log.after, submission, self._last, name="events"):
+            if await run_in_thread(log.after, submission, self.last, name="events"):
                 self._sent = []
-            self._last = await run_in_thread(log.last, submission.owner, submission.conversation, name="events")
+            self.last = await run_in_thread(log.last, submission.owner, submission.conversation, name="events")
         self._sent = self._sent or self._settled()
         if self._sent:
-            self._last = await run_in_thread(log.append, submission, self._last, self._sent, name="events")
+            self.last = await run_in_thread(log.append, submission, self.last, self._sent, name="events")
             self._sent = []
 
     def _settled(self) -> list[Logged]:

@@ -43,7 +43,8 @@ class Restorer:
         began = ended = None
         paused = self._paused.load(name, owner=owner)
         restored = Resumable(conversation=Conversation(identifier=name))
-        if paused is not None or self._journal.has(name, owner=owner):
+        known = self._journal.has(name, owner=owner)
+        if paused is not None or known:
             began, ended = self._marked(submission, "began"), self._marked(submission, "ended")
             restored = resumable(self._journal, name, paused, owner=owner)
         conversation = restored.conversation
@@ -65,7 +66,7 @@ class Restorer:
         return Restored(
             resumable=restored,
             paused=paused,
-            allowances=self._allowed.read(submission),
+            allowances=self._allowed.read(submission) if known else (),
             last_event=self._events.last(owner, name),
         )
 

@@ -66,10 +66,11 @@ class _Watched:
 
 @dataclasses.dataclass(slots=True)
 class _Claim:
-    """The claim of a conversation, and the last event of its run, to be written once the conversation is free."""
+    """The claim of a conversation; and the last event of its run, to be written after ``last``, once it is free."""
 
     held: contextlib.AbstractContextManager[bool]
     ended: ConductEnded | None = None
+    last: int = 0
 
 
 class Responses(Protocol):
@@ -203,7 +204,7 @@ class Stretches:
         if claim.ended is not None:
             # Who reads it may answer questions: the conversation must be free then. The queue says it, too.
             with contextlib.suppress(InputError):
-                self._events.add(submission, claim.ended)
+                self._events.add(submission, claim.ended, after=claim.last)
 
     async def _continue(self, submission: Submission, claim: _Claim) -> Ending | None:
         """The end of the stretch."""
@@ -243,7 +244,7 @@ class Stretches:
         # Otherwise it is tried again, from what the journal has.
         if not stored or self._is_given_back(run):
             return None
-        claim.ended = watched.ended
+        claim.ended, claim.last = watched.ended, writer.last
         finish = run.conversation.finish or "error"
         return Ending(finish="error" if reason else finish, reason=reason)
 

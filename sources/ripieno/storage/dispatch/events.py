@@ -74,13 +74,15 @@ class EventLog:
         """The number of the last event of each conversation, by owner and name."""
         return [self.last(*one) for one in conversations]
 
-    def add(self, submission: Submission, event: Logged) -> None:
-        """Adds an event after all others, also if another program adds one now."""
+    def add(self, submission: Submission, event: Logged, *, after: int | None = None) -> None:
+        """Adds an event after all others, also if another program adds one now. ``after``: the last one, if known."""
         while True:
-            last = self.last(submission.owner, submission.conversation)
+            if after is None:
+                after = self.last(submission.owner, submission.conversation)
             try:
-                self.append(submission, last, (event,))
+                self.append(submission, after, (event,))
             except RowConflict:
+                after = None
                 continue
             return
 

@@ -6,13 +6,15 @@ columns are those that it documents: https://docs.dbos.dev/explanations/system-t
 
 import contextlib
 import json
+import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import dbos
 import sqlalchemy
 from sqlalchemy import event
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DisconnectionError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from ripieno.storage.dispatch.inspection import CANCELLED_PATTERN, WORKFLOW
 from ripieno.storage.dispatch.serializer import JsonSerializer
@@ -23,6 +25,8 @@ APPLICATION = "ripieno"
 IDLE = 5.0
 #: Seconds to wait for other programs that write, and for a free connection.
 _PATIENCE = 30
+#: Seconds after its last use from which a connection may be lost, and is asked before it is used.
+_FRESH = 1.0
 _FOUND = """
     SELECT status, executor_id, queue_partition_key, created_at, delay_until_epoch_ms, completed_at,
         CAST(attributes AS text), coalesce(i.inputs, s.inputs), coalesce(o.output, s.output), coalesce(o.error, s.error)
@@ -109,7 +113,7 @@ def _connections(url: str) -> sqlalchemy.Engine:
     address = sqlalchemy.make_url(url)
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
-    connections = sqlalchemy.create_engine(address, pool_pre_ping=True, pool_timeout=_PATIENCE, max_overflow=0)
+    connections = sqlalchemy.create_engine(address, pool_timeout=_PATIENCE, max_overflow=0)
 
     @event.listens_for(connections, "connect")
     def set_up(connection: Any, _: object) -> None:
@@ -120,6 +124,19 @@ def _connections(url: str) -> sqlalchemy.Engine:
         else:
             connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE * 1_000:.0f}")
             connection.commit()
+
+    @event.listens_for(connections, "checkin")
+    def note(_connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info["used"] = time.monotonic()
+
+    @event.listens_for(connections, "checkout")
+    def ask(connection: Any, record: ConnectionPoolEntry, _: object) -> None:
+        if time.monotonic() - record.info.get("used", 0.0) > _FRESH:
+            try:
+                connections.dialect.do_ping(connection)
+            except connections.dialect.loaded_dbapi.Error as error:
+                # The pool opens another one.
+                raise DisconnectionError(str(error)) from error
 
     return connections
 

@@ -247,9 +247,12 @@ class Journal:
         Errors: ``NameAbsence``; ``InputError`` when it was deleted or cannot be cut there.
         """
         name = self.redactor.text(conversation)
-        with self.database.using("read") as connection:
-            require(connection, name, owner and self.redactor.text(owner))
-        return restore(name, self.lines(name, owner=owner), until=until)
+        lines = iter(self.lines(name, owner=owner))
+        first = next(lines, None)
+        if first is None:
+            with self.database.using("read") as connection:
+                require(connection, name, owner and self.redactor.text(owner))
+        return restore(name, itertools.chain((first,) if first else (), lines), until=until)
 
     def restore_end(self, conversation: str, *, owner: str, newest: int) -> Restored:
         """The end of an owner's conversation: from a message of the user on, at least the ``newest`` canisters.
