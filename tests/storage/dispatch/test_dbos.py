@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime
 import os
 import pathlib
@@ -9,6 +10,7 @@ import uuid
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
+import psycopg
 import pytest
 
 from ripieno.assembly.submissions import dispatcher_beside
@@ -324,3 +326,18 @@ def test_files_are_for_their_owner(tmp_path: pathlib.Path) -> None:
     Queue(dispatcher, "h").submit("s")
     dispatcher.close()
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_server_that_ends_its_connections_is_looked_at_again(postgresql_server: str) -> None:
+    address = f"{address_of_schema(postgresql_server)}&application_name=ended"
+    one = Submission(identifier="one", conversation="c", canisters=(), model="provider/model")
+    with contextlib.closing(dispatcher_beside(address)) as dispatcher, psycopg.connect(postgresql_server) as server:
+        for name in ("one", "two", "three"):
+            assert dispatcher.submit(dataclasses.replace(one, identifier=name))
+            dispatcher.find(name)
+            ended = server.execute(
+                "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE application_name = 'ended'"
+            )
+            assert ended.fetchall()
+            # At once: a connection that was just used is not asked.
+            assert dispatcher.find(name).state == "queued"

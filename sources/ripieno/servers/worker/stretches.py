@@ -239,7 +239,7 @@ class Stretches:
                 self.allowed.end(submission)
                 if not run.unrecorded:
                     with contextlib.suppress(InputError):
-                        await run_in_thread(self._keep, submission, run, watched.cut(), name="keep")
+                        await run_in_thread(self._keep, submission, run, found.paused, watched.cut(), name="keep")
                         stored = True
         # Otherwise it is tried again, from what the journal has.
         if not stored or self._is_given_back(run):
@@ -306,7 +306,7 @@ class Stretches:
         """Whether the end of the worker has ended a run: another worker continues it."""
         return self._leaving and run.conversation.finish == "cancelled"
 
-    def _keep(self, submission: Submission, run: Run, cut: Sequence[Mapping[str, Any]]) -> None:
+    def _keep(self, submission: Submission, run: Run, paused: Paused | None, cut: Sequence[Mapping[str, Any]]) -> None:
         """Keeps a conversation that waits, and forgets any other; and the texts of an answer that was cut off."""
         conversation = run.conversation
         if cut:
@@ -315,7 +315,8 @@ class Stretches:
             # The next worker goes on, with the answers that there were.
             return
         if not conversation.open:
-            self._paused.forget(conversation.identifier, owner=submission.owner)
+            if paused is not None:
+                self._paused.forget(conversation.identifier, owner=submission.owner)
             return
         self._paused.save(
             Paused(

@@ -7,7 +7,7 @@ columns are those that it documents: https://docs.dbos.dev/explanations/system-t
 import contextlib
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
 from typing import Any
 
 import dbos
@@ -26,7 +26,7 @@ IDLE = 5.0
 #: Seconds to wait for other programs that write, and for a free connection.
 _PATIENCE = 30
 #: Seconds after its last use from which a connection may be lost, and is asked before it is used.
-_FRESH = 1.0
+_FRESH = 0.1
 _FOUND = """
     SELECT status, executor_id, queue_partition_key, created_at, delay_until_epoch_ms, completed_at,
         CAST(attributes AS text), coalesce(i.inputs, s.inputs), coalesce(o.output, s.output), coalesce(o.error, s.error)
@@ -94,18 +94,40 @@ class QueueClient(dbos.DBOSClient):
     def _rows(self, query: str, *parameters: str) -> Sequence[Any]:
         """The rows of a query with ``?`` for its parameters."""
         text = query if self._is_file else query.replace("%", "%%").replace("?", "%s")
+        errors = self._dialect.loaded_dbapi
         try:
-            with contextlib.closing(self._connections.raw_connection()) as connection:
-                try:
+            try:
+                return self._look(text, parameters)
+            except errors.OperationalError:
+                if self._is_file:
+                    raise
+                # The server may have ended its connections, which were not asked.
+                self._connections.dispose()
+                return self._look(text, parameters)
+        except errors.Error as error:
+            raise SQLAlchemyError(str(error)) from error
+
+    def _look(self, text: str, parameters: Sequence[str]) -> Sequence[Any]:
+        with contextlib.closing(self._connections.raw_connection()) as connection:
+            try:
+                with self._without_transaction(connection.driver_connection):
                     cursor = connection.cursor()
                     cursor.execute(text, parameters)
                     return cursor.fetchall()
-                except BaseException:
-                    # It may be lost, and is not used again.
-                    connection.invalidate()
-                    raise
-        except self._dialect.loaded_dbapi.Error as error:
-            raise SQLAlchemyError(str(error)) from error
+            except BaseException:
+                # It may be lost, and is not used again.
+                connection.invalidate()
+                raise
+
+    @contextlib.contextmanager
+    def _without_transaction(self, connection: Any) -> Generator[None, None, None]:
+        """Saves PostgreSQL the two commands of a transaction that only reads."""
+        if self._is_file:
+            yield
+            return
+        connection.autocommit = True
+        yield
+        connection.autocommit = False
 
 
 def _connections(url: str) -> sqlalchemy.Engine:
