@@ -158,7 +158,7 @@ class Assembly(ConnectedEnsembles):
         that one. Errors: ``InputError`` for unknown names and for an unfit workspace, before any request;
         ``UsageError`` if the assembly was never entered.
         """
-        chosen, settings = self._settle(
+        chosen, settings = self._choose(
             model=model,
             agent=agent,
             ensembles=ensembles,
@@ -216,7 +216,7 @@ class Assembly(ConnectedEnsembles):
         """The queue of submitted runs. Errors: ``InputError`` if its engine is not installed."""
         return open_dispatcher(self.loaded, self.surroundings.secrets)
 
-    def _settle(
+    def _choose(
         self,
         *,
         model: str | Model | None,

@@ -123,7 +123,7 @@ async def run_in_thread(
     future: asyncio.Future[Result] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(method: Callable[..., None], value: object) -> None:
+    def deliver(method: Callable[..., None], value: object) -> None:
         if not future.done():
             method(value)
 
@@ -138,7 +138,7 @@ async def run_in_thread(
         # First: who gets the outcome may have the next function for it.
         wait()
         with contextlib.suppress(RuntimeError):  # The event loop is closed, and nothing waits.
-            loop.call_soon_threadsafe(settle, method, outcome)
+            loop.call_soon_threadsafe(deliver, method, outcome)
 
     _start(f"ripieno {name}", work)
     cancelled: asyncio.CancelledError | None = None

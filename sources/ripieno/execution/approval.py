@@ -156,7 +156,7 @@ class Approver:
             except InputError:
                 given = None
         if given is not None:
-            return await self._settle(prepared, given, binding, scope, changes)
+            return await self._apply(prepared, given, binding, scope, changes)
         if prepared.invocation.identifier in scope.answers:
             message = (
                 f"The answer to {prepared.invocation.identifier} is no longer valid: the call, its changes, its tool "
@@ -197,7 +197,7 @@ class Approver:
             if not await self._record("answered", prepared, scope, _details_of(answer)):
                 return self._refuse(prepared, UNRECORDED, scope)
             return Deferred(prepared=prepared, request=request, binding=binding)
-        return await self._settle(prepared, Given(answer=answer, binding=binding), binding, scope, changes)
+        return await self._apply(prepared, Given(answer=answer, binding=binding), binding, scope, changes)
 
     async def revise(self, prepared: Prepared, arguments: Mapping[str, Any], scope: Circumstances) -> Deferred:
         """The call with edited arguments, its request and binding. Errors: ``InputError`` if it would be refused."""
@@ -242,7 +242,7 @@ class Approver:
         except TimeoutError:
             return show(preview=lambda _: "The changes are not known: the preview takes too long.")
 
-    async def _settle(
+    async def _apply(
         self,
         prepared: Prepared,
         given: Given,

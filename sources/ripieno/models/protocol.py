@@ -131,7 +131,7 @@ class Identifiers:
         self._taken: set[str] | None = None
         self._own: set[str] = set()
 
-    def settle(self, identifier: object) -> str:
+    def unique(self, identifier: object) -> str:
         """The identifier of the answer's next call."""
         taken = self._taken
         if taken is None:
@@ -142,13 +142,13 @@ class Identifiers:
             self._taken = taken
         own, reserved = self._own, self._memory.get(RESERVED, ())
         number, self._count = self._count, self._count + 1
-        settled = identifier if isinstance(identifier, str) and identifier.strip() else ""
-        if not settled or settled in taken or settled in own or settled in reserved:
-            settled = f"call_{len(self._canisters)}_{number}"
-            while settled in taken or settled in own or settled in reserved:
-                settled += "_"
-        own.add(settled)
-        return settled
+        unique = identifier if isinstance(identifier, str) and identifier.strip() else ""
+        if not unique or unique in taken or unique in own or unique in reserved:
+            unique = f"call_{len(self._canisters)}_{number}"
+            while unique in taken or unique in own or unique in reserved:
+                unique += "_"
+        own.add(unique)
+        return unique
 
     def reports(self, key: object) -> bool:
         """Whether this is the run's first report of something, so that later answers do not repeat it."""

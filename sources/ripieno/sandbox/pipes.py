@@ -114,7 +114,7 @@ class PipeReader:
     def close(self) -> None:
         """Closes the descriptor and wakes the waiting task; may be called twice."""
         self._unwatch()
-        _settle(self._waiter)
+        _wake(self._waiter)
         self._file.close()
 
 
@@ -178,7 +178,7 @@ class PipeWriter:
         first.data = first.data[written:]
         if not first.data:
             self._waiting.popleft()
-            _settle(first.done)
+            _wake(first.done)
             self._unwatch()
 
     def _unwatch(self) -> None:
@@ -202,6 +202,6 @@ class PipeWriter:
         self._file.close()
 
 
-def _settle(waiter: "asyncio.Future[None] | None") -> None:
+def _wake(waiter: "asyncio.Future[None] | None") -> None:
     if waiter is not None and not waiter.done():
         waiter.set_result(None)

@@ -257,8 +257,8 @@ async def test_no_identifier_is_given_again_when_its_call_is_not_shown() -> None
     shown = await showing.show(conversation.canisters, offer=Offer(()))
     assert all(one.identifier != "c0" for one in shown.canisters if isinstance(one, InvocationCanister))
     settled = Identifiers(shown.canisters, memory)
-    assert settled.settle("c0") != "c0"
-    assert settled.settle("new") == "new"
+    assert settled.unique("c0") != "c0"
+    assert settled.unique("new") == "new"
 
 
 def test_a_descriptor_says_the_same() -> None:

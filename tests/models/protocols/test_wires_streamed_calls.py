@@ -139,13 +139,13 @@ def test_identifiers_of_an_answer_that_failed_are_free_again() -> None:
     memory: dict[object, Any] = {}
     sent = ("a", "a", None)
     first = Identifiers((), memory)
-    assert [first.settle(one) for one in sent] == ["a", "call_0_1", "call_0_2"]
+    assert [first.unique(one) for one in sent] == ["a", "call_0_1", "call_0_2"]
     # The same question again: nothing of that answer stands in the conversation.
     again = Identifiers((), memory)
-    assert [again.settle(one) for one in sent] == ["a", "call_0_1", "call_0_2"]
+    assert [again.unique(one) for one in sent] == ["a", "call_0_1", "call_0_2"]
     # What does stand there is taken.
     later = Identifiers([UserCanister.of("Hi."), InvocationCanister(identifier="a", name="f")], memory)
-    assert [later.settle(one) for one in sent] == ["call_2_0", "call_2_1", "call_2_2"]
+    assert [later.unique(one) for one in sent] == ["call_2_0", "call_2_1", "call_2_2"]
 
 
 # Sampling.

@@ -109,7 +109,7 @@ class CassetteAssembly(Assembly):
         what = what if begun is None else begun.canisters
         if what is None:
             raise InputError("There is nothing to conduct. Give a text, canisters or a conversation.")
-        chosen, settings = self._settle(
+        chosen, settings = self._choose(
             model=model,
             agent=agent,
             ensembles=ensembles,

@@ -137,7 +137,7 @@ class Decoder(AnswerDecoder):
         self._pending.append(block)
         self._seal()
         if block.kind == "tool_use":
-            block.identifier = self._identifiers.settle(start.get("id"))
+            block.identifier = self._identifiers.unique(start.get("id"))
             block.call, self._calls = self._calls, self._calls + 1
             self._events.append(
                 InvocationBegan(

@@ -36,7 +36,7 @@ class Invocations(InvocationsProcessor):
         require_answer(native, "content")
         identifiers = Identifiers()
         calls = [block for block in native.get("content") or () if block.get("type") == "tool_use"]
-        return [invocation_of(block, identifiers.settle(block.get("id"))) for block in calls]
+        return [invocation_of(block, identifiers.unique(block.get("id"))) for block in calls]
 
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
         return [{"role": "user", "content": [result_block(result) for result in results]}] if results else []

@@ -219,7 +219,7 @@ class Decoder(AnswerDecoder):
 
     def _begin(self, part: Mapping[str, Any]) -> str:
         call = part["functionCall"]
-        identifier = self._identifiers.settle(call.get("id"))
+        identifier = self._identifiers.unique(call.get("id"))
         name = str(call.get("name") or "")
         beside = opaque_of(extras_in(part), NAME)
         self._events.append(InvocationBegan(index=self._calls, identifier=identifier, name=name, opaque=beside))

@@ -43,7 +43,7 @@ class Invocations(InvocationsProcessor):
         candidates = [one for one in tables_in(native, "candidates") if not one.get("index")]
         parts = [part for one in candidates for part in (one.get("content") or EMPTY).get("parts") or ()]
         calls = [part for part in parts if part.get(_CALL) is not None]
-        return [invocation_of(part, identifiers.settle(part[_CALL].get("id"))) for part in calls]
+        return [invocation_of(part, identifiers.unique(part[_CALL].get("id"))) for part in calls]
 
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
         # The identifier distinguishes results of which only the caller knows the tool.

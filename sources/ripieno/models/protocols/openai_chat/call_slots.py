@@ -29,7 +29,7 @@ class Slot:
         self.unshown: list[str] = []
         self.extras: dict[str, Any] = {}
         #: The identifier that is unique here, once the call has begun.
-        self.settled: str | None = None
+        self.unique: str | None = None
         self.sealed = False
 
     @property
@@ -55,7 +55,7 @@ class Slot:
     def read(self) -> InvocationCanister:
         """The call from what has arrived."""
         return read_invocation(
-            identifier=self.settled or "",
+            identifier=self.unique or "",
             name=self.name or "",
             sent=self.arguments,
             kind=self.kind,

@@ -156,13 +156,13 @@ class Decoder(AnswerDecoder):
         if slot.name is None:
             _log_waiting(slot, fragment)
             return  # Arguments wait for the name.
-        if slot.settled is None:
+        if slot.unique is None:
             _log_replayed(slot, fragment)
-            slot.settled = self._identifiers.settle(slot.identifier)
+            slot.unique = self._identifiers.unique(slot.identifier)
             self._events.append(
                 InvocationBegan(
                     index=slot.index,
-                    identifier=slot.settled,
+                    identifier=slot.unique,
                     name=slot.name,
                     kind=slot.kind,
                     opaque=opaque_of(slot.extras, NAME),
@@ -190,7 +190,7 @@ class Decoder(AnswerDecoder):
     def _seal_calls(self, before: int) -> None:
         """Seals, in order, complete calls before another block begins; interleaved calls are not complete yet."""
         for slot in self._slots.all[self._next : before]:
-            if slot.settled is None or slot.provisional or not slot.closed:
+            if slot.unique is None or slot.provisional or not slot.closed:
                 return
             invocation = slot.read()
             if invocation.fault is not None:
@@ -215,7 +215,7 @@ class Decoder(AnswerDecoder):
         why = self._why_cut(finish)
         # Contents after the beginning of the last call come after it.
         for slot in slots[self._next :]:
-            slot.settled = slot.settled or self._identifiers.settle(slot.identifier)
+            slot.unique = slot.unique or self._identifiers.unique(slot.identifier)
             invocation = slot.read()
             if why is not None and (invocation.fault is not None or not slot.closed):
                 invocation = cut_off(invocation, why)

@@ -43,7 +43,7 @@ class Invocations(InvocationsProcessor):
         identifiers = Identifiers()
         choices = native.get("choices") or (EMPTY,)
         calls = (choices[0].get("message") or EMPTY).get("tool_calls") or ()
-        return [invocation_of(call, identifiers.settle(call.get("id"))) for call in calls]
+        return [invocation_of(call, identifiers.unique(call.get("id"))) for call in calls]
 
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
         messages: list[Native] = [result_message(result) for result in results]

@@ -188,11 +188,11 @@ class Decoder(AnswerDecoder):
     def _begin_call(self, item: Item) -> None:
         item.begun = True
         native = item.native
-        item.settled = self._identifiers.settle(native.get("call_id"))
+        item.unique = self._identifiers.unique(native.get("call_id"))
         self._events.append(
             InvocationBegan(
                 index=item.call,
-                identifier=item.settled,
+                identifier=item.unique,
                 name=item.name,
                 kind=CALLS[item.kind],
                 opaque=opaque_of(extras_in(native), NAME),

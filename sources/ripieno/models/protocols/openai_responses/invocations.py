@@ -224,7 +224,7 @@ class Invocations(InvocationsProcessor):
         require_answer(native, "output")
         identifiers = Identifiers()
         calls = [item for item in native.get("output") or () if item.get("type") in CALLS]
-        return [_invocation(item, identifiers.settle(item.get("call_id"))) for item in calls]
+        return [_invocation(item, identifiers.unique(item.get("call_id"))) for item in calls]
 
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
         return [output_item(result) for result in results]

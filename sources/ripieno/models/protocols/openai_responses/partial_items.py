@@ -29,7 +29,7 @@ class Item:
         # Of a call: its index among the calls, from 0, its identifier, fragments of its arguments, the complete
         # arguments, and the call once it is done.
         self.call = -1
-        self.settled = ""
+        self.unique = ""
         self.begun = False
         self.fragments: list[str] = []
         self.complete: object = None
@@ -76,7 +76,7 @@ class Item:
 
     def read(self) -> InvocationCanister:
         return read_invocation(
-            identifier=self.settled,
+            identifier=self.unique,
             name=self.name,
             sent=self.complete or "".join(self.fragments) or None,
             kind=CALLS[self.kind],

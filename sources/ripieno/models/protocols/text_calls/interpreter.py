@@ -153,7 +153,7 @@ class Interpreter:
         index = self._count
         self._count += 1
         invocation = read_invocation(
-            identifier=self._identifiers.settle(None), name=call.name, sent=call.arguments, keep_text=False
+            identifier=self._identifiers.unique(None), name=call.name, sent=call.arguments, keep_text=False
         )
         resulting += (
             InvocationBegan(index=index, identifier=invocation.identifier, name=invocation.name),

@@ -100,10 +100,10 @@ class Places:
             self._count += match.end() - at
             at = match.end()
         if at < len(text):
-            self._settle()
+            self._apply()
         return at
 
-    def _settle(self) -> None:
+    def _apply(self) -> None:
         """Applies a complete run, which may open or close code."""
         sign, count, leads, fence = self._run, self._count, self._leads, self._fence
         self._run = ""

@@ -232,7 +232,7 @@ class Parser:
         if found:
             self._flush()
             for number, (name, arguments) in enumerate(found):
-                self._pieces.append(TextCall(name=self._settle(name), arguments=arguments, raw="" if number else raw))
+                self._pieces.append(TextCall(name=self._bare(name), arguments=arguments, raw="" if number else raw))
         else:
             self._wrap(raw)
         if variant.ends:
@@ -242,7 +242,7 @@ class Parser:
             self._channel = variant.channel
 
     def _counts(self, found: Sequence[Found] | None, raw: str) -> bool:
-        if not found or (self._declared and any(self._settle(name) not in self._tools for name, _ in found)):
+        if not found or (self._declared and any(self._bare(name) not in self._tools for name, _ in found)):
             return False
         return self._echoed is None or not self._echoed(raw)
 
@@ -252,7 +252,7 @@ class Parser:
         self._at = self._start
         self._variant = self._body = self._following = None
 
-    def _settle(self, name: str) -> str:
+    def _bare(self, name: str) -> str:
         """The name of a tool without a namespace that some models add."""
         bare = name.removeprefix(_FUNCTIONS)
         return bare if name not in self._tools and bare in self._tools else name
