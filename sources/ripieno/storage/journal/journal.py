@@ -247,12 +247,14 @@ class Journal:
         Errors: ``NameAbsence``; ``InputError`` when it was deleted or cannot be cut there.
         """
         name = self.redactor.text(conversation)
-        lines = iter(self.lines(name, owner=owner))
-        first = next(lines, None)
-        if first is None:
+        lines = self.lines(name, owner=owner)
+        first = list(itertools.islice(lines, 1))
+        if not first:
             with self.database.using("read") as connection:
                 require(connection, name, owner and self.redactor.text(owner))
-        return restore(name, itertools.chain((first,) if first else (), lines), until=until)
+            # Another program has begun it meanwhile.
+            lines = self.lines(name, owner=owner)
+        return restore(name, itertools.chain(first, lines), until=until)
 
     def restore_end(self, conversation: str, *, owner: str, newest: int) -> Restored:
         """The end of an owner's conversation: from a message of the user on, at least the ``newest`` canisters.
