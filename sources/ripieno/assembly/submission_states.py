@@ -70,6 +70,12 @@ def is_answered(journal: Connection, submission: Submission) -> bool:
     return not _is_awaited(submission, find_paused(journal, submission.conversation, owner=submission.owner))
 
 
+def find_last(dispatcher: Dispatcher, conversation: str, owner: str) -> Submission | None:
+    """The last submission of a conversation, if the queue has one. Errors: ``InputError``."""
+    newest = (one.submission for one in dispatcher.listed(owner=owner, limit=SEARCHED))
+    return next((one for one in newest if (one.owner, one.conversation) == (owner, conversation)), None)
+
+
 def find_following(dispatcher: Dispatcher, dispatched: Dispatched) -> Dispatched | None:
     """The submission with which a conversation goes on after another one, if there is one. Errors: ``InputError``."""
     one, following = dispatched.submission, None

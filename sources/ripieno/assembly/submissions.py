@@ -261,15 +261,20 @@ def make_submission(
     identifier: str = "",
     workspace: str | os.PathLike[str] | None = None,
     anywhere: bool = False,
+    last: Submission | None = None,
     **fields: Any,
 ) -> Submission:
     """A submission, after checks that need no worker; ``fields`` are those of ``Submission``.
 
-    ``anywhere``: any worker takes it, in its own workspace. Errors: ``InputError``; ``NameAbsence`` for an unknown
-    agent, or a model of an unknown provider.
+    ``anywhere``: any worker takes it, in its own workspace. ``last``: that of the run before it in its conversation,
+    whose model or agent, tools and place it has if none are given. Errors: ``InputError``; ``NameAbsence`` for an
+    unknown agent, or a model of an unknown provider.
     """
     configuration = loaded.configuration
     agent, model = fields.get("agent") or "", fields.get("model") or ""
+    if last is not None and not (agent or model):
+        agent, model = last.agent, last.model
+        fields["tools"] = last.tools if fields.get("tools") is None else fields["tools"]
     if agent and agent not in configuration.agents:
         raise NameAbsence("agent", agent, configuration.agents, hint="Add one as a table [agents.NAME].")
     model = model or ("" if agent else configuration.model or "")
@@ -279,7 +284,9 @@ def make_submission(
     if model and provider not in loaded.providers and not model.startswith(f"{SCORE}:"):
         raise NameAbsence("provider", provider, loaded.providers)
     place, host = "", ""
-    if not anywhere:
+    if last is not None and workspace is None and not anywhere:
+        place, host = last.workspace, last.host
+    elif not anywhere:
         path = pathlib.Path(workspace or loaded.workspace).absolute()
         if not path.is_dir():
             raise InputError(f"The workspace {path} is not a folder.")

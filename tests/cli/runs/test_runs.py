@@ -422,6 +422,20 @@ def test_the_beginning_of_a_conversation_continues_it_and_an_unknown_one_is_refu
     assert conversations()[0] == ("main", "eve")
 
 
+def test_a_further_message_runs_with_what_and_where_the_last_one_did(user: User, score: str) -> None:
+    assert user.call("submit", "-m", score, "--anywhere", "--tools", "io.*", "Keep a note.").returncode == 0
+    name = json.loads(user.call("runs", "list", "--format", "json").stdout)[0]["conversation"]
+    assert user.call("submit", "--conversation", name[:8], "And another.").returncode == 0
+    first, second = json.loads(user.call("runs", "list", "--format", "json").stdout)
+    assert {key: first[key] for key in ("conversation", "model", "host")} == {
+        key: second[key] for key in ("conversation", "model", "host")
+    }
+    refused = user.call("submit", "--conversation", name, "--workspace", str(user.workspace), "Here, please.")
+    assert refused.returncode == 2
+    assert "A run of this conversation has not ended, and is for any worker; this one is for the host" in refused.stderr
+    assert len(json.loads(user.call("runs", "list", "--format", "json").stdout)) == 2
+
+
 def test_a_secret_of_the_configuration_is_not_queued(user: User, score: str) -> None:
     user.configure(
         '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:1"\napi_key = "{env:HOUSE_KEY}"\n'

@@ -328,6 +328,30 @@ def test_files_are_for_their_owner(tmp_path: pathlib.Path) -> None:
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
 
 
+def test_a_further_run_cannot_overtake_one_for_another_place(queue: Queue) -> None:
+    assert queue.submit("first", host="")
+    with pytest.raises(InputError, match=rf"for any worker; this one is for the host {queue.host}, and could overtake"):
+        queue.submit("second")
+    assert queue.listed() == ["first"]
+    # Neither does it hold back other conversations, nor what is submitted for later.
+    assert queue.submit("other", "other")
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    assert queue.dispatcher.submit(queue.one("second"), at=later)
+    queue.dispatcher.cancel(queue.identifier("first"))
+    assert queue.submit("third")
+    # Any worker would take it, also that of the next test.
+    queue.dispatcher.forget(queue.owner(""), "c")
+
+
+async def test_a_further_run_shares_the_priority_of_those_before_it(queue: Queue) -> None:
+    for name, priority in (("first", "low"), ("second", "low"), ("third", "normal")):
+        assert queue.submit(name, priority=priority)
+    work = Work(3)
+    async with queue.working(work.stretch):
+        await work.enough.wait()
+    assert work.ran == ["first", "second", "third"]
+
+
 def test_a_server_that_ends_its_connections_is_looked_at_again(postgresql_server: str) -> None:
     address = f"{address_of_schema(postgresql_server)}&application_name=ended"
     one = Submission(identifier="one", conversation="c", canisters=(), model="provider/model")

@@ -12,7 +12,7 @@ import click
 
 from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.assembly.journal import open_journal
-from ripieno.assembly.submission_states import find_queued, find_submission
+from ripieno.assembly.submission_states import find_last, find_queued, find_submission
 from ripieno.assembly.submissions import make_submission, model_of, open_dispatcher
 from ripieno.assembly.submissions import submit as queue_submission
 from ripieno.canisters import Conversation
@@ -87,6 +87,9 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
     its machine fails. Calls that need approval wait for: ripieno approvals. The run is in the journal, and the message
     in the queue, which has no keys. A PROMPT of - is read from standard input.
 
+    With --conversation, the model or agent, the tools and the place are those of its last submitted run, unless you
+    name others.
+
     \b
     Example:
       ripieno submit -m PROVIDER/MODEL "Which tests fail, and why?"
@@ -112,8 +115,10 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
         with open_journal(loaded, os.environ) as journal:
             if continued:
                 keeper = Keeper(loaded, settings, journal=journal)
-                name, fields["owner"] = _find_continued(keeper, dispatcher, continued, given["owner"])
-                said = dataclasses.replace(said, identifier=name)
+                conversation, owner = _find_continued(keeper, dispatcher, continued, given["owner"])
+                said = dataclasses.replace(said, identifier=conversation)
+                last = find_last(dispatcher, conversation, owner)
+                fields |= {"owner": owner, "last": last, "workspace": settings.workspace}
             submission = make_submission(loaded, journal, said, identifier=identifier, **fields)
             _warn(loaded, submission)
             # Before it is queued: a worker may decline it at once.

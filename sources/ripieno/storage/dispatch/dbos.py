@@ -44,6 +44,7 @@ from ripieno.storage.dispatch.contract import (
 )
 from ripieno.storage.dispatch.inspection import CANCELLED, WORKFLOW
 from ripieno.storage.dispatch.queue_client import APPLICATION, IDLE, QueueClient
+from ripieno.storage.dispatch.queues import key_of, queue_after, queue_of
 from ripieno.storage.dispatch.rates import Rates
 from ripieno.storage.dispatch.serializer import JsonSerializer
 
@@ -85,18 +86,21 @@ class DbosDispatcher:
         logging.getLogger("dbos").propagate = True
 
     def submit(self, submission: Submission, *, at: datetime.datetime | None = None) -> bool:
+        scheduled = at is not None
         with self._using("written") as client:
             if self._rates is not None:
                 if client.find(submission.identifier) is not None:
                     return False  # It takes no place among those that a rate counts.
                 # The engine limits a queue or a partition, and its partitions are conversations.
                 at = self._rates.start(submission, at)
-            options = _options(submission)
+            key = key_of(submission.owner, submission.conversation)
+            places, active = client.places(key)
+            queue = queue_after(submission, () if scheduled else active)
+            options = _options(submission, queue, key)
             if at is not None:
                 options["delay_seconds"] = max(0.0, (at - datetime.datetime.now(datetime.UTC)).total_seconds())
             # Among the runs of its conversation that have not ended, the first of which runs.
-            queue, key = _queue(submission.priority, submission.host), _key(submission.owner, submission.conversation)
-            options["priority"] = 1 + client.last_place(queue, key)
+            options["priority"] = 1 + places.get(queue, 0)
             try:
                 client.enqueue(options, serialize(submission))
             except dbos.error.DBOSWorkflowIDInUseError:
@@ -143,7 +147,7 @@ class DbosDispatcher:
             return client.cancelled(identifiers)
 
     def forget(self, owner: str, conversation: str) -> None:
-        key = _key(owner, conversation)
+        key = key_of(owner, conversation)
         with self._using("written") as client:
             # A file has no index of keys.
             rows = client.list_workflows(user=owner, load_input=False, load_output=False)
@@ -214,7 +218,7 @@ class DbosDispatcher:
         self, worker: str, *, hosts: Sequence[str], slots: int, stretch: Stretch
     ) -> AsyncGenerator[None, None]:
         queues: dict[str, Priority] = {
-            _queue(priority, host): priority for priority in PRIORITIES for host in ("", *hosts)
+            queue_of(priority, host): priority for priority in PRIORITIES for host in ("", *hosts)
         }
 
         async def run(stored: dict[str, Any]) -> dict[str, Any]:
@@ -310,24 +314,16 @@ def _refused(what: str) -> Generator[None, None, None]:
         raise InputError(f"{what}: {' '.join(str(cause).split()).removesuffix('.')}.") from error
 
 
-def _options(submission: Submission) -> dbos.EnqueueOptions:
+def _options(submission: Submission, queue: str, key: str) -> dbos.EnqueueOptions:
     return {
         "workflow_name": WORKFLOW,
-        "queue_name": _queue(submission.priority, submission.host),
+        "queue_name": queue,
         "workflow_id": submission.identifier,
         "workflow_id_reuse_policy": "reject",
         "app_version": VERSION,
-        "queue_partition_key": _key(submission.owner, submission.conversation),
+        "queue_partition_key": key,
         "authenticated_user": submission.owner,
     }
-
-
-def _key(owner: str, conversation: str) -> str:
-    return json.dumps([owner, conversation])
-
-
-def _queue(priority: Priority, host: str) -> str:
-    return f"ripieno {priority}@{host}" if host else f"ripieno {priority}"
 
 
 def _dispatched(row: dbos.WorkflowStatus) -> Dispatched:

@@ -40,13 +40,25 @@ _CANCELLED = """
     WHERE CAST(attributes AS text) LIKE ? AND workflow_uuid IN ({1})
 """
 _WORKERS = "SELECT DISTINCT executor_id FROM {0}workflow_status WHERE status = 'PENDING' AND queue_name IS NOT NULL"
-#: Each half has an index of its own.
-_PLACE = """
-    SELECT max(priority) FROM {0}workflow_status
-    WHERE queue_name = ? AND queue_partition_key = ? AND status IN ('ENQUEUED', 'PENDING')
+_FLYING = "status IN ('ENQUEUED', 'PENDING') AND queue_partition_key IS NOT NULL"
+_FLYING_HERE = "queue_name = queues.name AND queue_partition_key = ? AND status IN ('ENQUEUED', 'PENDING')"
+#: The last place of a conversation in each queue, and whether a run of it there has not ended. The queues are found one
+#: by one in the index of their keys.
+_PLACES = f"""
+    WITH RECURSIVE queues(name) AS (
+        SELECT min(queue_name) FROM {{0}}workflow_status WHERE {_FLYING}
+        UNION ALL
+        SELECT (SELECT min(queue_name) FROM {{0}}workflow_status WHERE {_FLYING} AND queue_name > queues.name)
+        FROM queues WHERE queues.name IS NOT NULL
+    )
+    SELECT name, (SELECT max(priority) FROM {{0}}workflow_status WHERE {_FLYING_HERE}), CASE WHEN EXISTS (
+        SELECT 1 FROM {{0}}workflow_status
+        WHERE {_FLYING_HERE} AND coalesce(CAST(attributes AS text), '') NOT LIKE ?
+    ) THEN 1 ELSE 0 END
+    FROM queues WHERE name IS NOT NULL
     UNION ALL
-    SELECT max(priority) FROM {0}workflow_status
-    WHERE queue_name = ? AND queue_partition_key = ? AND status = 'DELAYED'
+    SELECT queue_name, max(priority), 0 FROM {{0}}workflow_status
+    WHERE queue_partition_key = ? AND status = 'DELAYED' GROUP BY queue_name
 """
 
 
@@ -81,10 +93,16 @@ class QueueClient(dbos.DBOSClient):
         """The workers that have something under way."""
         return {worker for (worker,) in self._rows(_WORKERS.format(self._within)) if worker}
 
-    def last_place(self, queue: str, key: str) -> int:
-        """The last place among the runs of a conversation that have not ended; 0 without any."""
-        rows = self._rows(_PLACE.format(self._within), queue, key, queue, key)
-        return max(place or 0 for (place,) in rows)
+    def places(self, key: str) -> tuple[dict[str, int], Collection[str]]:
+        """The last place of a conversation in each queue, and the queues with a run of it that has not ended.
+
+        One that waits for its time is in no one's way, nor is one that was cancelled.
+        """
+        rows = self._rows(_PLACES.format(self._within), key, key, CANCELLED_PATTERN, key)
+        places: dict[str, int] = {}
+        for queue, place, _ in rows:
+            places[queue] = max(places.get(queue, 0), place or 0)
+        return places, {queue for queue, _, active in rows if active}
 
     def destroy(self) -> None:
         """Closes all connections."""
