@@ -18,7 +18,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 import msgspec
 from frozendict import frozendict
 
-from ripieno.approvals import Answer, Approve, Given, Grants
+from ripieno.approvals import Answer, Approve, Deny, Edit, Given, Grants
 from ripieno.approvals.grant_stores import DatabaseStore
 from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation, ResultCanister
@@ -34,6 +34,7 @@ from ripieno.values import Value
 LIFETIME = 7 * 86_400.0
 #: Characters of an identifier for people, and conversations that a message names.
 _SHORT, _SHOWN = 8, 3
+_WORDS = {Approve: "approved", Deny: "denied", Edit: "edited"}
 
 
 class Paused(Value, kw_only=True):
@@ -92,6 +93,21 @@ class Paused(Value, kw_only=True):
         given = {one.invocation_id for one in self.results}
         waiting = (one for one in self.conversation.waiting if one.why == "caller")
         return tuple(one for one in waiting if one.invocation not in given)
+
+    def answer_to(self, invocation: str) -> str:
+        """The answer to a call so far, in words; empty without one."""
+        if invocation in self.answers:
+            return _WORDS[type(self.answers[invocation].answer)]
+        given = next((one for one in self.results if one.invocation_id == invocation), None)
+        return "" if given is None else "has its result" if given.error is None else "denied"
+
+    def answered(self, invocation: str) -> Conflict:
+        """The error for another answer to a call that has one."""
+        text = f"The call {invocation!r} of {self.identifier} was answered already: {self.answer_to(invocation)}."
+        if (following := self.next_submission) is not None:
+            name = following.identifier[:_SHORT]
+            text += f" The run {name} continues it. To stop that run: ripieno runs cancel {name}"
+        return Conflict(text)
 
 
 register({Paused: "paused"})
@@ -158,9 +174,10 @@ class PausedStore:
         with self._changing(identifier, owner) as paused:
             waiting = {one.invocation: one for one in paused.unanswered}
             for invocation in answers:
+                if paused.answer_to(invocation):
+                    raise paused.answered(invocation)
                 if invocation not in waiting:
-                    why = "was answered already" if invocation in paused.answers else "waits for no approval"
-                    raise Conflict(f"The call {invocation!r} of {paused.identifier} {why}.")
+                    raise Conflict(f"The call {invocation!r} of {paused.identifier} waits for no approval.")
             given = {
                 name: answer if isinstance(answer, Given) else self._given(waiting[name], answer)
                 for name, answer in answers.items()
@@ -198,6 +215,8 @@ class PausedStore:
         """
         with self._changing(identifier, owner) as paused:
             for one in results:
+                if paused.answer_to(one.invocation_id):
+                    raise paused.answered(one.invocation_id)
                 if one.invocation_id not in {waiting.invocation for waiting in paused.lacking}:
                     raise Conflict(f"The call {one.invocation_id!r} of {paused.identifier} waits for no result.")
             changed = dataclasses.replace(paused, results=(*paused.results, *results))

@@ -4,21 +4,20 @@ import contextlib
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
 import click
 
 from ripieno.approvals import Approve, Deny
-from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import ResultCanister, TextualContent
-from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.display import clean
 from ripieno.cli.common.completion import completion
 from ripieno.cli.common.layers import load_layers
 from ripieno.cli.common.options import Format, Settings, common, formats
 from ripieno.cli.common.tables import print_json, print_table
-from ripieno.cli.conversations.allowed import allowed, also_allowed, say_allowed
-from ripieno.cli.conversations.persistence import first_words, is_elsewhere, result_command, resume_command
+from ripieno.cli.conversations.allowed import allowed
+from ripieno.cli.conversations.answers import answer_calls, choose, next_step, report
+from ripieno.cli.conversations.persistence import first_words, is_elsewhere
 from ripieno.cli.conversations.selection import command_lines, only_waiting
 from ripieno.cli.conversations.waiting_calls import (
     begun_of,
@@ -129,7 +128,7 @@ def show(conversation: str, call: str, output: Format) -> None:
     journal = _journal()
     paused = _find(PausedStore(journal.database), conversation, call)
     begun = begun_of(journal, paused)
-    chosen = _choose(paused, call, paused.conversation.waiting)
+    chosen = choose(paused, call, paused.conversation.waiting)
     if output == "json":
         print_json({**mapping_of(paused, begun), "waiting": [waiting_mapping(paused, one, begun) for one in chosen]})
         return
@@ -171,7 +170,9 @@ def approve(conversation: str, calls: tuple[str, ...], *, always: bool, exact: b
     if exact and not always:
         raise InputError("--exact goes with --always.")
     given = [name for name, one in (("--always", always), ("--exact", exact)) if one]
-    _answer(conversation, calls, Approve(always=always, exact=exact), *given)
+    journal = _journal()
+    paused = _find(PausedStore(journal.database), conversation, *calls, *given)
+    answer_calls(journal, paused, calls, Approve(always=always, exact=exact))
 
 
 @approvals.command()
@@ -188,7 +189,9 @@ def deny(conversation: str, calls: tuple[str, ...], advice: str) -> None:
       ripieno approvals deny 3f9a call_2 --advice "Only in docs/, please."
     """
     reason = f"The user denied this call. Advice: {advice}" if advice else "The user denied this call."
-    _answer(conversation, calls, Deny(reason), *(("--advice", advice) if advice else ()))
+    journal = _journal()
+    paused = _find(PausedStore(journal.database), conversation, *calls, *(("--advice", advice) if advice else ()))
+    answer_calls(journal, paused, calls, Deny(reason))
 
 
 @approvals.command()
@@ -235,84 +238,17 @@ def result(conversation: str, call: str, text: str) -> None:
       ripieno approvals result 3f9a call_1 "The title is: Ripieno"
       cat page.html | ripieno approvals result 3f9a call_1 -
     """
-    store = _store()
+    journal = _journal()
+    store = PausedStore(journal.database)
     paused = _find(store, conversation, call, "TEXT")
     if any(one.invocation == call for one in paused.unanswered):
         advice = f"ripieno approvals approve {paused.short}"
         raise InputError(f"The call {call!r} runs here, once it is approved. To approve it: {advice}")
-    (waiting,) = _choose(paused, call, paused.lacking)
+    (waiting,) = choose(paused, call, paused.lacking)
     content = TextualContent(text=sys.stdin.read() if text == "-" else text)
     given = ResultCanister(invocation_id=waiting.invocation, content=(content,))
-    _report(store.give(paused.identifier, [given], owner=paused.owner), "Result given", [waiting])
-
-
-def _answer(conversation: str, calls: Sequence[str], answer: Approve | Deny, *options: str) -> None:
-    journal = _journal()
-    store = PausedStore(journal.database)
-    paused = _find(store, conversation, *calls, *options)
-    denies = isinstance(answer, Deny)
-    begun = begun_of(journal, paused)
-    unanswered = (*paused.unanswered, *(paused.lacking if denies else ()))
-    open_ones = [one for one in unanswered if one.invocation not in begun]
-    wanted = [one for call in calls for one in _choose(paused, call, open_ones)] or open_ones
-    if not wanted and paused.next_submission is not None:
-        # The command that gave the last answer may have ended before it submitted this. Twice, it runs once.
-        _report(paused, "", ())
-        return
-    if not wanted and paused.lacking:
-        names = ", ".join(one.invocation for one in paused.lacking)
-        advice = f"To give it: {result_command(paused, paused.lacking[0])}"
-        raise InputError(f"No call of {paused.identifier} waits for approval, but {names} for a result. {advice}")
-    if not wanted:
-        raise InputError(f"No call of {paused.identifier} waits for an answer. {_next_step(paused)}")
-    also = also_allowed(paused, wanted, answer) if isinstance(answer, Approve) and answer.always else ()
-    changed = paused
-    if answered := {one.invocation: answer for one in wanted if one.why == "approval"}:
-        answered |= {one.invocation: Approve() for one in also}
-        changed = store.answer(paused.identifier, answered, owner=paused.owner)
-    if isinstance(answer, Deny) and (declined := [one for one in wanted if one.why == "caller"]):
-        results = [_denied(paused, one, answer.advice) for one in declined]
-        changed = store.give(paused.identifier, results, owner=paused.owner)
-    if isinstance(answer, Approve) and answer.always:
-        say_allowed(wanted, answer)
-    _report(changed, "Denied" if denies else "Approved", [*wanted, *also])
-
-
-def _denied(paused: Paused, waiting: Waiting, advice: str) -> ResultCanister:
-    """The denial of a call that its client runs."""
-    conversation = paused.conversation
-    (call,) = [one for one in conversation.open if one.identifier == waiting.invocation]
-    (denial,) = conversation.replace(open=(call,)).decline_open(advice).canisters[-1:]
-    assert isinstance(denial, ResultCanister)
-    return denial
-
-
-def _report(paused: Paused, done: str, answered: Sequence[Waiting]) -> None:
-    """Reports answers, and the next step."""
-    for one in answered:
-        click.echo(f"{done}: {clean(one.tool)} ({clean(one.invocation)})")
-    if left := len(paused.unanswered) + len(paused.lacking):
-        click.echo(f"Calls left to answer: {left}")
-        return
-    if (submission := paused.next_submission) is not None:
-        dispatcher = dispatcher_beside(own_place())
-        try:
-            dispatcher.submit(submission)
-        finally:
-            dispatcher.close()
-        click.echo(clean(f"A worker continues it. To watch it: ripieno runs watch {submission.identifier[:8]}"))
-        return
-    click.echo(clean(_next_step(paused)))
-
-
-def _next_step(paused: Paused) -> str:
-    command = resume_command(paused)
-    if not paused.by_client:
-        return f"Continue with: {command}"
-    return (
-        "Its client continues it, with a request that has the waiting response as previous_response_id.\n"
-        f"To continue it here instead of the client: {command}"
-    )
+    changed = store.give(paused.identifier, [given], owner=paused.owner)
+    report(journal, changed, "Result given", [waiting])
 
 
 def _say_begun(paused: Paused, begun: Mapping[str, str]) -> None:
@@ -320,7 +256,7 @@ def _say_begun(paused: Paused, begun: Mapping[str, str]) -> None:
     if begun:
         names = ", ".join(begun)
         why = "The program that went on with it was ended, or it runs now."
-        click.echo(clean(f"Begun in {paused.short}: {names}. {why} {_next_step(paused)}"))
+        click.echo(clean(f"Begun in {paused.short}: {names}. {why} {next_step(paused)}"))
 
 
 def _journal() -> Journal:
@@ -376,11 +312,3 @@ def _check_idle(store: PausedStore, beginning: str) -> None:
                 f"Another process conducts the conversation {summary.identifier}. If it asks about a call, answer "
                 "there."
             ) from None
-
-
-def _choose(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting]:
-    found = [one for one in among if not call or one.invocation == call]
-    if call and not found:
-        names = ", ".join(one.invocation for one in paused.conversation.waiting) or "none"
-        raise InputError(f"No call {call!r} waits for an answer in {paused.identifier}. Waiting calls: {names}.")
-    return found

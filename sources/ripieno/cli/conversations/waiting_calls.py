@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.approvals import Approve
 from ripieno.approvals.presentation import Presentation
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.display import clean
@@ -46,11 +45,8 @@ def state_of(paused: Paused, one: Waiting, begun: Mapping[str, str]) -> str:
     """The state of a waiting call, in words. ``begun`` has those of ``begun_of``."""
     if one.invocation in begun:
         return begun[one.invocation]
-    if one.invocation in paused.answers:
-        return "approved" if isinstance(paused.answers[one.invocation].answer, Approve) else "denied"
-    results = {given.invocation_id: given for given in paused.results}
-    if one.invocation in results:
-        return "has its result" if results[one.invocation].error is None else "denied"
+    if answer := paused.answer_to(one.invocation):
+        return answer
     return {"approval": "waits for you", "behind": "waits for another call", "caller": "waits for a result"}.get(
         one.why, one.why
     )

@@ -1,0 +1,114 @@
+"""Answers to calls that wait, as ``ripieno approvals`` gives them, and what follows from them."""
+
+from collections.abc import Iterable, Sequence
+
+import click
+
+from ripieno.approvals import Approve, Deny
+from ripieno.assembly.submissions import dispatcher_beside
+from ripieno.canisters import ResultCanister
+from ripieno.canisters.conversation import Waiting
+from ripieno.canisters.display import clean
+from ripieno.cli.conversations.allowed import also_allowed, say_allowed
+from ripieno.cli.conversations.persistence import result_command, resume_command
+from ripieno.cli.conversations.waiting_calls import begun_of
+from ripieno.cli.journal.selection import own_place
+from ripieno.cli.runs.queue import report_lacking_worker
+from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.exceptions import InputError
+from ripieno.storage.journal import Journal
+
+
+def answer_calls(journal: Journal, paused: Paused, calls: Sequence[str], answer: Approve | Deny) -> None:
+    """Answers calls of a conversation, or all that wait; its worker then continues it. Errors: ``InputError``."""
+    store = PausedStore(journal.database)
+    denies = isinstance(answer, Deny)
+    begun = begun_of(journal, paused)
+    unanswered = (*paused.unanswered, *(paused.lacking if denies else ()))
+    open_ones = [one for one in unanswered if one.invocation not in begun]
+    if paused.next_submission is not None:
+        # The command that gave the last answer may have ended before it submitted this. Twice, it runs once.
+        _check_repeated(paused, calls, "denied" if denies else "approved")
+        report(journal, paused, "", ())
+        return
+    wanted = [one for call in calls for one in choose(paused, call, open_ones)] or open_ones
+    if not wanted and paused.lacking:
+        names = ", ".join(one.invocation for one in paused.lacking)
+        advice = f"To give it: {result_command(paused, paused.lacking[0])}"
+        raise InputError(f"No call of {paused.identifier} waits for approval, but {names} for a result. {advice}")
+    if not wanted:
+        raise InputError(f"No call of {paused.identifier} waits for an answer. {next_step(paused)}")
+    also = also_allowed(paused, wanted, answer) if isinstance(answer, Approve) and answer.always else ()
+    changed = paused
+    if answered := {one.invocation: answer for one in wanted if one.why == "approval"}:
+        answered |= {one.invocation: Approve() for one in also}
+        changed = store.answer(paused.identifier, answered, owner=paused.owner)
+    if isinstance(answer, Deny) and (declined := [one for one in wanted if one.why == "caller"]):
+        results = [_denied(paused, one, answer.advice) for one in declined]
+        changed = store.give(paused.identifier, results, owner=paused.owner)
+    if isinstance(answer, Approve) and answer.always:
+        say_allowed(wanted, answer)
+    report(journal, changed, "Denied" if denies else "Approved", [*wanted, *also])
+
+
+def _check_repeated(paused: Paused, calls: Sequence[str], word: str) -> None:
+    """Errors: ``Conflict`` unless calls that all have answers have this one. Without calls, all that it applies to."""
+    for call in calls:
+        if paused.answer_to(call) != word:
+            choose(paused, call, ())
+    given = {one.invocation: paused.answer_to(one.invocation) for one in paused.conversation.waiting}
+    others = [name for name, answer in given.items() if answer not in ("", "has its result", word)]
+    if word == "denied" and word not in given.values():
+        others = [name for name, answer in given.items() if answer]
+    if others and not calls:
+        raise paused.answered(others[0])
+
+
+def _denied(paused: Paused, waiting: Waiting, advice: str) -> ResultCanister:
+    """The denial of a call that its client runs."""
+    conversation = paused.conversation
+    (call,) = [one for one in conversation.open if one.identifier == waiting.invocation]
+    (denial,) = conversation.replace(open=(call,)).decline_open(advice).canisters[-1:]
+    assert isinstance(denial, ResultCanister)
+    return denial
+
+
+def report(journal: Journal, paused: Paused, done: str, answered: Sequence[Waiting]) -> None:
+    """Reports answers, and the next step."""
+    for one in answered:
+        click.echo(f"{done}: {clean(one.tool)} ({clean(one.invocation)})")
+    if left := len(paused.unanswered) + len(paused.lacking):
+        click.echo(f"Calls left to answer: {left}")
+        return
+    if (submission := paused.next_submission) is not None:
+        dispatcher = dispatcher_beside(own_place())
+        try:
+            dispatcher.submit(submission)
+        finally:
+            dispatcher.close()
+        click.echo(clean(f"A worker continues it. To watch it: ripieno runs watch {submission.identifier[:8]}"))
+        report_lacking_worker(submission, journal)
+        return
+    click.echo(clean(next_step(paused)))
+
+
+def next_step(paused: Paused) -> str:
+    """How a conversation goes on."""
+    command = resume_command(paused)
+    if not paused.by_client:
+        return f"Continue with: {command}"
+    return (
+        "Its client continues it, with a request that has the waiting response as previous_response_id.\n"
+        f"To continue it here instead of the client: {command}"
+    )
+
+
+def choose(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting]:
+    """The call with this identifier, or all without one. Errors: ``InputError`` if it is none of them."""
+    found = [one for one in among if not call or one.invocation == call]
+    if call and not found:
+        if paused.answer_to(call):
+            raise paused.answered(call)
+        names = ", ".join(one.invocation for one in paused.conversation.waiting) or "none"
+        raise InputError(f"No call {call!r} waits for an answer in {paused.identifier}. Waiting calls: {names}.")
+    return found
