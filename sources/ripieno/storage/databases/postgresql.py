@@ -17,9 +17,10 @@ from typing import Any
 
 import psycopg
 from psycopg import errors
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from ripieno.exceptions import InputError
+from ripieno.storage.databases.addresses import read_address
 from ripieno.storage.databases.claims import CLAIMED, Claims
 from ripieno.storage.databases.contract import Connection, Disconnected, Fence, Inspection, RowConflict, Rows, row_key
 from ripieno.storage.databases.subscribers import Subscribers, Wake
@@ -71,13 +72,7 @@ class PostgresqlDatabase:
     gapless = False
 
     def __init__(self, url: str) -> None:
-        try:
-            given = conninfo_to_dict(url)
-        except psycopg.Error as error:
-            raise InputError(
-                f"The address of the journal is not valid: {str(error).strip()}. "
-                "Write, for example, postgresql://user@host/database."
-            ) from None
+        given = read_address(url)
         options = str(given.get("options") or "")
         if "search_path" not in options:
             options = f"{options} -csearch_path=ripieno".strip()
