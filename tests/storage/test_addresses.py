@@ -1,5 +1,7 @@
 """Addresses of databases: whatever a password has, no message and no name has any of it."""
 
+import socket
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -28,6 +30,16 @@ def test_no_part_of_a_password_is_shown(before: str, after: str) -> None:
         else:
             shown += [read] if isinstance(read, str) else []
     assert SECRET not in "".join(shown)
+
+
+def test_what_libpq_says_is_in_sentences() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # Nothing listens there.
+        database = database_at(f"postgresql://u@127.0.0.1:{unused.getsockname()[1]}/x")
+        with pytest.raises(InputError) as refused:
+            database.inspect()
+    assert "Connection refused. Is the server running" in str(refused.value)
+    assert "connections? Earlier records are kept." in str(refused.value)
 
 
 @pytest.mark.parametrize("address", [f"mysql://u:{SECRET}@h/y", f"postgresql//u:{SECRET}@h/x", "journal.sqlite3", ""])

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import re
 from collections.abc import Generator
 
 import click
@@ -22,6 +23,7 @@ from ripieno.cli.common.options import Number, Settings, common, pass_settings
 from ripieno.cli.common.scores import find_model
 from ripieno.cli.serve.common import HOST, approvable, approving, leave_input, report_logs
 from ripieno.conducting.paused import PausedStore
+from ripieno.descriptors.durable import MACHINE
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Database, Disconnected
@@ -66,6 +68,9 @@ def work(
       ripieno work --host build-1 --log-format json
       ripieno work --metrics 9464
     """
+    for host in hosts:
+        if re.fullmatch(MACHINE.pattern, host) is None:
+            raise InputError(f"--host must be {MACHINE.shape} of letters, digits, '.', '_' and '-', and not {host!r}.")
     with contextlib.ExitStack() as stack:
         stack.enter_context(report_logs(settings) if log is None else log_everything(log, debug=settings.debug))
         settings.journal = True

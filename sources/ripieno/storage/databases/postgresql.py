@@ -231,8 +231,8 @@ class PostgresqlDatabase:
         except (psycopg.Error, OSError, UnicodeError) as error:
             if isinstance(error, errors.UniqueViolation):
                 raise RowConflict(str(error)) from error
-            reason = " ".join(str(error).split()) or type(error).__name__
-            text = f"The journal {self._name} cannot be {action}: {reason.rstrip('.')}. Earlier records are kept."
+            reason = _sentences(str(error)) or f"{type(error).__name__}."
+            text = f"The journal {self._name} cannot be {action}: {reason} Earlier records are kept."
             if isinstance(error, psycopg.OperationalError) and not _lasts(error):
                 raise Disconnected(f"{text} Check that the server runs and can be reached.") from error
             raise InputError(text) from error
@@ -258,6 +258,12 @@ _WRONG = (
     "no such database",
     "no such user",
 )
+
+
+def _sentences(text: str) -> str:
+    """The lines of a message of libpq as sentences of one line."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return " ".join(line if line.endswith((".", "?", "!", ":")) else f"{line}." for line in lines if line)
 
 
 def _lasts(error: psycopg.OperationalError) -> bool:
