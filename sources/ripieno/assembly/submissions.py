@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequen
 from typing import Any, TypeVar
 
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.assembly.journal import journal_place, open_database
+from ripieno.assembly.journal import open_database, place_of_journal
 from ripieno.assembly.submission_states import find_following, find_queued, find_submission, is_answered
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConductEnded, Event
@@ -28,7 +28,6 @@ from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, QueueInspe
 from ripieno.storage.dispatch.events import EventLog, Logged, QuestionAnswered, RunFailed, StretchBegan, topic_of
 from ripieno.storage.dispatch.rates import Rates
 from ripieno.storage.journal import Journal
-from ripieno.storage.places import Places
 from ripieno.storage.records import Recorder
 
 Result = TypeVar("Result")
@@ -47,7 +46,7 @@ def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str])
 
     Errors: ``InputError`` if the engine is not installed.
     """
-    state, configuration = loaded.state or Places.of_user().state, loaded.configuration
+    configuration = loaded.configuration
     rates, durable = None, configuration.durable
     if durable.owner_rate is not None or durable.provider_rates:
 
@@ -57,7 +56,7 @@ def open_dispatcher(loaded: LoadedConfiguration, environment: Mapping[str, str])
 
         database = open_database(loaded, environment)
         rates = Rates(database, provider_of, owner=durable.owner_rate, providers=durable.provider_rates)
-    return dispatcher_beside(journal_place(configuration.journal_url, state, environment), rates)
+    return dispatcher_beside(place_of_journal(loaded, environment), rates)
 
 
 def model_of(submission: Submission, configuration: ConfigurationDescriptor) -> str:

@@ -16,7 +16,8 @@ from ripieno.descriptors.control_keys import CONTROL_KEYS, CONTROLS, LIMITS, RUL
 from ripieno.descriptors.durable import DURABLE, DurableDescriptor, make_durable
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, ENSEMBLE_NAMES, FLAT, EnsembleDescriptor, read_into
 from ripieno.descriptors.gateway import GATEWAY, GatewayDescriptor, check_gateway, make_gateway
-from ripieno.descriptors.history import HISTORY, JOURNAL, HistoryDescriptor, check_history, make_history
+from ripieno.descriptors.history import HISTORY, HistoryDescriptor, check_history, make_history
+from ripieno.descriptors.journal import JOURNAL
 from ripieno.descriptors.model_rows import lay_tables
 from ripieno.descriptors.policy_keys import RETRY, check_backoffs
 from ripieno.descriptors.providers import MODEL_IDENTITIES, MODEL_IDENTITY, OVERRIDE, PROVIDER_NAME

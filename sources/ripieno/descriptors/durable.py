@@ -36,6 +36,8 @@ class DurableDescriptor(Value, kw_only=True):
     provider_rates: Mapping[str, Rate] = EMPTY
 
 
+#: The name of a machine.
+MACHINE = Text(pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*", shape="a name")
 _RATE = Table(
     "a rate",
     "At most so many runs begin in any period of so many seconds.",
@@ -52,7 +54,7 @@ DURABLE = Table(
         DurableDescriptor(),
         (
             "host",
-            Text(pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*", shape="a name"),
+            MACHINE,
             "This machine's name, by which runs find the worker that has their workspace. If absent, its host name.",
             "build-1",
         ),

@@ -1,10 +1,9 @@
-"""``[history]``: how much of a conversation is sent to the model. ``[journal]``: whether conversations are recorded."""
+"""``[history]``: how much of a conversation is sent to the model."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from ripieno.descriptors.providers import MODEL_IDENTITY
-from ripieno.descriptors.reader.alternatives import Variables
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import COUNT, Either, Flag, Number, Several, Text
 from ripieno.descriptors.reader.positions import Path
@@ -99,25 +98,3 @@ def _names(strategy: str | tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(strategy, str):
         return () if strategy == "none" else (strategy,)
     return strategy
-
-
-JOURNAL = Table(
-    "[journal]",
-    "A record of all calls and conversations, in the user's state folder or in a database.",
-    (
-        Key(
-            "enabled",
-            Flag(),
-            "Whether it is written: by every command that calls tools, by its servers, and by programs that assemble "
-            "this configuration. If absent, programs do not write it.",
-            example=True,
-        ),
-        Key(
-            "url",
-            Variables(),
-            "A PostgreSQL database, for several machines; paused calls and approvals are there, too. Needs "
-            "ripieno[postgres]. If absent, all is in a file in the user's state folder.",
-            example="{env:JOURNAL_URL}",
-        ),
-    ),
-)

@@ -233,7 +233,7 @@ class Execution:
         message = f"No one can answer during this run what it asked: {asked} Continue the conversation with the answer."
         self.reporter.alert(scope, Alert(message=message, tool=invoker.identity))
         if result.error is None:
-            return dataclasses.replace(result, content=(*result.content, TextualContent(text=DEFERRED)))
+            return dataclasses.replace(result, content=(*result.content, TextualContent(text=f" {DEFERRED}")))
         suggestion = " ".join(filter(None, (result.error.suggestion, DEFERRED)))
         return dataclasses.replace(result, error=dataclasses.replace(result.error, suggestion=suggestion))
 

@@ -7,10 +7,12 @@ from ripieno.assembly.plugins import Registry
 from ripieno.assembly.programs import missing_programs, needs_of
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.journal import address_fault
 from ripieno.descriptors.loading.unknown_names import file_of
 from ripieno.descriptors.reader.alternatives import variables_in
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted
+from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Surroundings
 from ripieno.ensembles.origin import NeededProgram, NeededVariable, needed_variables
 from ripieno.exceptions import Problem
@@ -44,14 +46,21 @@ def check_variables(subject: Subject) -> Iterator[Problem]:
 
 
 def check_journal(subject: Subject) -> Iterator[Problem]:
-    """A warning for each missing variable of ``[journal] url``, without which nothing is recorded."""
+    """A warning for each missing variable of ``[journal] url``, or its wrong value: nothing could be recorded."""
     loaded = subject.loaded
     path: Path = ("journal", "url")
-    for name in variables_in(loaded.configuration.journal_url or ""):
-        if not os.environ.get(name):
-            message = f"the variable {name} is not set, and is needed by {dotted(path)}"
-            hint = f"Set it: export {name}=... Without it, every command that records fails."
-            yield finding(file_of(loaded.parts, path), path, message, hint)
+    file, url = file_of(loaded.parts, path), loaded.configuration.journal_url or ""
+    lacking = [name for name in variables_in(url) if not os.environ.get(name)]
+    for name in lacking:
+        message = f"the variable {name} is not set, and is needed by {dotted(path)}"
+        yield finding(file, path, message, f"Set it: export {name}=... Without it, every command that records fails.")
+    if url and not lacking:
+        address = Template.parse(url, variables=True).text({}, os.environ)
+        if fault := address_fault(address):
+            names = " and ".join(variables_in(url))
+            message = f"with the value of {names}, {dotted(path)} {fault}"
+            hint = f"Set another one: export {names}=... Every command that records fails."
+            yield finding(file, path, message, hint, "error")
 
 
 def check_programs(subject: Subject) -> Iterator[Problem]:

@@ -1,8 +1,9 @@
 """Output of tables and JSON: plain columns for programs and files, drawn by rich on a terminal."""
 
+import itertools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters.display import DANGEROUS, brief, clean
@@ -25,6 +26,18 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for row in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def abbreviated(identifiers: Iterable[str], least: int) -> Mapping[str, str]:
+    """The shortest beginning of each identifier that no other one has, of ``least`` characters or more."""
+    known = sorted(set(identifiers))
+    alike = [0, *itertools.starmap(_alike, itertools.pairwise(known)), 0]
+    return {one: one[: max(least, 1 + max(alike[place : place + 2]))] for place, one in enumerate(known)}
+
+
+def _alike(one: str, other: str) -> int:
+    """The number of characters with which both begin."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def described(text: str, *, full: bool = False) -> str:

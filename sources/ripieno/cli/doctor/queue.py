@@ -7,13 +7,12 @@ from importlib import metadata
 from typing import Any
 
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.assembly.journal import journal_place
+from ripieno.assembly.journal import place_of_journal
 from ripieno.assembly.submissions import inspect_queue
 from ripieno.canisters.display import count
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.dispatch.contract import QueueInspection
-from ripieno.storage.places import Places
 
 _ENGINE = "dbos"
 
@@ -49,8 +48,7 @@ def queue_facts(loaded: LoadedConfiguration, journal: Mapping[str, Any]) -> dict
 
 
 def _inspect(loaded: LoadedConfiguration) -> QueueInspection | None:
-    state = loaded.state or Places.of_user().state
-    place = journal_place(loaded.configuration.journal_url, state, os.environ)
+    place = place_of_journal(loaded, os.environ)
     database = database_at(place)
     try:
         return inspect_queue(place, database)

@@ -13,7 +13,7 @@ from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import EXISTING_FILE, FILE, Format, Number, common, formats
-from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.common.tables import abbreviated, print_json, print_table
 from ripieno.cli.journal.deletion import delete
 from ripieno.cli.journal.selection import (
     complete_conversation,
@@ -75,9 +75,10 @@ def list_(*, limit: int, everything: bool, output: Format, file: str | None) -> 
     if not summaries:
         click.echo(f"Nothing has been recorded in {name_of(file)}.")
         return
+    short = abbreviated((visible(one.identifier) for one in summaries), ABBREVIATED)
     rows = [
         (
-            visible(one.identifier)[:ABBREVIATED],
+            short[visible(one.identifier)],
             moment(one.last),
             str(one.turns),
             str(one.calls),

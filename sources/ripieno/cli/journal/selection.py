@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 
 import click
 
-from ripieno.assembly.journal import journal_place
+from ripieno.assembly.journal import journal_place, require_readable
 from ripieno.cli.common.completion import completion
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Command, Number, Settings
@@ -59,6 +59,7 @@ def _parts() -> list[ConfigurationPart]:
     places = Places.of_user()
     named = click.get_current_context().ensure_object(Settings).config
     parts = [read_configuration_part(places.file, layer="user")] if places.file.is_file() else []
+    require_readable(problem for part in parts for problem in part.problems)
     if named is not None:
         parts.append(read_configuration_part(named))
         if problems := [one for one in parts[-1].problems if one.severity == "error"]:

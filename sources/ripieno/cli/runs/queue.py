@@ -1,7 +1,6 @@
 """The queue of submitted runs and the journal beside it, as the user's own configuration names them."""
 
 import contextlib
-import pathlib
 from collections.abc import Generator
 
 from ripieno.assembly.submission_states import SEARCHED, find_submission
@@ -23,11 +22,17 @@ SHORT = 8
 WIDTH = 72
 
 
+def has_queue() -> bool:
+    """Whether there may be a queue: a file of one is there, or a server may have it. Errors: ``InputError``."""
+    place = own_place()
+    return isinstance(place, str) or place.with_name(NAME).exists()
+
+
 @contextlib.contextmanager
 def open_queue() -> Generator[tuple[Dispatcher, Journal], None, None]:
     """The queue and the journal. Errors: ``InputError``, also where nothing was submitted yet."""
     place = own_place()
-    if isinstance(place, pathlib.Path) and not place.with_name(NAME).exists():
+    if not has_queue():
         raise InputError('Nothing was submitted yet. To submit a run: ripieno submit "PROMPT"')
     dispatcher = dispatcher_beside(place)
     try:

@@ -3,6 +3,7 @@
 import datetime
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,13 +12,14 @@ from ripieno.assembly.submission_states import list_submissions
 from ripieno.canisters.display import brief
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Format, common, formats
-from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.common.tables import abbreviated, print_json, print_table
 from ripieno.cli.journal.selection import limits, own_place
 from ripieno.cli.runs.queue import (
     SHORT,
     WIDTH,
     complete_submission,
     find,
+    has_queue,
     open_queue,
     prompt_of,
     submitted_run,
@@ -61,21 +63,25 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
       ripieno runs list --state running --state queued
       ripieno runs list --format json
     """
-    with open_queue() as (dispatcher, journal):
-        found = list_submissions(dispatcher, journal.database, owner=owner, states=states, limit=limit)
+    found: Sequence[Dispatched] = ()
+    if has_queue():
+        with open_queue() as (dispatcher, journal):
+            found = list_submissions(dispatcher, journal.database, owner=owner, states=states, limit=limit)
     if output == "json":
         print_json([_mapping(one) for one in found])
         return
     if not found:
         click.echo("No run was submitted." if not states and owner is None else "No run matches.")
         return
+    names = abbreviated((one.submission.identifier for one in found), SHORT)
+    conversations = abbreviated((one.submission.conversation for one in found), SHORT)
     rows = [
         [
-            one.submission.identifier[:SHORT],
+            names[one.submission.identifier],
             one.state,
             _time(one.submitted),
             _time(one.starts if one.state == "scheduled" else None),
-            one.submission.conversation[:SHORT],
+            conversations[one.submission.conversation],
             one.worker or f"for {one.submission.host or 'any host'}",
             brief(_PLACE.sub("", one.reason), WIDTH) or words_of(one.submission),
         ]

@@ -17,7 +17,7 @@ from ripieno.assembly.submissions import make_submission, model_of, open_dispatc
 from ripieno.assembly.submissions import submit as queue_submission
 from ripieno.canisters import Conversation
 from ripieno.cli.common.completion import complete_agent
-from ripieno.cli.common.layers import load_without_ensembles
+from ripieno.cli.common.layers import load_without_ensembles, require_valid
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.models import missing_variables
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -107,6 +107,7 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
         raise click.UsageError("--cron goes with neither --at, --watch nor --id.")
     settings.journal = True
     loaded = load_without_ensembles(settings)
+    require_valid(loaded)
     said, continued = Conversation.of(text), given.pop("conversation")
     model = find_model(given.pop("model"))
     fields: dict[str, Any] = {**given, "tools": given["tools"] or None, "model": _typed(model)}

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import re
 from collections.abc import Generator
 
 import click
@@ -11,7 +12,7 @@ import click
 from ripieno.approvals import DeferredConfirmer
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import LoadedConfiguration
-from ripieno.assembly.journal import journal_place, open_database
+from ripieno.assembly.journal import open_database, place_of_journal
 from ripieno.assembly.submissions import inspect_queue, open_dispatcher
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import make_assembly
@@ -22,12 +23,12 @@ from ripieno.cli.common.options import Number, Settings, common, pass_settings
 from ripieno.cli.common.scores import find_model
 from ripieno.cli.serve.common import HOST, approvable, approving, leave_input, report_logs
 from ripieno.conducting.paused import PausedStore
+from ripieno.descriptors.durable import MACHINE
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Database, Disconnected
 from ripieno.storage.databases.opening import database_at
 from ripieno.storage.dispatch.contract import RunCounter
-from ripieno.storage.places import Places
 
 _HIGHEST = 65_535
 #: Seconds before further attempts to reach the database. The last one is repeated.
@@ -67,6 +68,9 @@ def work(
       ripieno work --host build-1 --log-format json
       ripieno work --metrics 9464
     """
+    for host in hosts:
+        if re.fullmatch(MACHINE.pattern, host) is None:
+            raise InputError(f"--host must be {MACHINE.shape} of letters, digits, '.', '_' and '-', and not {host!r}.")
     with contextlib.ExitStack() as stack:
         stack.enter_context(report_logs(settings) if log is None else log_everything(log, debug=settings.debug))
         settings.journal = True
@@ -168,8 +172,7 @@ def _counted(where: str, loaded: LoadedConfiguration) -> Generator[RunCounter, N
     host, _, port = where.rpartition(":")
     if not port.isdecimal() or int(port) > _HIGHEST:
         raise InputError(f"--metrics is a port or host:port, such as 9464 or 0.0.0.0:9464, and not {where!r}.")
-    state = loaded.state or Places.of_user().state
-    place = journal_place(loaded.configuration.journal_url, state, os.environ)
+    place = place_of_journal(loaded, os.environ)
     with contextlib.closing(database_at(place)) as database:
         metrics = WorkerMetrics(lambda: inspect_queue(place, database))
         with metrics.served(host or HOST, int(port)) as served:

@@ -18,6 +18,8 @@ _VALUE = expression(r"([=:]\s*)\S.*", re.DOTALL)
 _ASSIGNED = expression(
     r'(?i)((?:api[_-]?key|secret|headers|environment|authorization|token|password)["\']?\s*[=:]\s*)\S.*'
 )
+#: The password of an address, up to the last @, as far as it may be one.
+_PASSWORD = expression(r"""(//[^\s/:@"']*:)\S*@""")
 _BARE = expression(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -91,8 +93,9 @@ def excerpt(line: str, path: Path = ()) -> str:
     # Arguments of a tool have schemas, whatever their names are.
     if "arguments" not in path:
         # The top-level table [environment] has names of variables; others of that name have values.
-        secret = not _SECRETS.isdisjoint(path) or "environment" in path[1:]
+        secret = not _SECRETS.isdisjoint(path) or "environment" in path[1:] or path[:2] == ("journal", "url")
         line = _VALUE.sub(r"\1…", line, count=1) if secret else _ASSIGNED.sub(r"\1…", line, count=1)
+        line = _PASSWORD.sub(r"\1…@", line)
     return printable(line)
 
 

@@ -2,10 +2,9 @@
 
 import pathlib
 
+from ripieno.descriptors.journal import address_fault, refuse_address
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.contract import Database
-
-_SCHEMES = ("postgresql://", "postgres://")
 
 
 def database_at(place: pathlib.Path | str) -> Database:
@@ -14,8 +13,8 @@ def database_at(place: pathlib.Path | str) -> Database:
         from ripieno.storage.databases.sqlite import SqliteDatabase
 
         return SqliteDatabase(place)
-    if not place.startswith(_SCHEMES):
-        raise InputError("The address of a journal begins with postgresql://. A file is given as a pathlib.Path.")
+    if fault := address_fault(place):
+        raise refuse_address(fault)
     try:
         from ripieno.storage.databases.postgresql import PostgresqlDatabase
     except ImportError as error:

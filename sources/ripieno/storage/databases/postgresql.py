@@ -17,9 +17,10 @@ from typing import Any
 
 import psycopg
 from psycopg import errors
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from ripieno.exceptions import InputError
+from ripieno.storage.databases.addresses import read_address
 from ripieno.storage.databases.claims import CLAIMED, Claims
 from ripieno.storage.databases.contract import Connection, Disconnected, Fence, Inspection, RowConflict, Rows, row_key
 from ripieno.storage.databases.subscribers import Subscribers, Wake
@@ -71,13 +72,7 @@ class PostgresqlDatabase:
     gapless = False
 
     def __init__(self, url: str) -> None:
-        try:
-            given = conninfo_to_dict(url)
-        except psycopg.Error as error:
-            raise InputError(
-                f"The address of the journal is not valid: {str(error).strip()}. "
-                "Write, for example, postgresql://user@host/database."
-            ) from None
+        given = read_address(url)
         options = str(given.get("options") or "")
         if "search_path" not in options:
             options = f"{options} -csearch_path=ripieno".strip()
@@ -236,8 +231,8 @@ class PostgresqlDatabase:
         except (psycopg.Error, OSError, UnicodeError) as error:
             if isinstance(error, errors.UniqueViolation):
                 raise RowConflict(str(error)) from error
-            reason = " ".join(str(error).split()) or type(error).__name__
-            text = f"The journal {self._name} cannot be {action}: {reason.rstrip('.')}. Earlier records are kept."
+            reason = _sentences(str(error)) or f"{type(error).__name__}."
+            text = f"The journal {self._name} cannot be {action}: {reason} Earlier records are kept."
             if isinstance(error, psycopg.OperationalError) and not _lasts(error):
                 raise Disconnected(f"{text} Check that the server runs and can be reached.") from error
             raise InputError(text) from error
@@ -263,6 +258,12 @@ _WRONG = (
     "no such database",
     "no such user",
 )
+
+
+def _sentences(text: str) -> str:
+    """The lines of a message of libpq as sentences of one line."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return " ".join(line if line.endswith((".", "?", "!", ":")) else f"{line}." for line in lines if line)
 
 
 def _lasts(error: psycopg.OperationalError) -> bool:

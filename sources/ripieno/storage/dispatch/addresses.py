@@ -5,13 +5,16 @@ import pathlib
 import sqlite3
 
 import sqlalchemy
-from psycopg.conninfo import conninfo_to_dict
 
+from ripieno.storage.databases.addresses import read_address
 from ripieno.storage.files import created, make_private
 
 
 def address_of(place: pathlib.Path | str) -> tuple[str, str]:
-    """The address for SQLAlchemy of a file, or of the database of a journal; and the schema there."""
+    """The address for SQLAlchemy of a file, or of the database of a journal; and the schema there.
+
+    Errors: ``InputError`` for an address that cannot be read.
+    """
     return (f"sqlite:///{place.absolute()}", "dbos") if isinstance(place, pathlib.Path) else _beside(place)
 
 
@@ -26,7 +29,7 @@ def create(place: pathlib.Path | str) -> None:
 def _beside(url: str) -> tuple[str, str]:
     """The address for SQLAlchemy, and the schema beside that of the journal."""
     given = {"application_name": "ripieno"}
-    given |= {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+    given |= {name: str(value) for name, value in read_address(url).items() if value is not None}
     options = given.get("options", "")
     _, found, rest = options.partition("search_path=")
     schema = rest.split()[0].split(",")[0] if found else "ripieno"

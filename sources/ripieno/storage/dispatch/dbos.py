@@ -237,7 +237,7 @@ class DbosDispatcher:
 
         def occur(at: str, context: Mapping[str, Any]) -> None:
             one = deserialize(Submission, context["submission"])
-            name = f"{context['schedule']}-{at}"
+            name = f"{context['schedule']}-{datetime.datetime.fromisoformat(at):%Y%m%dT%H%M%S}"
             self.submit(dataclasses.replace(one, identifier=name, conversation=one.conversation or name))
 
         with self._refusing("opened"):
