@@ -34,7 +34,7 @@ from ripieno.values import Value
 LIFETIME = 7 * 86_400.0
 #: Characters of an identifier for people, and conversations that a message names.
 _SHORT, _SHOWN = 8, 3
-_WORDS = {Approve: "approved", Deny: "denied", Edit: "edited"}
+_WORDS: Mapping[type[object], str] = {Approve: "approved", Deny: "denied", Edit: "edited"}
 
 
 class Paused(Value, kw_only=True):
