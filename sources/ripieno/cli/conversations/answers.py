@@ -9,11 +9,11 @@ from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.display import clean
+from ripieno.cli.common.workers import report_lacking_worker
 from ripieno.cli.conversations.allowed import also_allowed, say_allowed
 from ripieno.cli.conversations.persistence import result_command, resume_command
 from ripieno.cli.conversations.waiting_calls import begun_of
 from ripieno.cli.journal.selection import own_place
-from ripieno.cli.runs.queue import report_lacking_worker
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.exceptions import InputError
 from ripieno.storage.journal import Journal
@@ -87,7 +87,7 @@ def report(journal: Journal, paused: Paused, done: str, answered: Sequence[Waiti
         finally:
             dispatcher.close()
         click.echo(clean(f"A worker continues it. To watch it: ripieno runs watch {submission.identifier[:8]}"))
-        report_lacking_worker(submission, journal)
+        report_lacking_worker(submission, journal.database)
         return
     click.echo(clean(next_step(paused)))
 

@@ -9,11 +9,9 @@ from ripieno.canisters import UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.display import brief
 from ripieno.cli.common.completion import completion
-from ripieno.cli.common.main import say
 from ripieno.cli.journal.selection import own_place
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
-from ripieno.storage.dispatch.leases import WorkerLeases
 from ripieno.storage.journal import Journal
 
 #: Characters of an identifier that people see.
@@ -83,9 +81,3 @@ def _identifiers() -> list[str]:
 
 
 complete_submission = completion(lambda _: _identifiers())
-
-
-def report_lacking_worker(submission: Submission, journal: Journal) -> None:
-    """Says so if no worker that is alive takes a submission."""
-    if all(submission.host not in ("", one.host) for one in WorkerLeases(journal.database).alive()):
-        say("No worker takes it yet. To start one: ripieno work")

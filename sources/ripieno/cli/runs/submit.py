@@ -22,6 +22,7 @@ from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.models import missing_variables
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.scores import find_model
+from ripieno.cli.common.workers import report_lacking_worker
 from ripieno.cli.conversations.persistence import Keeper
 from ripieno.cli.conversations.selection import find
 from ripieno.cli.runs.queue import SHORT, words_of
@@ -29,8 +30,8 @@ from ripieno.cli.runs.watch import going_on, show_run
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.models import Model
+from ripieno.storage.databases.contract import Database
 from ripieno.storage.dispatch.contract import PRIORITIES, Dispatched, Dispatcher, Schedule, Submission
-from ripieno.storage.dispatch.leases import WorkerLeases
 from ripieno.storage.journal import Journal
 
 _DELAY = re.compile(r"\+(\d{1,6})([smhd])")
@@ -135,7 +136,7 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
             run = queue_submission(submission, dispatcher, journal, at=at)
             with going_on(run):
                 found = find_submission(dispatcher, journal.database, run.identifier)
-                _report(found, WorkerLeases(journal.database), at, known=run.known, watch=watch)
+                _report(found, journal.database, at, known=run.known, watch=watch)
                 if asks and not run.known:
                     _report_question(submission, cancel=True)
                 if watch:
@@ -191,8 +192,8 @@ def _report_question(submission: Submission, *, cancel: bool = False) -> None:
     say(f"To answer the question: ripieno approvals show {shlex.quote(submission.conversation[:SHORT])}")
 
 
-def _report(found: Dispatched, leases: WorkerLeases, at: datetime.datetime | None, *, known: bool, watch: bool) -> None:
-    identifier, host = found.submission.identifier, found.submission.host
+def _report(found: Dispatched, database: Database, at: datetime.datetime | None, *, known: bool, watch: bool) -> None:
+    identifier = found.submission.identifier
     short = shlex.quote(identifier[:SHORT])
     when = f", not before {at.astimezone():%Y-%m-%d %H:%M:%S} (local time)" if at is not None else ""
     if found.starts is not None and (at is None or found.starts > at.astimezone() + datetime.timedelta(seconds=1)):
@@ -204,5 +205,5 @@ def _report(found: Dispatched, leases: WorkerLeases, at: datetime.datetime | Non
         say(f"Submitted: {identifier}{when}")
     if not watch:
         say(f"To watch it: ripieno runs watch {short}")
-    if not found.over and not any(not host or one.host == host for one in leases.alive()):
-        say("No worker takes it yet. To start one: ripieno work")
+    if not found.over:
+        report_lacking_worker(found.submission, database)
