@@ -478,10 +478,11 @@ def test_a_secret_of_the_configuration_is_not_queued(user: User, score: str) -> 
 
 
 def test_without_anything_submitted_the_lists_say_how_to_begin(user: User) -> None:
-    for words in (("runs", "list"), ("runs", "watch")):
-        refused = user.call(*words)
-        assert refused.returncode == 2
-        assert 'Nothing was submitted yet. To submit a run: ripieno submit "PROMPT"' in refused.stderr
+    listed = user.call("runs", "list")
+    assert (listed.returncode, listed.stdout) == (0, "No run was submitted.\n")
+    refused = user.call("runs", "watch")
+    assert refused.returncode == 2
+    assert 'Nothing was submitted yet. To submit a run: ripieno submit "PROMPT"' in refused.stderr
     workers = user.call("runs", "workers")
     assert (workers.returncode, workers.stdout) == (0, "No worker is alive. To start one: ripieno work\n")
     assert user.call("runs", "workers", "--format", "json").stdout == "[]\n"
