@@ -101,6 +101,8 @@ class Endpoint:
             except Gone:
                 return
             except Exception as error:
+                # First: the client may send the next request as soon as it has the refusal.
+                await stack.aclose()
                 await self._refuse(exchange.send, refusal_of(error), log)
                 return
             log.read(asked)
@@ -166,6 +168,8 @@ class Endpoint:
             except BaseException as error:
                 refusal = presence.refusal_for(error)
                 presence.stop()
+                if stored is not None and library is not None:
+                    await library.release(stored)
                 await self._refuse(send, refusal, log)
                 return
             presence.stop()
@@ -268,11 +272,13 @@ class _Keeping:
         self._stored = stored
 
     async def send(self, message: Message) -> None:
-        """Sends a part of the answer, which has whole events."""
+        """Sends a part of the answer, which has whole events. With the last one, the conversation is free."""
         # The mark of an end that is not an error is in its last part.
         if message.get("body", b"").endswith(b"data: [DONE]\n\n"):
             for piece in pieces(message["body"]):
                 kind, data = named(piece)
                 if kind in KEPT:
                     await self._library.keep(self._stored, content(data)["response"])
+        if message["type"] == "http.response.body" and not message.get("more_body"):
+            await self._library.release(self._stored)
         await self._send(message)
