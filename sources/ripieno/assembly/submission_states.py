@@ -82,9 +82,16 @@ def find_following(dispatcher: Dispatcher, dispatched: Dispatched) -> Dispatched
     for other in dispatcher.listed(owner=one.owner, limit=SEARCHED):
         if other.submission.identifier == one.identifier:
             return following
-        if (other.submission.owner, other.submission.conversation) == (one.owner, one.conversation):
+        if (other.submission.owner, other.submission.conversation) != (one.owner, one.conversation):
+            continue
+        # Of several that continue the same calls, only the newest was not cancelled before it began.
+        if following is None or not _is_replaced(other.submission, following.submission):
             following = other
     return None
+
+
+def _is_replaced(earlier: Submission, later: Submission) -> bool:
+    return bool(earlier.continues) and earlier.continues == later.continues
 
 
 def _settled(dispatched: Dispatched, paused: Paused | None, dispatcher: Dispatcher) -> Dispatched:

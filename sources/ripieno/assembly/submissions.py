@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequen
 from typing import Any, TypeVar
 
 from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.assembly.continuations import cancel_submission
 from ripieno.assembly.journal import open_database, place_of_journal
 from ripieno.assembly.submission_states import find_following, find_queued, find_submission, is_answered
 from ripieno.canisters import Conversation
@@ -159,8 +160,11 @@ class SubmittedRun:
         return None if found is None else SubmittedRun(found.submission, self._dispatcher, self._journal)
 
     async def cancel(self) -> None:
-        """Cancels it, soon. Each call that was started still gets its result."""
-        await run_in_thread(self._dispatcher.cancel, self.identifier, name="submission")
+        """Cancels it, soon. Each call that was started still gets its result.
+
+        If it was to continue with answers, and has not begun, its calls wait again.
+        """
+        await run_in_thread(cancel_submission, self._dispatcher, self._journal, self.identifier, name="submission")
 
     def __aiter__(self) -> AsyncGenerator[Event, None]:
         return self._events()

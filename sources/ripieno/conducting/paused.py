@@ -44,7 +44,8 @@ class Paused(Value, kw_only=True):
     ``answers`` are the answers so far, by the identifiers of invocations; ``results`` are those of calls that the
     application runs itself. ``owner`` is the user or the server's client for whom it is, if there are several.
     ``by_client``: that client continues it, with a request that names the response that waits. ``submission`` is what
-    a worker carried out, if one did.
+    a worker carried out, if one did. ``attempt`` counts the answers that were dropped: the next submission is another
+    one.
     """
 
     conversation: Conversation
@@ -58,6 +59,7 @@ class Paused(Value, kw_only=True):
     owner: str = ""
     by_client: bool = False
     submission: Submission | None = None
+    attempt: int = 0
     at: datetime.datetime = msgspec.field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
 
     @property
@@ -83,9 +85,9 @@ class Paused(Value, kw_only=True):
             return None
         answers = {name: write(Answer, given.answer) for name, given in self.answers.items()}
         results = [serialize(one) for one in self.results]
-        identifier = digest([self.submission.identifier, len(self.conversation.canisters), answers, results])[:32]
         continues = self.submission.identifier
-        return dataclasses.replace(self.submission, identifier=identifier, continues=continues, canisters=())
+        named = [continues, len(self.conversation.canisters), answers, results, self.attempt]
+        return dataclasses.replace(self.submission, identifier=digest(named)[:32], continues=continues, canisters=())
 
     @property
     def lacking(self) -> tuple[Waiting, ...]:
@@ -204,7 +206,22 @@ class PausedStore:
                 if not self.grants.revoke(given.token):
                     raise InputError(f"The approval of {invocation!r} of {identifier} was used already.")
             left = {name: given for name, given in paused.answers.items() if name not in invocations}
-            changed = dataclasses.replace(paused, answers=left)
+            changed = dataclasses.replace(paused, answers=left, attempt=paused.attempt + 1)
+            self.save(changed)
+        return changed
+
+    def reopen(self, paused: Paused) -> Paused:
+        """Drops the answers of a conversation that no run has taken: its calls wait again. Results stay.
+
+        If it has other answers meanwhile, it stays as it is. Errors: ``NameAbsence``, ``Conflict``.
+        """
+        with self._changing(paused.identifier, paused.owner) as found:
+            if found.next_submission != paused.next_submission:
+                return found
+            for given in found.answers.values():
+                if given.token:
+                    self.grants.revoke(given.token)
+            changed = dataclasses.replace(found, answers={}, attempt=found.attempt + 1)
             self.save(changed)
         return changed
 

@@ -13,6 +13,7 @@ from ripieno.cli.common import exit_codes
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.storage.dispatch.leases import WorkerLeases
 from ripieno.storage.journal import NAME, Journal
+from ripieno.storage.records import Record
 from tests.support.command_line import User
 from tests.support.postgresql import address_with_queue
 from tests.support.users import Call
@@ -119,3 +120,54 @@ def test_it_is_said_that_no_worker_takes_it(journal: Journal, call: Call) -> Non
     assert call("approvals", "approve", "conv").err == lacking
     leases.renew("here", HOST)
     assert call("approvals", "approve", "conv").err == ""
+
+
+@pytest.mark.parametrize("second", ["approve", "deny"])
+def test_when_the_run_is_cancelled_before_it_begins_the_call_waits_again(
+    journal: Journal, call: Call, second: str
+) -> None:
+    pause(journal, a="approval")
+    call("approvals", "approve", "conv")
+    (run,) = queued(call)
+    cancelled = call("runs", "cancel", run[:8])
+    assert "Its calls wait again. To see them: ripieno approvals show conversa\n" in cancelled.err
+    assert states(call) == ["waits for you"]
+    assert call("approvals", second, "conv").code == exit_codes.GOOD
+    after = queued(call)
+    assert (after.pop(run), list(after.values())) == ("cancelled", ["queued"])
+
+
+def test_an_answer_whose_run_has_ended_without_it_can_be_given_again(site: Site, journal: Journal, call: Call) -> None:
+    pause(journal, a="approval", b="approval")
+    call("approvals", "approve", "conv", "a")
+    call("approvals", "deny", "conv", "b")
+    (run,) = queued(call)
+    with site.dispatcher() as dispatcher:
+        # As a command does that is killed then.
+        dispatcher.cancel(run)
+    refused = call("approvals", "approve", "conv")
+    assert (refused.code, "Its calls wait again. To see them: ripieno approvals show" in refused.err) == (2, True)
+    assert states(call) == ["waits for you", "waits for you"], "no denial becomes an approval unseen"
+    assert call("approvals", "deny", "conv").code == exit_codes.GOOD
+    (second,) = (name for name, state in queued(call).items() if state == "queued")
+    with site.dispatcher() as dispatcher:
+        dispatcher.cancel(second)
+    approved = call("approvals", "approve", "conv", "a")
+    assert approved.code == exit_codes.GOOD, approved.err
+    assert f"The run {second[:8]}, which was to continue it, has not begun." in approved.err
+    assert states(call) == ["approved", "waits for you"]
+
+
+def test_a_run_that_has_begun_and_was_cancelled_takes_no_answer(site: Site, journal: Journal, call: Call) -> None:
+    pause(journal, a="approval")
+    call("approvals", "approve", "conv")
+    (run,) = queued(call)
+    # Its worker is killed, and the run is cancelled before another one takes it.
+    details = {"submitted": run}
+    journal.record([Record(stage="began", conversation="conversation", turn=0, details=details)])
+    assert "wait again" not in call("runs", "cancel", run).err
+    for answer in ("approve", "deny"):
+        refused = call("approvals", answer, "conv")
+        assert refused.code == exit_codes.INPUT, refused.out
+        assert "A worker continues it" not in refused.out
+    assert f"The run {run[:8]}, which continued it, has ended (cancelled)." in call("approvals", "approve", "conv").err

@@ -261,6 +261,30 @@ async def test_a_run_that_no_worker_has_taken_is_shown_and_can_be_stopped(site: 
         assert (await reader.until("ConductEnded")).finish == "cancelled"
 
 
+async def test_an_answer_whose_run_is_stopped_before_it_begins_is_asked_for_again(site: Site, start: Start) -> None:
+    worker = start(approved=False)
+    async with asyncio.timeout(HANG), chat_server(site) as chat:
+        identifier = await chat.create("ada")
+        reader = await following(chat, identifier)
+        await chat.say("ada", identifier, HELLO, model="house/ask")
+        (question,) = (await reader.until("QuestionsAsked")).questions
+        assert (await reader.until("ConductEnded")).finish == "open"
+        await asyncio.to_thread(worker.end)
+        approve, deny = ({"answer": one, "digest": question["digest"]} for one in ("approve", "deny"))
+        for _ in range(2):
+            assert await chat.answer("ada", identifier, question["invocation"], approve) == 0
+            with pytest.raises(Conflict):
+                await chat.answer("ada", identifier, question["invocation"], deny)
+            await chat.stop("ada", identifier)
+            assert (await reader.until("ConductEnded")).finish == "cancelled"
+            seen = await shown(chat, identifier)
+            assert (seen["state"], [one["digest"] for one in seen["questions"]]) == ("waiting", [question["digest"]])
+        assert await chat.answer("ada", identifier, question["invocation"], deny) == 0
+        await asyncio.to_thread(start, approved=False)
+        assert (await reader.until("ConductEnded")).finish == "stop"
+    assert site.words() == []
+
+
 async def test_a_killed_server_loses_nothing(site: Site, start: Start, serving: Callable[[], ChatProcess]) -> None:
     os.mkfifo(site.folder / "pipe")
     start()

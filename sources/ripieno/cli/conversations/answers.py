@@ -1,14 +1,17 @@
 """Answers to calls that wait, as ``ripieno approvals`` gives them, and what follows from them."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 
 import click
 
 from ripieno.approvals import Approve, Deny
+from ripieno.assembly.continuations import reopen_lost
 from ripieno.assembly.submissions import dispatcher_beside
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.display import clean
+from ripieno.cli.common.main import say
 from ripieno.cli.common.workers import report_lacking_worker
 from ripieno.cli.conversations.allowed import also_allowed, say_allowed
 from ripieno.cli.conversations.persistence import result_command, resume_command
@@ -16,6 +19,7 @@ from ripieno.cli.conversations.waiting_calls import begun_of
 from ripieno.cli.journal.selection import own_place
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.exceptions import InputError
+from ripieno.storage.dispatch.contract import Submission
 from ripieno.storage.journal import Journal
 
 
@@ -23,6 +27,8 @@ def answer_calls(journal: Journal, paused: Paused, calls: Sequence[str], answer:
     """Answers calls of a conversation, or all that wait; its worker then continues it. Errors: ``InputError``."""
     store = PausedStore(journal.database)
     denies = isinstance(answer, Deny)
+    if (following := paused.next_submission) is not None:
+        paused = _reopened(journal, paused, following, is_safe=denies or bool(calls))
     begun = begun_of(journal, paused)
     unanswered = (*paused.unanswered, *(paused.lacking if denies else ()))
     open_ones = [one for one in unanswered if one.invocation not in begun]
@@ -49,6 +55,22 @@ def answer_calls(journal: Journal, paused: Paused, calls: Sequence[str], answer:
     if isinstance(answer, Approve) and answer.always:
         say_allowed(wanted, answer)
     report(journal, changed, "Denied" if denies else "Approved", [*wanted, *also])
+
+
+def _reopened(journal: Journal, paused: Paused, following: Submission, *, is_safe: bool) -> Paused:
+    """The conversation, whose calls wait again if no run takes their answers.
+
+    Errors: ``InputError`` then, unless ``is_safe``, if an approval of all would replace another answer.
+    """
+    with contextlib.closing(dispatcher_beside(own_place())) as dispatcher:
+        reopened = reopen_lost(dispatcher, journal, paused)
+    if reopened.attempt == paused.attempt:
+        return reopened
+    text = f"The run {following.identifier[:8]}, which was to continue it, has not begun. Its calls wait again."
+    if not is_safe and any(not isinstance(one.answer, Approve) for one in paused.answers.values()):
+        raise InputError(f"{text} To see them: ripieno approvals show {paused.short}")
+    say(text)
+    return reopened
 
 
 def _check_repeated(paused: Paused, calls: Sequence[str], word: str) -> None:
@@ -81,11 +103,13 @@ def report(journal: Journal, paused: Paused, done: str, answered: Sequence[Waiti
         click.echo(f"Calls left to answer: {left}")
         return
     if (submission := paused.next_submission) is not None:
-        dispatcher = dispatcher_beside(own_place())
-        try:
-            dispatcher.submit(submission)
-        finally:
-            dispatcher.close()
+        with contextlib.closing(dispatcher_beside(own_place())) as dispatcher:
+            new = dispatcher.submit(submission)
+            if not new and (found := dispatcher.find(submission.identifier)).over:
+                raise InputError(
+                    f"The run {submission.identifier[:8]}, which continued it, has ended ({found.state}). "
+                    f"{next_step(paused)}"
+                )
         click.echo(clean(f"A worker continues it. To watch it: ripieno runs watch {submission.identifier[:8]}"))
         report_lacking_worker(submission, journal.database)
         return

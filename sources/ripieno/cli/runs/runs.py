@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ripieno.assembly.continuations import cancel_submission
 from ripieno.assembly.submission_states import list_submissions
 from ripieno.canisters.display import brief
 from ripieno.cli.common.main import run_async, say
@@ -133,8 +134,10 @@ def cancel(run: str) -> None:
         if found.over:
             say(f"It has ended already: {found.state}.")
             return
-        dispatcher.cancel(found.submission.identifier)
+        reopened = cancel_submission(dispatcher, journal, found.submission.identifier)
     say(f"Cancelled: {found.submission.identifier}")
+    if reopened is not None:
+        say(f"Its calls wait again. To see them: ripieno approvals show {shlex.quote(reopened.short)}")
 
 
 @runs.command()

@@ -158,6 +158,12 @@ class FollowedRun:
 
     async def _end(self, dispatched: Dispatched) -> None:
         """The end of a run whose worker has written none: it was cancelled before, or its worker died after it."""
+        if self._cancelling is not None:
+            # Its calls may wait again.
+            await asyncio.wait((self._cancelling,))
+        if self._cancelling is not None:
+            # Its calls may wait again.
+            await asyncio.wait((self._cancelling,))
         await self._load()
         self._ended = True
         finish = _FINISHES.get(dispatched.state) or self.conversation.finish or "stop"

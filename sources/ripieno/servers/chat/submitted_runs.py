@@ -13,6 +13,7 @@ from ripieno.approvals import Given
 from ripieno.approvals.allowances import Allowance
 from ripieno.approvals.recorded_allowances import recorded_allowances
 from ripieno.assembly import Assembly
+from ripieno.assembly.continuations import cancel_submission
 from ripieno.assembly.journal import open_database
 from ripieno.assembly.submissions import SubmittedRun, make_submission
 from ripieno.canisters import Canister, Conversation, ResultCanister
@@ -197,7 +198,7 @@ class SubmittedRuns(Runs):
     async def stop(self, held: HeldConversation) -> None:
         pending = await self._pending(held.owner, held.conversation.identifier)
         for one in pending:
-            await _in_thread(self._dispatcher.cancel, one.identifier)
+            await _in_thread(cancel_submission, self._dispatcher, self._journal, one.identifier)
         if not pending:
             await super().stop(held)
 
