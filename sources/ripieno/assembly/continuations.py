@@ -18,10 +18,10 @@ def cancel_submission(dispatcher: Dispatcher, journal: Journal, identifier: str)
     paused = PausedStore(journal.database).load(one.conversation, owner=one.owner) if one.continues else None
     if paused is None or paused.next_submission is None or paused.next_submission.identifier != identifier:
         return None
+    reopened = paused
     with contextlib.suppress(Conflict, NameAbsence):  # Another program takes the answers, or has taken them.
         reopened = reopen_lost(dispatcher, journal, paused)
-        return None if reopened == paused else reopened
-    return None
+    return None if reopened.attempt == paused.attempt else reopened
 
 
 def reopen_lost(dispatcher: Dispatcher, journal: Journal, paused: Paused) -> Paused:

@@ -31,7 +31,7 @@ UNREADABLE = (
 
 
 def address_fault(address: str) -> str:
-    """What is wrong with the address of a database, to follow its name; empty if nothing is. It repeats no part."""
+    """The fault of the address of a database, to follow its name; empty without one. It repeats no part."""
     if re.match(_SCHEME, address) is None:
         return _EXPECTED
     return "" if _ADDRESS.fullmatch(address) and not _ENCODING.search(address) else UNREADABLE

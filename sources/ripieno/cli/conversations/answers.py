@@ -117,7 +117,7 @@ def report(journal: Journal, paused: Paused, done: str, answered: Sequence[Waiti
 
 
 def next_step(paused: Paused) -> str:
-    """How a conversation goes on."""
+    """The command with which a conversation goes on."""
     command = resume_command(paused)
     if not paused.by_client:
         return f"Continue with: {command}"

@@ -1,6 +1,7 @@
 """The queue of submitted runs and the journal beside it, as the user's own configuration names them."""
 
 import contextlib
+import pathlib
 from collections.abc import Generator
 
 from ripieno.assembly.submission_states import SEARCHED, find_submission
@@ -20,9 +21,8 @@ SHORT = 8
 WIDTH = 72
 
 
-def has_queue() -> bool:
-    """Whether there may be a queue: a file of one is there, or a server may have it. Errors: ``InputError``."""
-    place = own_place()
+def has_queue(place: pathlib.Path | str) -> bool:
+    """Whether there may be a queue beside a journal: a file of one is there, or a server may have it."""
     return isinstance(place, str) or place.with_name(NAME).exists()
 
 
@@ -30,7 +30,7 @@ def has_queue() -> bool:
 def open_queue() -> Generator[tuple[Dispatcher, Journal], None, None]:
     """The queue and the journal. Errors: ``InputError``, also where nothing was submitted yet."""
     place = own_place()
-    if not has_queue():
+    if not has_queue(place):
         raise InputError('Nothing was submitted yet. To submit a run: ripieno submit "PROMPT"')
     dispatcher = dispatcher_beside(place)
     try:

@@ -65,7 +65,7 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
       ripieno runs list --format json
     """
     found: Sequence[Dispatched] = ()
-    if has_queue():
+    if has_queue(own_place()):
         with open_queue() as (dispatcher, journal):
             found = list_submissions(dispatcher, journal.database, owner=owner, states=states, limit=limit)
     if output == "json":

@@ -161,9 +161,6 @@ class FollowedRun:
         if self._cancelling is not None:
             # Its calls may wait again.
             await asyncio.wait((self._cancelling,))
-        if self._cancelling is not None:
-            # Its calls may wait again.
-            await asyncio.wait((self._cancelling,))
         await self._load()
         self._ended = True
         finish = _FINISHES.get(dispatched.state) or self.conversation.finish or "stop"

@@ -150,13 +150,13 @@ class Endpoint:
     async def _answer(self, asked: Asked, exchange: _Exchange) -> None:
         settings, stored, send, log = self._settings, exchange.stored, exchange.send, exchange.log
         library = None if self._runs is None else self._runs.library
+        if stored is not None and library is not None:
+            send = _Keeping(send, library, stored).send
         with while_present(exchange.receive) as presence:
             if asked.controls.stream and self._streams:
                 batches = self._respond(asked, exchange)
                 if not exchange.state.get(GENERATES, True):
                     batches = self._gateway.prepare(asked, log)
-                if stored is not None and library is not None:
-                    send = _Keeping(send, library, stored).send
                 streaming = Streaming(send, self._protocol, asked, quiet=settings.keep_alive, log=log)
                 await streaming.send(batches, presence, seconds=settings.seconds)
                 return
@@ -168,8 +168,6 @@ class Endpoint:
             except BaseException as error:
                 refusal = presence.refusal_for(error)
                 presence.stop()
-                if stored is not None and library is not None:
-                    await library.release(stored)
                 await self._refuse(send, refusal, log)
                 return
             presence.stop()
@@ -264,7 +262,7 @@ class Compactions(Endpoint):
 
 
 class _Keeping:
-    """Stores a streamed response before its client sees the end: it may continue the response at once."""
+    """Stores a streamed response, and frees a conversation, before the client sees the end: it may go on at once."""
 
     def __init__(self, send: Send, library: Library, stored: StoredRequest) -> None:
         self._send = send
@@ -272,7 +270,7 @@ class _Keeping:
         self._stored = stored
 
     async def send(self, message: Message) -> None:
-        """Sends a part of the answer, which has whole events. With the last one, the conversation is free."""
+        """Sends a part of an answer or a refusal. Those of a stream have whole events."""
         # The mark of an end that is not an error is in its last part.
         if message.get("body", b"").endswith(b"data: [DONE]\n\n"):
             for piece in pieces(message["body"]):

@@ -40,20 +40,20 @@ _CANCELLED = """
     WHERE CAST(attributes AS text) LIKE ? AND workflow_uuid IN ({1})
 """
 _WORKERS = "SELECT DISTINCT executor_id FROM {0}workflow_status WHERE status = 'PENDING' AND queue_name IS NOT NULL"
-_FLYING = "status IN ('ENQUEUED', 'PENDING') AND queue_partition_key IS NOT NULL"
-_FLYING_HERE = "queue_name = queues.name AND queue_partition_key = ? AND status IN ('ENQUEUED', 'PENDING')"
+_NOT_ENDED = "status IN ('ENQUEUED', 'PENDING') AND queue_partition_key IS NOT NULL"
+_NOT_ENDED_HERE = "queue_name = queues.name AND queue_partition_key = ? AND status IN ('ENQUEUED', 'PENDING')"
 #: The last place of a conversation in each queue, and whether a run of it there has not ended. The queues are found one
 #: by one in the index of their keys.
 _PLACES = f"""
     WITH RECURSIVE queues(name) AS (
-        SELECT min(queue_name) FROM {{0}}workflow_status WHERE {_FLYING}
+        SELECT min(queue_name) FROM {{0}}workflow_status WHERE {_NOT_ENDED}
         UNION ALL
-        SELECT (SELECT min(queue_name) FROM {{0}}workflow_status WHERE {_FLYING} AND queue_name > queues.name)
+        SELECT (SELECT min(queue_name) FROM {{0}}workflow_status WHERE {_NOT_ENDED} AND queue_name > queues.name)
         FROM queues WHERE queues.name IS NOT NULL
     )
-    SELECT name, (SELECT max(priority) FROM {{0}}workflow_status WHERE {_FLYING_HERE}), CASE WHEN EXISTS (
+    SELECT name, (SELECT max(priority) FROM {{0}}workflow_status WHERE {_NOT_ENDED_HERE}), CASE WHEN EXISTS (
         SELECT 1 FROM {{0}}workflow_status
-        WHERE {_FLYING_HERE} AND coalesce(CAST(attributes AS text), '') NOT LIKE ?
+        WHERE {_NOT_ENDED_HERE} AND coalesce(CAST(attributes AS text), '') NOT LIKE ?
     ) THEN 1 ELSE 0 END
     FROM queues WHERE name IS NOT NULL
     UNION ALL
