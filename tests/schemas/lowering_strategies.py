@@ -100,8 +100,13 @@ def is_explained(error: jsonschema.ValidationError, schema: Any, losses: Iterabl
         if (pointer, str(token)) in reported or (pointer, "") in reported:
             return True
         pointer += f"/{escaped(token)}"
-    if error.validator is None and not reported.isdisjoint({(pointer, "then"), (pointer, "else")}):
-        return True  # What is false there has no path of its own.
+    if error.validator is None:
+        # What is false there has no path of its own, in the schema or in the value.
+        beneath = pointed(schema, pointer)
+        false = [key for key, one in beneath.items() if one is False] if isinstance(beneath, dict) else []
+        unsaid = {(pointer, "then"), (pointer, "else"), *((f"{pointer}/{escaped(key)}", "") for key in false)}
+        if not reported.isdisjoint(unsaid):
+            return True
     return (pointer, "") in reported or any(is_explained(one, schema, losses) for one in error.context or ())
 
 

@@ -209,6 +209,7 @@ def _of(mapping: dict[str, Any]) -> Schema:
 @dialects
 @given(mapping=schema_strategies.schemas(), seed=st.integers(0, 2**32))
 @example(mapping={"type": "object", "required": ["a"], "additionalProperties": False}, seed=0)
+@example(mapping={"type": "object", "properties": {"a": False}}, seed=36)
 @example(mapping={"type": "object", "additionalProperties": {"prefixItems": [False]}}, seed=170676031)
 def test_what_fits_the_lowered_fits_the_original_or_is_reported(
     dialect: Dialect, mapping: dict[str, Any], seed: int
