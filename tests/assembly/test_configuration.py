@@ -42,6 +42,19 @@ def test_enabled_names_exactly(user: User, greeting: str) -> None:
     assert load_configuration({"ensembles": {"enabled": []}}, places=user.places).ensembles == ()
 
 
+def test_ensembles_that_the_caller_does_not_need_are_left_out(user: User, greeting: str) -> None:
+    user.ensemble("greeting", greeting)
+
+    def read(*needed: str) -> list[str]:
+        loaded = load_configuration(places=user.places, needs=lambda whole: needed)
+        return sorted(one.name for one in loaded.ensembles)
+
+    assert read() == []
+    assert read("greeting") == ["greeting"]
+    # One that is absent is refused later, with the names that there are.
+    assert read("greeting", "absent") == ["greeting", "io"]
+
+
 def test_caller_wins_over_user_but_denials_are_joined(user: User) -> None:
     user.configure('[confirmation]\ndeny = ["io.write_file"]\napprove = ["a.*"]\n[limits]\nturns = 5\ncalls = 7\n')
     loaded = load_configuration(

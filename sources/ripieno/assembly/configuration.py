@@ -9,7 +9,7 @@ import dataclasses
 import fnmatch
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -123,11 +123,13 @@ def load_configuration(
     project: Project | None = None,
     user: bool = True,
     trusting: bool = False,
+    needs: Callable[[ConfigurationDescriptor], Collection[str]] | None = None,
 ) -> LoadedConfiguration:
     """Reads all layers. Imports only allowed plugins; starts and connects nothing.
 
     ``configuration`` is a file, or a mapping with the same tables. Without ``user``, the user's own files are not read.
     With ``trusting``, the project is read as if it was trusted, to check it; use nothing of it.
+    ``needs`` names the ensembles that the caller uses; other enabled ones are left out, unless one of these is absent.
     Problems in files are in ``failures``. Errors: ``InputError`` for a trust store that cannot be read.
     """
     own = places or Places.of_user()
@@ -172,6 +174,7 @@ def load_configuration(
         parts=counted,
         advice=registry.advice,
         unread=unread,
+        needed=None if needs is None else needs(whole),
     )
     if problems:
         failures.insert(0, ConfigurationInvalidity(problems))

@@ -4,7 +4,7 @@ import dataclasses
 import fnmatch
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ripieno.assembly.availability import absence, reason_of
 from ripieno.assembly.configuration import LoadedConfiguration, load_configuration, provision
@@ -12,19 +12,26 @@ from ripieno.assembly.failures import find_failures, problems_of
 from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings
+from ripieno.descriptors import ConfigurationDescriptor
 from ripieno.descriptors.ensembles import is_foreign
 from ripieno.descriptors.loading.layers import LeftOut
 from ripieno.exceptions import AssemblyFailure, NameAbsence, Problem
 from ripieno.storage.places import Places
 
 
-def load_layers(settings: Settings, *, quiet: bool = False) -> LoadedConfiguration:
+def load_layers(
+    settings: Settings,
+    *,
+    quiet: bool = False,
+    needs: Callable[[ConfigurationDescriptor], Collection[str]] | None = None,
+) -> LoadedConfiguration:
     """All layers, the project's own files included if they are trusted. Reports what was left out, unless ``quiet``.
 
+    ``needs`` is that of ``load_configuration``.
     Errors: ``InputError`` for an unreadable trust store, ``NameAbsence`` for an unknown ``--profile``.
     """
     project = project_of(settings)
-    loaded = load_configuration(settings.config, workspace=settings.workspace, project=project)
+    loaded = load_configuration(settings.config, workspace=settings.workspace, project=project, needs=needs)
     if settings.profile is not None:
         if settings.profile not in loaded.profiles:
             raise NameAbsence("profile", settings.profile, loaded.profiles)

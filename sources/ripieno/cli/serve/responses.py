@@ -195,7 +195,7 @@ def _prepare(
     from ripieno.servers.http.listeners import bind, check_exposure
 
     host, port = address
-    loaded = approving(load_layers(settings), approve)
+    loaded = approving(load_layers(settings, needs=lambda whole: _ensembles_of(whole.gateway, options)), approve)
     chosen = _choose(loaded.configuration.gateway, host, options)
     check_exposure(host, keyed=bool(chosen.keys))
     if not loaded.failures:
@@ -203,12 +203,18 @@ def _prepare(
         if (fault := store_fault(chosen)) is not None:
             _, why, advice = fault
             raise InputError(f"{why}. {advice}.")
-        needed = (*chosen.ensembles, *chosen.mcp, *(tool.partition(".")[0] for tool in chosen.hosted.values()))
+        needed = _ensembles_of(chosen, options)
         require_ensembles(loaded, needed)
         loaded = only(loaded, needed)
     # Imported once for all workers.
     importlib.import_module("ripieno.servers.gateway.application")
     return _Served(loaded=loaded, chosen=chosen, approve=approve, listener=bind(host, port), host=host, log=log)
+
+
+def _ensembles_of(known: GatewayDescriptor, options: Mapping[str, Any]) -> Sequence[str]:
+    """The ensembles whose tools run here."""
+    hosted = (tool.partition(".")[0] for tool in known.hosted.values())
+    return (*(options["ensembles"] or known.ensembles), *known.mcp, *hosted)
 
 
 def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> GatewayDescriptor:
