@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import os
 import pathlib
+import re
 import uuid
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
@@ -281,7 +282,8 @@ async def test_a_schedule_submits_again_and_again(queue: Queue) -> None:
     queue.dispatcher.end_schedule(queue.host)
     assert queue.dispatcher.schedules() == []
     assert len(set(work.ran)) == len(work.ran)
-    assert all(name.startswith(queue.host) for name in work.ran)
+    # The name of the schedule and its time, without blanks.
+    assert all(re.fullmatch(rf"{queue.host}-\d{{8}}T\d{{6}}", name) for name in work.ran)
     with pytest.raises(NameAbsence):
         queue.dispatcher.end_schedule(queue.host)
 

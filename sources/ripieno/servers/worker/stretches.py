@@ -89,8 +89,10 @@ class Stretches:
         journal: Journal,
         model_of: Callable[[str], str | Model | None],
         responses: Responses | None = None,
+        worker: str = "",
     ) -> None:
         self._assembly = assembly
+        self._worker = worker
         self._responses = responses
         #: The responses under way, by the identifiers of their submissions.
         self._answering: dict[str, Submission] = {}
@@ -221,7 +223,7 @@ class Stretches:
         missed = await self._missed(submission, canisters, kept)
         self.allowed.begin(submission, found.allowances)
         async with EventWriter(self._events, submission, self._journal.redactor, after=found.last_event) as writer:
-            writer.take(StretchBegan(kept=kept, canisters=canisters[kept:]))
+            writer.take(StretchBegan(kept=kept, canisters=canisters[kept:], worker=self._worker))
             for result in missed:
                 writer.take(result)
             watched = _Watched(run, writer.take)
