@@ -354,6 +354,16 @@ async def test_a_further_run_shares_the_priority_of_those_before_it(queue: Queue
     assert work.ran == ["first", "second", "third"]
 
 
+def test_a_server_that_is_not_there_is_reported_in_sentences(tmp_path: pathlib.Path) -> None:
+    with contextlib.closing(dispatcher_beside(f"postgresql://ripieno@/ripieno?host={tmp_path}")) as dispatcher:
+        with pytest.raises(InputError) as caught:
+            dispatcher.find("one")
+    text = str(caught.value)
+    assert text.startswith("The queue of submissions cannot be read: ")
+    assert re.search(r"\. [A-Z].*\?$", text), text
+    assert "\n" not in text
+
+
 def test_a_server_that_ends_its_connections_is_looked_at_again(postgresql_server: str) -> None:
     address = f"{address_of_schema(postgresql_server)}&application_name=ended"
     one = Submission(identifier="one", conversation="c", canisters=(), model="provider/model")
