@@ -41,7 +41,7 @@ def fill(place: pathlib.Path | str) -> None:
 def lease(place: pathlib.Path | str, *names: str) -> None:
     database = database_at(place)
     for name in names:
-        WorkerLeases(database).renew(name, "host")
+        WorkerLeases(database).renew(name, ["host"])
     database.close()
 
 
