@@ -116,9 +116,9 @@ def test_it_is_said_that_no_worker_takes_it(journal: Journal, call: Call) -> Non
     pause(journal, a="approval")
     lacking = "No worker takes it yet. To start one: ripieno work\n"
     leases = WorkerLeases(journal.database)
-    leases.renew("elsewhere", "another host")
+    leases.renew("elsewhere", ["another host"])
     assert call("approvals", "approve", "conv").err == lacking
-    leases.renew("here", HOST)
+    leases.renew("here", ["another host", HOST])
     assert call("approvals", "approve", "conv").err == ""
 
 

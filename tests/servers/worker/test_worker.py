@@ -8,7 +8,7 @@ import pathlib
 import signal
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 
 import pytest
 
@@ -89,7 +89,7 @@ def test_a_worker_conducts_what_was_submitted(site: Site, start: Callable[..., W
         (found,) = ended(dispatcher, "submission of c")
         assert (found.state, found.finish) == ("ended", "stop")
         assert check(site, journal, "c") == 0
-        assert [one.host for one in WorkerLeases(journal.database).alive()] == [site.host]
+        assert [one.hosts for one in WorkerLeases(journal.database).alive()] == [(site.host,)]
         assert worker.end() == 0
         assert WorkerLeases(journal.database).alive() == []
 
@@ -346,9 +346,9 @@ async def test_a_worker_looks_for_dead_ones_only_when_a_lease_may_have_ended(
     used: list[str] = []
 
     class Counted(WorkerLeases):
-        def renew(self, name: str, host: str) -> None:
+        def renew(self, name: str, hosts: Sequence[str]) -> None:
             used.append("renew")
-            super().renew(name, host)
+            super().renew(name, hosts)
 
         def left(self) -> float:
             used.append("look")

@@ -8,5 +8,5 @@ from ripieno.storage.dispatch.leases import WorkerLeases
 
 def report_lacking_worker(submission: Submission, database: Database) -> None:
     """Says so if no worker that is alive takes a submission."""
-    if all(submission.host not in ("", one.host) for one in WorkerLeases(database).alive()):
+    if not any(one.takes(submission.host) for one in WorkerLeases(database).alive()):
         say("No worker takes it yet. To start one: ripieno work")

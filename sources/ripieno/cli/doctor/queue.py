@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -12,7 +12,7 @@ from ripieno.assembly.submissions import inspect_queue
 from ripieno.canisters.display import count
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.dispatch.contract import QueueInspection
+from ripieno.storage.dispatch.contract import GATEWAY, QueueInspection
 
 _ENGINE = "dbos"
 
@@ -40,11 +40,32 @@ def queue_facts(loaded: LoadedConfiguration, journal: Mapping[str, Any]) -> dict
     except metadata.PackageNotFoundError:
         engine = None
         warnings.append("Submitted runs need an engine. Install it: pip install 'ripieno[durable]'")
-    if found is not None and found.queued and not found.workers:
-        wait = f"{count(found.queued, 'submitted run')} {'waits' if found.queued == 1 else 'wait'}"
-        warnings.append(f"{wait}, and no worker is alive. To start one: ripieno work")
+    warnings += [] if found is None else _unattended(found)
     numbers = dataclasses.asdict(found or QueueInspection())
     return {"engine": engine, "exists": found is not None if usable else None, **numbers, "warnings": warnings}
+
+
+def _unattended(found: QueueInspection) -> Iterator[str]:
+    """Warnings about runs that no worker takes, or whose worker is gone."""
+    if found.lost:
+        gone = f"{count(found.lost, 'run')} under way, of which the worker is gone: its lease has ended."
+        alive = "One that is alive goes on within seconds: ripieno runs list"
+        yield f"{gone} {alive if found.workers else 'To go on, start one: ripieno work'}"
+    if found.queued and not found.workers:
+        wait = f"{count(found.queued, 'submitted run')} {'waits' if found.queued == 1 else 'wait'}"
+        yield f"{wait}, and no worker is alive. To start one: ripieno work"
+        return
+    for host in found.unattended:
+        if host == GATEWAY:
+            yield (
+                "Background responses wait, and no worker answers them. Start one with the configuration of the "
+                "gateway, and servers = true under [durable]: ripieno work"
+            )
+        else:
+            yield (
+                f"Runs for the host {host} wait, and no worker that is alive takes them. To start one, on that "
+                f"machine: ripieno work --host {host}"
+            )
 
 
 def _inspect(loaded: LoadedConfiguration) -> QueueInspection | None:

@@ -156,11 +156,12 @@ def workers(output: Format) -> None:
         with Journal(place) as journal:
             found += WorkerLeases(journal.database).alive()
     if output == "json":
-        print_json([{"name": one.name, "host": one.host, "seconds_left": round(one.left, 1)} for one in found])
+        print_json([{"name": one.name, "hosts": one.hosts, "seconds_left": round(one.left, 1)} for one in found])
     elif not found:
         click.echo("No worker is alive. To start one: ripieno work")
     else:
-        print_table(["WORKER", "HOST", "LEASE"], [[one.name, one.host, f"{one.left:.0f} s"] for one in found])
+        rows = [[one.name, ", ".join(one.hosts), f"{one.left:.0f} s"] for one in found]
+        print_table(["WORKER", "HOSTS", "LEASE"], rows)
 
 
 @runs.command()

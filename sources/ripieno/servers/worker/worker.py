@@ -98,7 +98,7 @@ class Worker:
         # Other workers of this machine may have the same workspaces.
         Locks.here().workspaces = WorkspaceLocks()
         # Before the first submission: a worker without a lease would never be missed.
-        await run_in_thread(self._leases.renew, self.name, self.hosts[0], name="lease")
+        await run_in_thread(self._leases.renew, self.name, self._places, name="lease")
         working = self._dispatcher.working(self.name, hosts=self._places, slots=self._slots, stretch=self._conduct)
         async with working:
             left = asyncio.Event()
@@ -138,7 +138,7 @@ class Worker:
             now = time.monotonic()
             try:
                 if now - renewed >= leases.RENEWAL:
-                    await run_in_thread(self._leases.renew, self.name, self.hosts[0], name="lease")
+                    await run_in_thread(self._leases.renew, self.name, self._places, name="lease")
                     renewed = now
                 for identifier in await run_in_thread(self._dispatcher.cancelled, self.running, name="cancelled"):
                     self._stretches.stop(identifier)

@@ -17,17 +17,22 @@ RENEWAL = 5.0
 
 
 class WorkerState(Value, kw_only=True):
-    """A worker, its machine, and the seconds until its lease ends."""
+    """A worker, the hosts for which it takes submissions, and the seconds until its lease ends."""
 
     name: str
-    host: str
+    hosts: tuple[str, ...]
     left: float
+
+    def takes(self, host: str) -> bool:
+        """Whether it takes submissions for this host; those without a host are for any worker."""
+        return not host or host in self.hosts
 
 
 def alive_workers(connection: Connection) -> Sequence[WorkerState]:
     """The workers whose leases have not ended."""
     query = "SELECT name, host, until - now_seconds() FROM workers WHERE until > now_seconds() ORDER BY name"
-    return [WorkerState(name=row[0], host=row[1], left=float(row[2])) for row in connection.execute(query)]
+    rows = connection.execute(query)
+    return [WorkerState(name=row[0], hosts=tuple(row[1].split(",")), left=float(row[2])) for row in rows]
 
 
 class WorkerLeases:
@@ -36,13 +41,13 @@ class WorkerLeases:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def renew(self, name: str, host: str) -> None:
-        """Begins or renews the lease of a worker."""
+    def renew(self, name: str, hosts: Sequence[str]) -> None:
+        """Begins or renews the lease of a worker that takes submissions for these hosts."""
         with self._database.using("written") as connection:
             connection.execute(
                 "INSERT INTO workers (name, host, until) VALUES (?, ?, now_seconds() + ?) "
                 "ON CONFLICT (name) DO UPDATE SET until = excluded.until, host = excluded.host",
-                (name, host, LEASE),
+                (name, ",".join(hosts), LEASE),
             )
 
     def forget(self, name: str) -> None:
