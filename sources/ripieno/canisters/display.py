@@ -6,6 +6,10 @@ from ripieno.canisters.contents import AudioContent, DocumentContent, ImageConte
 
 #: Characters of a text that a line shows.
 SHOWN = 160
+#: Characters of an identifier that people see.
+SHORT = 8
+#: An identifier that was drawn by chance, or is a digest.
+_RANDOM = re.compile("[0-9a-f]{32}")
 #: Characters that can move a cursor, hide text or reverse its direction; joiners, which scripts need, are allowed.
 DANGEROUS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -23,6 +27,14 @@ def brief(text: str, length: int = SHOWN) -> str:
     stripped = text.strip()
     shown = stripped.partition("\n")[0].rstrip()[:length]
     return clean(shown) if shown == stripped else f"{clean(shown)} ..."
+
+
+def short(identifier: str) -> str:
+    """The identifier for people, who type it: the beginning of a random one, and all of one that was chosen.
+
+    Those of a schedule, for example, have the same beginning.
+    """
+    return identifier[:SHORT] if _RANDOM.fullmatch(identifier) else identifier
 
 
 def count(number: int, thing: str) -> str:
