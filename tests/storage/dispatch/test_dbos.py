@@ -355,9 +355,9 @@ async def test_a_further_run_shares_the_priority_of_those_before_it(queue: Queue
 
 
 def test_a_server_that_is_not_there_is_reported_in_sentences(tmp_path: pathlib.Path) -> None:
-    with contextlib.closing(dispatcher_beside(f"postgresql://ripieno@/ripieno?host={tmp_path}")) as dispatcher:
-        with pytest.raises(InputError) as caught:
-            dispatcher.find("one")
+    address = f"postgresql://ripieno@/ripieno?host={tmp_path}"
+    with contextlib.closing(dispatcher_beside(address)) as dispatcher, pytest.raises(InputError) as caught:
+        dispatcher.find("one")
     text = str(caught.value)
     assert text.startswith("The queue of submissions cannot be read: ")
     assert re.search(r"\. [A-Z].*\?$", text), text

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import click
@@ -29,6 +30,7 @@ from ripieno.cli.conversations.selection import find
 from ripieno.cli.runs.queue import words_of
 from ripieno.cli.runs.watch import going_on, show_run
 from ripieno.conducting.paused import PausedStore
+from ripieno.descriptors.names import matches
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.models import Model
 from ripieno.storage.databases.contract import Database
@@ -110,6 +112,7 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
     settings.journal = True
     loaded = load_without_ensembles(settings)
     require_valid(loaded)
+    _check_ensembles(given["tools"], loaded.known)
     said, continued = Conversation.of(text), given.pop("conversation")
     model = find_model(given.pop("model"))
     fields: dict[str, Any] = {**given, "tools": given["tools"] or None, "model": _typed(model)}
@@ -165,6 +168,14 @@ def _find_continued(keeper: Keeper, dispatcher: Dispatcher, beginning: str, owne
         belongs = f"is of {whose}" if whose else "has no owner"
         raise InputError(f"The conversation {name} {belongs}. Leave out: --owner {owner}")
     return name, whose
+
+
+def _check_ensembles(patterns: Iterable[str], known: Collection[str]) -> None:
+    """Errors: ``NameAbsence`` for a pattern of no known ensemble. Their tools are known to the worker, which connects."""
+    for pattern in patterns:
+        wanted = pattern.partition(".")[0]
+        if not any(matches(wanted, f"{name}.any") for name in known):
+            raise NameAbsence("ensemble", wanted, known, hint="To list the tools: ripieno tools")
 
 
 def _typed(model: str | Model | None) -> str:
