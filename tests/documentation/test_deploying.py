@@ -235,7 +235,7 @@ def test_the_trial_and_a_restored_backup(user: User, postgresql_server: str, tmp
         first.send_signal(signal.SIGKILL)
         first.wait(PATIENCE)
         going.touch()
-        wait_for(second, "has not renewed its lease: its runs are queued again")
+        wait_for(second, r"has not renewed its lease: its runs are queued again \(trial-\d[^\n]*\)\.")
         until = time.monotonic() + PATIENCE
         while set(dict((now := states(shell)).values())) != {"ended"}:
             assert time.monotonic() < until, now

@@ -15,6 +15,7 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.continuations import cancel_submission
 from ripieno.assembly.journal import open_database, place_of_journal
 from ripieno.assembly.submission_states import find_following, find_queued, find_submission, is_answered, runs_of
+from ripieno.assembly.submission_workers import Conductor, conductors_of
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConductEnded, Event
 from ripieno.canisters.serialization import serialize
@@ -159,6 +160,11 @@ class SubmittedRun:
         """Its state now. Errors: ``NameAbsence`` after its deletion."""
         database = self._journal.database
         return await run_in_thread(find_submission, self._dispatcher, database, self.identifier, name="submission")
+
+    async def conductor(self) -> Conductor | None:
+        """Its worker, unless it has ended or waits for its time."""
+        found = await run_in_thread(conductors_of, [await self.state()], self._journal.database, name="submission")
+        return found.get(self.identifier)
 
     async def following(self) -> "SubmittedRun | None":
         """The run with which its conversation goes on, if there is one: after an answer, or with the next message."""

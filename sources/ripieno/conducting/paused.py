@@ -23,6 +23,7 @@ from ripieno.approvals.grant_stores import DatabaseStore
 from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation, ResultCanister
 from ripieno.canisters.conversation import Waiting
+from ripieno.canisters.display import SHORT, short
 from ripieno.canisters.serialization import deserialize, register, serialize, write
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity, nearest
 from ripieno.jsonvalues import digest
@@ -32,8 +33,8 @@ from ripieno.values import Value
 
 #: Seconds for which an approval is valid until the conversation is resumed.
 LIFETIME = 7 * 86_400.0
-#: Characters of an identifier for people, and conversations that a message names.
-_SHORT, _SHOWN = 8, 3
+#: Conversations that a message names.
+_SHOWN = 3
 _WORDS: Mapping[type[object], str] = {Approve: "approved", Deny: "denied", Edit: "edited"}
 
 
@@ -69,8 +70,8 @@ class Paused(Value, kw_only=True):
 
     @property
     def short(self) -> str:
-        """The first characters of its identifier, for people."""
-        return self.identifier[:_SHORT]
+        """Its identifier, for people."""
+        return short(self.identifier)
 
     @property
     def unanswered(self) -> tuple[Waiting, ...]:
@@ -107,7 +108,7 @@ class Paused(Value, kw_only=True):
         """The error for another answer to a call that has one."""
         text = f"The call {invocation!r} of {self.identifier} was answered already: {self.answer_to(invocation)}."
         if (following := self.next_submission) is not None:
-            name = following.identifier[:_SHORT]
+            name = short(following.identifier)
             text += f" The run {name} continues it. To stop that run: ripieno runs cancel {name}"
         return Conflict(text)
 
@@ -314,7 +315,7 @@ def _listed(head: str, ones: Sequence[Paused]) -> str:
         return ""
     names = [one.identifier for one in ones]
     # Applications choose identifiers: equal ones of two owners have no such beginning.
-    widths = range(_SHORT, max(map(len, names)))
+    widths = range(SHORT, max(map(len, names)))
     width = next((width for width in widths if len({name[:width] for name in names}) == len(names)), None)
     owners = [f" (of {one.owner})" if width is None and one.owner else "" for one in ones]
     shown = ", ".join(f"{name[:width]}{owner}" for name, owner in zip(names[:_SHOWN], owners, strict=False))

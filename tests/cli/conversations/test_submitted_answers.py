@@ -115,7 +115,7 @@ def test_a_result_and_an_edited_call_are_no_other_answer(journal: Journal, call:
 
 def test_it_is_said_that_no_worker_takes_it(journal: Journal, call: Call) -> None:
     pause(journal, a="approval")
-    lacking = "No worker takes it yet. To start one: ripieno work\n"
+    lacking = f"No worker of the host {HOST} is alive. To start one there: ripieno work --host {HOST}\n"
     leases = WorkerLeases(journal.database)
     leases.renew("elsewhere", ["another host"])
     assert call("approvals", "approve", "conv").err == lacking
@@ -145,7 +145,7 @@ def test_when_the_run_is_cancelled_before_it_begins_the_call_waits_again(
     call("approvals", "approve", "conv")
     (run,) = queued(call)
     cancelled = call("runs", "cancel", run[:8])
-    assert "Its calls wait again. To see them: ripieno approvals show conversa\n" in cancelled.err
+    assert "Its calls wait again. To see them: ripieno approvals show conversation\n" in cancelled.err
     assert states(call) == ["waits for you"]
     assert call("approvals", second, "conv").code == exit_codes.GOOD
     after = queued(call)

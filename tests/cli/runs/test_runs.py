@@ -18,6 +18,8 @@ from ripieno.approvals import Approve
 from ripieno.cli.common.main import Interrupted
 from ripieno.cli.runs.watch import going_on
 from ripieno.conducting.paused import PausedStore
+from ripieno.exceptions import InputError
+from ripieno.storage.databases.contract import Disconnected
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import Record
 from tests.support.command_line import PATIENCE, User, wait_for
@@ -89,7 +91,8 @@ def test_metrics_of_a_worker(user: User, score: str) -> None:
 def test_a_submitted_run_waits_for_a_worker_for_a_person_and_ends(user: User, score: str) -> None:
     submitted = user.run("submit", "-m", score, "Keep a note.")
     assert submitted.returncode == 0
-    assert "No worker takes it yet. To start one: ripieno work" in submitted.stderr
+    host = socket.gethostname()
+    assert f"No worker of the host {host} is alive. To start one there: ripieno work --host {host}" in submitted.stderr
     watch = re.search(r"To watch it: ripieno (runs watch \w+)", submitted.stderr)
     assert watch is not None
     assert "queued" in user.call("runs", "list").stdout
@@ -281,6 +284,9 @@ def test_runs_are_listed_by_what_tells_them_apart(user: User, score: str) -> Non
         assert user.call("submit", "-m", score, "--id", name, "Hello?").returncode == 0
     rows = user.call("runs", "list").stdout.splitlines()[1:]
     assert [row.split()[0] for row in rows] == ["other-lo", "each-20261129T025", "each-20261129T024"]
+    # What a message names is never the beginning that the runs of a schedule share.
+    again = user.call("submit", "-m", score, "--id", "each-20261129T024900", "Hello?").stderr
+    assert "To watch it: ripieno runs watch each-20261129T024900\n" in again
     # It is enough for the other commands.
     assert "Cancelled: each-20261129T024900" in user.call("runs", "cancel", "each-20261129T024").stderr
 
@@ -406,6 +412,7 @@ def test_schedules_are_listed_and_ended(user: User, score: str) -> None:
             "The schedule 'n' is not valid: '0 8 * *' has 4 fields. A schedule has five fields: minute, hour, day of "
             "the month, month and day of the week. Each day at 8:00: '0 8 * * *'.",
         ),
+        (("-m", "SCORE", "--tools", "io.*", "--tools", "oi.*", "x"), "There is no ensemble named 'oi'."),
         (("-m", "SCORE", "--cron", "0 25 * * *", "--name", "n", "x"), "is not valid: '25' is no hour."),
         (("-m", "SCORE", "--cron", "0 8 31 2 *", "--name", "n", "x"), "No day is one of '0 8 31 2 *'."),
         (("-m", "SCORE", "--cron", "0 8 * * *", "--name", "n", "--watch", "x"), "--cron goes with neither"),
@@ -485,6 +492,9 @@ def test_without_anything_submitted_the_lists_say_how_to_begin(user: User) -> No
     assert 'Nothing was submitted yet. To submit a run: ripieno submit "PROMPT"' in refused.stderr
     workers = user.call("runs", "workers")
     assert (workers.returncode, workers.stdout) == (0, "No worker is alive. To start one: ripieno work\n")
+    schedules = user.call("runs", "schedules")
+    assert (schedules.returncode, schedules.stdout) == (0, "There is no schedule.\n")
+    assert "no schedule named 'morning'" in user.call("runs", "schedules", "--end", "morning").stderr
     assert user.call("runs", "workers", "--format", "json").stdout == "[]\n"
     assert list(user.state.glob("*.sqlite3")) == [], "looking creates nothing"
 
@@ -492,8 +502,8 @@ def test_without_anything_submitted_the_lists_say_how_to_begin(user: User) -> No
 def test_an_unknown_run_and_an_ambiguous_beginning_are_named(user: User, score: str) -> None:
     for name in ("same-1", "same-2"):
         user.run("submit", "-m", score, "--at", "+1h", "--id", name, "x")
-    assert "Several submissions match: same-2, same-1." in user.call("runs", "cancel", "same").stderr
-    assert "no submission named 'other'" in user.call("runs", "watch", "other").stderr
+    assert "Several runs match: same-2, same-1." in user.call("runs", "cancel", "same").stderr
+    assert "no run named 'other'" in user.call("runs", "watch", "other").stderr
 
 
 def test_a_key_that_is_missing_here_is_a_warning_of_the_submission(user: User, score: str) -> None:
@@ -536,6 +546,15 @@ def test_a_watch_that_is_interrupted_says_that_the_run_goes_on(
     with pytest.raises(type(error)), going_on(watched):
         raise error
     assert capsys.readouterr().err == "The run goes on. To watch it again: ripieno runs watch mine\n"
+
+
+def test_a_watch_whose_database_goes_away_says_how_to_go_on() -> None:
+    watched: Any = types.SimpleNamespace(identifier="mine")
+    with pytest.raises(InputError) as caught, going_on(watched):
+        raise Disconnected("The journal cannot be read.")
+    assert str(caught.value) == (
+        "The journal cannot be read.\nOnly the watching has ended. To watch it again: ripieno runs watch mine"
+    )
 
 
 ALERTING = """

@@ -1,4 +1,4 @@
-"""A worker that starts while PostgreSQL is away waits for it; a wrong address ends it."""
+"""A worker that starts while PostgreSQL is away waits for it; a wrong address ends it. A watch says how to go on."""
 
 import signal
 import socket
@@ -54,3 +54,18 @@ def test_a_wrong_address_ends_it(user: User, postgresql_server: str, right: str,
     assert refused.returncode == 2
     assert "does not exist" in refused.stderr
     assert "It is tried again" not in refused.stderr
+
+
+def test_a_watch_says_how_to_go_on(user: User, server: Any) -> None:
+    user.configure(SETTINGS)
+    (user.workspace / "short.toml").write_text('[score]\nname = "short"\n[[turns]]\ntext = "Hello."\n')
+    url = address_of_schema(server.get_uri())
+    submit = ("submit", "--watch", "--anywhere", "-m", "score:./short.toml", "--id", "mine", "Hello?")
+    with user.start(*submit, JOURNAL_URL=url) as process:
+        wait_for(process, "No worker is alive.")
+        server.stop()
+        _, err = process.communicate(timeout=PATIENCE)
+    server.ensure_postgres_running()  # It is stopped at the end of the process.
+    assert process.returncode == 2
+    assert err.endswith("\nOnly the watching has ended. To watch it again: ripieno runs watch mine\n")
+    assert "Error: The " in err

@@ -281,6 +281,7 @@ async def test_a_tool_that_asks_says_that_no_one_can_answer_and_how_to_go_on(ben
     (result,) = [each for each in bench.journal.restore("c").conversation.canisters if isinstance(each, ResultCanister)]
     declined, why = (content.text for content in result.content if isinstance(content, TextualContent))
     assert declined == "The user declined."
+    assert why.startswith(" The tool asked"), "wires join them as they are"
     assert "end with the question as your own: the next message of the user has it" in why
     assert await bench.conduct(submission("c", "h", "Red.", identifier="answer")) == Ending(finish="stop")
 

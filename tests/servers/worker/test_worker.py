@@ -14,6 +14,7 @@ import pytest
 
 from ripieno.approvals import Approve
 from ripieno.assembly.submission_states import find_submission
+from ripieno.assembly.submission_workers import Conductor
 from ripieno.assembly.submissions import SubmittedRun, submit
 from ripieno.canisters import ResultCanister, UserCanister
 from ripieno.canisters.events import ConductEnded, Event, ResultReady, TurnEnded
@@ -169,19 +170,21 @@ def test_a_stopped_worker_that_goes_on_changes_nothing(postgresql_site: Site, re
 
 async def test_cancelled_from_elsewhere_each_call_has_its_result(site: Site) -> None:
     waiting = model_of([turn("I wait.", calls=[call("hang", word="x"), call("look", word="y")])])
-    async with asyncio.timeout(HANG), site.worker(model_of=lambda _: waiting):
+    async with asyncio.timeout(HANG), site.worker(model_of=lambda _: waiting) as worker:
         with site.dispatcher() as dispatcher, site.journal() as journal:
             one = submission("c", site.host)
             run = SubmittedRun(one, dispatcher, journal)
             await asyncio.to_thread(dispatcher.submit, one)
             async for _, event in run.numbered():
                 if type(event).__name__ == "ExecutionBegan":
+                    assert await run.conductor() == Conductor(name=worker.name, alive=True, awaited=True)
                     await run.cancel()
                     break
             conversation = await run
             # What was recorded before the cancellation is all there is.
             restored = journal.restore("c")
             assert (await run.state()).state == "cancelled"
+            assert await run.conductor() is None
     assert restored.ended
     assert not restored.conversation.open
     assert not conversation.open

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import os
 import pathlib
+import re
 import uuid
 from collections.abc import AsyncGenerator, Generator
 from typing import Any
@@ -281,7 +282,8 @@ async def test_a_schedule_submits_again_and_again(queue: Queue) -> None:
     queue.dispatcher.end_schedule(queue.host)
     assert queue.dispatcher.schedules() == []
     assert len(set(work.ran)) == len(work.ran)
-    assert all(name.startswith(queue.host) for name in work.ran)
+    # The name of the schedule and its time, without blanks.
+    assert all(re.fullmatch(rf"{queue.host}-\d{{8}}T\d{{6}}", name) for name in work.ran)
     with pytest.raises(NameAbsence):
         queue.dispatcher.end_schedule(queue.host)
 
@@ -350,6 +352,16 @@ async def test_a_further_run_shares_the_priority_of_those_before_it(queue: Queue
     async with queue.working(work.stretch):
         await work.enough.wait()
     assert work.ran == ["first", "second", "third"]
+
+
+def test_a_server_that_is_not_there_is_reported_in_sentences(tmp_path: pathlib.Path) -> None:
+    address = f"postgresql://ripieno@/ripieno?host={tmp_path}"
+    with contextlib.closing(dispatcher_beside(address)) as dispatcher, pytest.raises(InputError) as caught:
+        dispatcher.find("one")
+    text = str(caught.value)
+    assert text.startswith("The queue of submissions cannot be read: ")
+    assert re.search(r"\. [A-Z].*\?$", text), text
+    assert "\n" not in text
 
 
 def test_a_server_that_ends_its_connections_is_looked_at_again(postgresql_server: str) -> None:

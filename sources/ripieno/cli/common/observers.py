@@ -1,6 +1,7 @@
 """Observers of a command's runs: OpenTelemetry if it is configured, and a log if requested."""
 
 import contextlib
+import functools
 import logging
 import os
 import sys
@@ -9,7 +10,7 @@ from typing import Any, Literal
 
 import click
 
-from ripieno.canisters.display import clean
+from ripieno.canisters.display import clean, short
 from ripieno.cli.common.main import messages_to
 from ripieno.conducting import Watcher
 
@@ -38,13 +39,13 @@ def observed(log: LogFormat | None, *, debug: bool = False) -> Generator[tuple[W
         yield watchers_for(log)
 
 
-def watchers_for(log: LogFormat | None) -> tuple[Watcher, ...]:
-    """The watchers that write a log and that make spans."""
+def watchers_for(log: LogFormat | None, gives_back: Callable[[], bool] = lambda: False) -> tuple[Watcher, ...]:
+    """The watchers that write a log and that make spans. ``gives_back``: see ``log_runs``."""
     watchers: list[Watcher] = []
     if log is not None:
         from ripieno.conducting.observers.logs import log_runs
 
-        watchers.append(log_runs)
+        watchers.append(functools.partial(log_runs, gives_back=gives_back))
     if any(name.startswith(_PREFIX) for name in os.environ):
         from ripieno.conducting.observers.conventions import wants_telemetry
 
@@ -84,9 +85,11 @@ class _Plain(logging.Formatter):
         self._fields = fields
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        request = self._fields().get("request")
-        if request is not None:
+        fields = self._fields()
+        if (request := fields.get("request")) is not None:
             record.message = f"[{request}] {record.message}"
+        if (run := fields.get("run")) is not None:
+            record.message = f"[run {short(run)} of {short(fields['conversation'])}] {record.message}"
         return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
 
     def formatException(self, ei: Any) -> str:

@@ -66,7 +66,7 @@ def _reopened(journal: Journal, paused: Paused, following: Submission, *, is_saf
         reopened = reopen_lost(dispatcher, journal, paused)
     if reopened.attempt == paused.attempt:
         return reopened
-    text = f"The run {following.identifier[:8]}, which was to continue it, has not begun. Its calls wait again."
+    text = f"The run {short(following.identifier)}, which was to continue it, has not begun. Its calls wait again."
     if not is_safe and any(not isinstance(one.answer, Approve) for one in paused.answers.values()):
         raise InputError(f"{text} To see them: ripieno approvals show {paused.short}")
     say(text)
@@ -107,10 +107,10 @@ def report(journal: Journal, paused: Paused, done: str, answered: Sequence[Waiti
             new = dispatcher.submit(submission)
             if not new and (found := dispatcher.find(submission.identifier)).over:
                 raise InputError(
-                    f"The run {submission.identifier[:8]}, which continued it, has ended ({found.state}). "
+                    f"The run {short(submission.identifier)}, which continued it, has ended ({found.state}). "
                     f"{next_step(paused)}"
                 )
-        click.echo(clean(f"A worker continues it. To watch it: ripieno runs watch {submission.identifier[:8]}"))
+        click.echo(clean(f"A worker continues it. To watch it: ripieno runs watch {short(submission.identifier)}"))
         report_lacking_worker(submission, journal.database)
         return
     click.echo(clean(next_step(paused)))

@@ -10,9 +10,10 @@ from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.assembly.journal import place_of_journal
 from ripieno.assembly.submissions import inspect_queue
 from ripieno.canisters.display import count
+from ripieno.cli.common.workers import lacking_worker
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.opening import database_at
-from ripieno.storage.dispatch.contract import GATEWAY, QueueInspection
+from ripieno.storage.dispatch.contract import QueueInspection
 
 _ENGINE = "dbos"
 
@@ -56,16 +57,7 @@ def _unattended(found: QueueInspection) -> Iterator[str]:
         yield f"{wait}, and no worker is alive. To start one: ripieno work"
         return
     for host in found.unattended:
-        if host == GATEWAY:
-            yield (
-                "Background responses wait, and no worker answers them. Start one with the configuration of the "
-                "gateway, and servers = true under [durable]: ripieno work"
-            )
-        else:
-            yield (
-                f"Runs for the host {host} wait, and no worker that is alive takes them. To start one, on that "
-                f"machine: ripieno work --host {host}"
-            )
+        yield f"Submitted runs wait. {lacking_worker(host)}"
 
 
 def _inspect(loaded: LoadedConfiguration) -> QueueInspection | None:

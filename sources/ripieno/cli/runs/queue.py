@@ -15,8 +15,6 @@ from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.dispatch.contract import Dispatched, Dispatcher, Submission
 from ripieno.storage.journal import Journal
 
-#: Characters of an identifier that people see.
-SHORT = 8
 #: Characters of a prompt or a reason.
 WIDTH = 72
 
@@ -50,10 +48,10 @@ def find(dispatcher: Dispatcher, journal: Journal, beginning: str) -> Dispatched
             return find_submission(dispatcher, journal.database, beginning)
     found = [one for one in dispatcher.listed(limit=SEARCHED) if one.submission.identifier.startswith(beginning)]
     if not found:
-        raise NameAbsence("submission", beginning, hint="To list them: ripieno runs list")
+        raise NameAbsence("run", beginning, hint="To list them: ripieno runs list")
     if beginning and len(found) > 1:
         names = ", ".join(one.submission.identifier for one in found[:10])
-        raise InputError(f"Several submissions match: {names}. Name one of them.")
+        raise InputError(f"Several runs match: {names}. Name one of them.")
     return find_submission(dispatcher, journal.database, found[0].submission.identifier)
 
 

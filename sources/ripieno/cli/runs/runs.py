@@ -10,13 +10,14 @@ import click
 
 from ripieno.assembly.continuations import cancel_submission
 from ripieno.assembly.submission_states import list_submissions
-from ripieno.canisters.display import brief
+from ripieno.assembly.submission_workers import Conductor, conductors_of
+from ripieno.canisters.display import SHORT, brief, short
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import abbreviated, print_json, print_table
+from ripieno.cli.common.workers import problem_of
 from ripieno.cli.journal.selection import limits, own_place
 from ripieno.cli.runs.queue import (
-    SHORT,
     WIDTH,
     complete_submission,
     find,
@@ -27,6 +28,7 @@ from ripieno.cli.runs.queue import (
     words_of,
 )
 from ripieno.cli.runs.watch import going_on, show_run
+from ripieno.exceptions import NameAbsence
 from ripieno.storage.dispatch.contract import STATES, Dispatched, Schedule, State
 from ripieno.storage.dispatch.leases import WorkerLeases, WorkerState
 from ripieno.storage.journal import Journal
@@ -64,12 +66,13 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
       ripieno runs list --state running --state queued
       ripieno runs list --format json
     """
-    found: Sequence[Dispatched] = ()
+    found, conductors = list[Dispatched](), dict[str, Conductor]()
     if has_queue(own_place()):
         with open_queue() as (dispatcher, journal):
-            found = list_submissions(dispatcher, journal.database, owner=owner, states=states, limit=limit)
+            found += list_submissions(dispatcher, journal.database, owner=owner, states=states, limit=limit)
+            conductors |= conductors_of(found, journal.database)
     if output == "json":
-        print_json([_mapping(one) for one in found])
+        print_json([_mapping(one, conductors.get(one.submission.identifier)) for one in found])
         return
     if not found:
         click.echo("No run was submitted." if not states and owner is None else "No run matches.")
@@ -83,12 +86,16 @@ def list_(states: tuple[State, ...], owner: str | None, limit: int, output: Form
             _time(one.submitted),
             _time(one.starts if one.state == "scheduled" else None),
             conversations[one.submission.conversation],
-            one.worker or f"for {one.submission.host or 'any host'}",
+            _worker(one, conductors.get(one.submission.identifier)),
             brief(_PLACE.sub("", one.reason), WIDTH) or words_of(one.submission),
         ]
         for one in found
     ]
     print_table(["RUN", "STATE", "SUBMITTED (UTC)", "DUE (UTC)", "CONVERSATION", "WORKER", "PROMPT OR REASON"], rows)
+    current = (one.submission for one in found if one.submission.identifier in conductors)
+    for problem in dict.fromkeys(problem_of(conductors[one.identifier], one) for one in current):
+        if problem:
+            say(problem)
 
 
 @runs.command()
@@ -126,10 +133,10 @@ def cancel(run: str) -> None:
     with open_queue() as (dispatcher, journal):
         found = find(dispatcher, journal, run)
         if found.state == "waiting":
-            short = shlex.quote(found.submission.conversation[:SHORT])
+            conversation = shlex.quote(short(found.submission.conversation))
             say("Nothing runs: it waits for a person.")
-            say(f"To deny the call:           ripieno approvals deny {short}")
-            say(f"To delete the conversation: ripieno journal delete {short}")
+            say(f"To deny the call:           ripieno approvals deny {conversation}")
+            say(f"To delete the conversation: ripieno journal delete {conversation}")
             return
         if found.over:
             say(f"It has ended already: {found.state}.")
@@ -176,12 +183,16 @@ def schedules(end: str | None, output: Format) -> None:
       ripieno runs schedules
       ripieno runs schedules --end morning
     """
-    with open_queue() as (dispatcher, _):
-        if end is not None:
-            dispatcher.end_schedule(end)
-            say(f"Ended: {end}")
-            return
-        found = dispatcher.schedules()
+    found: Sequence[Schedule] = ()
+    if has_queue(own_place()):
+        with open_queue() as (dispatcher, _):
+            if end is not None:
+                dispatcher.end_schedule(end)
+                say(f"Ended: {end}")
+                return
+            found = dispatcher.schedules()
+    elif end is not None:
+        raise NameAbsence("schedule", end)
     if output == "json":
         print_json([_schedule(one) for one in found])
     elif not found:
@@ -189,6 +200,15 @@ def schedules(end: str | None, output: Format) -> None:
     else:
         rows = [[one.name, one.cron, _time(one.next), words_of(one.submission)] for one in found]
         print_table(["NAME", "CRON (UTC)", "NEXT (UTC)", "PROMPT"], rows)
+
+
+def _worker(dispatched: Dispatched, conductor: Conductor | None) -> str:
+    """Who conducts a run, or has conducted it; or for whom it waits."""
+    name = dispatched.worker if conductor is None else conductor.name
+    host = f"for {dispatched.submission.host or 'any host'}"
+    if conductor is None or conductor.alive:
+        return name or host
+    return f"{name} (gone)" if name else host if conductor.awaited else f"{host} (none is alive)"
 
 
 def _time(time: datetime.datetime | None) -> str:
@@ -205,7 +225,7 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def _mapping(dispatched: Dispatched) -> dict[str, Any]:
+def _mapping(dispatched: Dispatched, conductor: Conductor | None) -> dict[str, Any]:
     one = dispatched.submission
     return {
         "run": one.identifier,
@@ -222,5 +242,7 @@ def _mapping(dispatched: Dispatched) -> dict[str, Any]:
         "submitted": dispatched.submitted.isoformat(),
         "starts": dispatched.starts and dispatched.starts.isoformat(),
         "ended": dispatched.ended and dispatched.ended.isoformat(),
-        "worker": dispatched.worker or None,
+        "worker": (dispatched.worker if conductor is None else conductor.name) or None,
+        # Of one that waits: whether a worker is alive that takes it.
+        "worker_alive": None if conductor is None else conductor.alive if conductor.name else conductor.awaited,
     }

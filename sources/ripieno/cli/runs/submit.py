@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from ripieno.assembly.submission_states import find_last, find_queued, find_subm
 from ripieno.assembly.submissions import make_submission, model_of, open_dispatcher
 from ripieno.assembly.submissions import submit as queue_submission
 from ripieno.canisters import Conversation
+from ripieno.canisters.display import short
 from ripieno.cli.common.completion import complete_agent
 from ripieno.cli.common.layers import load_without_ensembles, require_valid
 from ripieno.cli.common.main import run_async, say
@@ -25,9 +27,10 @@ from ripieno.cli.common.scores import find_model
 from ripieno.cli.common.workers import report_lacking_worker
 from ripieno.cli.conversations.persistence import Keeper
 from ripieno.cli.conversations.selection import find
-from ripieno.cli.runs.queue import SHORT, words_of
+from ripieno.cli.runs.queue import words_of
 from ripieno.cli.runs.watch import going_on, show_run
 from ripieno.conducting.paused import PausedStore
+from ripieno.descriptors.names import matches
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.models import Model
 from ripieno.storage.databases.contract import Database
@@ -109,6 +112,7 @@ def submit(settings: Settings, /, *, prompt: str, at: datetime.datetime | None, 
     settings.journal = True
     loaded = load_without_ensembles(settings)
     require_valid(loaded)
+    _check_ensembles(given["tools"], loaded.known)
     said, continued = Conversation.of(text), given.pop("conversation")
     model = find_model(given.pop("model"))
     fields: dict[str, Any] = {**given, "tools": given["tools"] or None, "model": _typed(model)}
@@ -166,6 +170,14 @@ def _find_continued(keeper: Keeper, dispatcher: Dispatcher, beginning: str, owne
     return name, whose
 
 
+def _check_ensembles(patterns: Iterable[str], known: Collection[str]) -> None:
+    """Errors: ``NameAbsence`` for a pattern of no known ensemble. The worker, which connects, knows their tools."""
+    for pattern in patterns:
+        wanted = pattern.partition(".")[0]
+        if not any(matches(wanted, f"{name}.any") for name in known):
+            raise NameAbsence("ensemble", wanted, known, hint="To list the tools: ripieno tools")
+
+
 def _typed(model: str | Model | None) -> str:
     """A scripted model by the path of its file, so that the worker finds it."""
     return f"score:{model.name}" if isinstance(model, Model) else model or ""
@@ -188,13 +200,12 @@ def _waits(journal: Journal, submission: Submission) -> bool:
 def _report_question(submission: Submission, *, cancel: bool = False) -> None:
     say("! A question of this conversation waits for an answer. The message declines it when a worker takes it.")
     if cancel:
-        say(f"To cancel the message:  ripieno runs cancel {shlex.quote(submission.identifier[:SHORT])}")
-    say(f"To answer the question: ripieno approvals show {shlex.quote(submission.conversation[:SHORT])}")
+        say(f"To cancel the message:  ripieno runs cancel {shlex.quote(short(submission.identifier))}")
+    say(f"To answer the question: ripieno approvals show {shlex.quote(short(submission.conversation))}")
 
 
 def _report(found: Dispatched, database: Database, at: datetime.datetime | None, *, known: bool, watch: bool) -> None:
     identifier = found.submission.identifier
-    short = shlex.quote(identifier[:SHORT])
     when = f", not before {at.astimezone():%Y-%m-%d %H:%M:%S} (local time)" if at is not None else ""
     if found.starts is not None and (at is None or found.starts > at.astimezone() + datetime.timedelta(seconds=1)):
         begins = f"{found.starts.astimezone():%Y-%m-%d %H:%M:%S} (local time)"
@@ -204,6 +215,6 @@ def _report(found: Dispatched, database: Database, at: datetime.datetime | None,
     else:
         say(f"Submitted: {identifier}{when}")
     if not watch:
-        say(f"To watch it: ripieno runs watch {short}")
-    if not found.over:
-        report_lacking_worker(found.submission, database)
+        say(f"To watch it: ripieno runs watch {shlex.quote(short(identifier))}")
+        if not found.over:
+            report_lacking_worker(found.submission, database)

@@ -76,12 +76,12 @@ def work(
         settings.journal = True
         loaded = approving(load_valid_layers(settings), approve)
         leave_input()
-        chosen = loaded.configuration.durable
+        chosen, leaving = loaded.configuration.durable, asyncio.Event()
         assembly = make_assembly(
             loaded,
             confirmer=DeferredConfirmer(),
             grants=PausedStore(open_database(loaded, os.environ)).grants,
-            watchers=watchers_for(log),
+            watchers=watchers_for(log, leaving.is_set),
         )
         with contextlib.suppress(Interrupted):
             run_async(
@@ -92,6 +92,7 @@ def work(
                     slots=slots or chosen.slots,
                     grace=chosen.grace if grace is None else grace,
                     metrics=metrics,
+                    leaving=leaving,
                 ),
                 again=_end_now,
             )
@@ -112,7 +113,9 @@ async def _work(
     slots: int,
     grace: float,
     metrics: str | None,
+    leaving: asyncio.Event,
 ) -> None:
+    """Works until it is cancelled, and then sets ``leaving``."""
     from ripieno.servers.worker.worker import Worker
 
     async with contextlib.AsyncExitStack() as stack:
@@ -138,6 +141,7 @@ async def _work(
         try:
             await asyncio.shield(working)
         except asyncio.CancelledError:
+            leaving.set()
             worker.stop()
             if worker.running:
                 say("Another signal ends it at once.")

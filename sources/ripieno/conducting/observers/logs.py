@@ -37,7 +37,7 @@ _logger = logging.getLogger("ripieno.runs")
 #: The attributes of every record of ``logging``; all others are fields of the caller.
 _OWN = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {"message", "asctime", "taskName"}
 _NONE: frozendict[str, str] = frozendict()
-#: Fields of every line that any code logs during a request to a server of this package.
+#: Fields of every line that any code logs during a request to a server of this package, or a run of a worker.
 FIELDS: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("fields of logs", default=_NONE)
 
 
@@ -45,8 +45,8 @@ class JsonFormatter(logging.Formatter):
     """A record as one line of JSON in ASCII: ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, its fields.
 
     ``process`` is the number of the process. During a request of a server, ``request`` is the ``x-request-id`` of its
-    answer, and ``client`` the address of its client. ``exception`` has an exception with its traceback. Values that are
-    not JSON are written as text.
+    answer, and ``client`` the address of its client; during a submitted run, ``run`` is its identifier. ``exception``
+    has an exception with its traceback. Values that are not JSON are written as text.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -66,13 +66,19 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-def log_runs(conversation: str, model: str) -> Callable[[Event], None]:
-    """A watcher: returns a function that writes the events of a run to the logger ``ripieno.runs``."""
-    return _Log(conversation, model).take
+def log_runs(
+    conversation: str, model: str, *, gives_back: Callable[[], bool] = lambda: False
+) -> Callable[[Event], None]:
+    """A watcher: returns a function that writes the events of a run to the logger ``ripieno.runs``.
+
+    ``gives_back``: whether who ends a run now gives it back to a queue, as a worker does that ends.
+    """
+    return _Log(conversation, model, gives_back).take
 
 
 class _Log:
-    def __init__(self, conversation: str, model: str) -> None:
+    def __init__(self, conversation: str, model: str, gives_back: Callable[[], bool]) -> None:
+        self._gives_back = gives_back
         self._fields: dict[str, Any] = {"conversation": conversation, "model": model, "turn": 0}
         self._began = time.monotonic()
         self._say(logging.INFO, "A run begins with %s.", model)
@@ -97,6 +103,9 @@ class _Log:
                 self._result(event)
             case Alert(message=message, tool=tool):
                 self._say(logging.WARNING, "%s", message, **({} if tool is None else {"tool": spelled(tool)}))
+            case ConductEnded(finish="cancelled", turns=turns, calls=calls) if self._gives_back():
+                given = {"finish": "given_back", "turns": turns, "calls": calls}
+                self._say(logging.INFO, "The run is given back: another worker continues it.", **given)
             case ConductEnded(finish=finish, turns=turns, calls=calls):
                 level = logging.WARNING if finish in ("error", "aborted") else logging.INFO
                 self._say(level, "The run ended with %s.", finish, finish=finish, turns=turns, calls=calls)

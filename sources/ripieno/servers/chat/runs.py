@@ -11,6 +11,7 @@ from ripieno.approvals import Given
 from ripieno.approvals.allowances import Allowance
 from ripieno.assembly import Assembly
 from ripieno.canisters import Canister, Conversation, ResultCanister
+from ripieno.canisters.display import short
 from ripieno.conducting import Run
 from ripieno.conducting.paused import Paused
 from ripieno.ensembles import Ensemble
@@ -132,14 +133,14 @@ class Runs:
         The run of a worker, and the user's own conversation of another folder.
         """
         if is_submitted:
-            return f"A worker conducts this run. Answer in a terminal: ripieno approvals show {identifier[:8]}"
+            return f"A worker conducts this run. Answer in a terminal: ripieno approvals show {short(identifier)}"
         here = os.path.realpath(self._place(owner))
         # Owners of an application have the folders that it gives them now.
         if owner or not workspace or os.path.realpath(workspace) == here:
             return ""
         return (
             f"The workspace of the conversation is {workspace}, not {here}. To continue it, in that folder: "
-            f"ripieno resume {identifier[:8]}"
+            f"ripieno resume {short(identifier)}"
         )
 
     async def _under_way(self, owner: str) -> set[str]:

@@ -26,6 +26,8 @@ class Restored(Value, kw_only=True):
     allowances: Sequence[Allowance]
     #: The number of the last event of its conversation.
     last_event: int
+    #: Whether a stretch of the submission has begun before.
+    begun: bool
 
 
 class Restorer:
@@ -68,6 +70,7 @@ class Restorer:
             paused=paused,
             allowances=self._allowed.read(submission) if known else (),
             last_event=self._events.last(owner, name),
+            begun=began is not None,
         )
 
     def _marked(self, submission: Submission, stage: Stage) -> Line | None:

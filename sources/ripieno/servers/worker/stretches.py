@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.events import ConductEnded, Event, ExecutionBegan, InvocationSealed, ResultReady, TurnBegan
 from ripieno.conducting import Run
+from ripieno.conducting.observers.logs import FIELDS
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.threads import run_in_thread
@@ -36,6 +38,7 @@ from ripieno.storage.dispatch.events import EventLog, Logged, RunFailed, Stretch
 from ripieno.storage.journal import Journal
 from ripieno.storage.records import cut_record
 
+_logger = logging.getLogger(__name__)
 #: Seconds between attempts to claim a conversation that another process conducts.
 _ATTEMPTS = 0.5
 
@@ -90,8 +93,10 @@ class Stretches:
         journal: Journal,
         model_of: Callable[[str], str | Model | None],
         responses: Responses | None = None,
+        worker: str = "",
     ) -> None:
         self._assembly = assembly
+        self._worker = worker
         self._responses = responses
         #: The responses under way, by the identifiers of their submissions.
         self._answering: dict[str, Submission] = {}
@@ -119,8 +124,13 @@ class Stretches:
 
     async def conduct(self, submission: Submission) -> Ending | None:
         """One stretch. It raises nothing; None if the worker ends before the stretch did, or the database is away."""
-        async with self._turns.setdefault((submission.owner, submission.conversation), asyncio.Lock()):
-            return await self._conduct(submission)
+        fields = {"run": submission.identifier, "conversation": submission.conversation}
+        token = FIELDS.set({**FIELDS.get(), **fields})
+        try:
+            async with self._turns.setdefault((submission.owner, submission.conversation), asyncio.Lock()):
+                return await self._conduct(submission)
+        finally:
+            FIELDS.reset(token)
 
     async def _conduct(self, submission: Submission) -> Ending | None:
         if self._leaving:
@@ -215,6 +225,8 @@ class Stretches:
         found = await run_in_thread(self._restorer.restore, submission, name="restore")
         if isinstance(found, Ending):
             return found
+        if found.begun:
+            _logger.info("The run goes on where another worker has left it.")
         run = self._begin(submission, found)
         self._running[submission.identifier] = run
         if submission.identifier in self._stopped:
@@ -224,7 +236,7 @@ class Stretches:
         missed = await self._missed(submission, canisters, kept)
         self.allowed.begin(submission, found.allowances)
         async with EventWriter(self._events, submission, self._journal.redactor, after=found.last_event) as writer:
-            writer.take(StretchBegan(kept=kept, canisters=canisters[kept:]))
+            writer.take(StretchBegan(kept=kept, canisters=canisters[kept:], worker=self._worker))
             for result in missed:
                 writer.take(result)
             watched = _Watched(run, writer.take)

@@ -7,11 +7,11 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.submissions import journal_of
-from ripieno.canisters.display import count
+from ripieno.canisters.display import count, short
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError
 from ripieno.execution.scheduling.locks import Locks
@@ -71,7 +71,7 @@ class Worker:
             responses = QueuedResponses(assembly)
         #: The places whose submissions it takes.
         self._places = self.hosts if responses is None else (*self.hosts, GATEWAY)
-        self._stretches = Stretches(assembly, journal, model_of, responses)
+        self._stretches = Stretches(assembly, journal, model_of, responses, self.name)
         self._leases = leases.WorkerLeases(journal.database)
         self._events = EventLog(journal.database)
         self._metrics = metrics
@@ -161,9 +161,15 @@ class Worker:
 
     async def _bury(self) -> float:
         """Queues again the runs of dead workers; returns the seconds until there may be further ones."""
-        dispatcher = self._dispatcher
-        for name in await run_in_thread(self._leases.bury, dispatcher.take_back, dispatcher.workers, name="lease"):
-            self._report(f"The worker {name} has not renewed its lease: its runs are queued again.")
+        taken: dict[str, Collection[str]] = {}
+
+        def take_back(worker: str) -> None:
+            taken[worker] = self._dispatcher.take_back(worker)
+
+        for name in await run_in_thread(self._leases.bury, take_back, self._dispatcher.workers, name="lease"):
+            runs = ", ".join(map(short, taken[name]))
+            then = f": its runs are queued again ({runs})." if runs else ". It had no runs."
+            self._report(f"The worker {name} has not renewed its lease{then}")
             if self._metrics is not None:
                 self._metrics.take_over()
         # A worker that comes later has a lease that ends later.

@@ -17,6 +17,12 @@ class Disconnected(InputError):
     """The server of the database went away. What was being written may be there or not; look before trying again."""
 
 
+def sentences(text: str) -> str:
+    """The lines of the message of a driver, such as libpq, as sentences of one line."""
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return " ".join(line if line.endswith((".", "?", "!", ":")) else f"{line}." for line in lines if line)
+
+
 def row_key(owner: str, conversation: str) -> tuple[str, str]:
     """The columns that name a conversation of an owner: two texts of JSON in ASCII.
 

@@ -22,7 +22,16 @@ from psycopg.conninfo import make_conninfo
 from ripieno.exceptions import InputError
 from ripieno.storage.databases.addresses import read_address
 from ripieno.storage.databases.claims import CLAIMED, Claims
-from ripieno.storage.databases.contract import Connection, Disconnected, Fence, Inspection, RowConflict, Rows, row_key
+from ripieno.storage.databases.contract import (
+    Connection,
+    Disconnected,
+    Fence,
+    Inspection,
+    RowConflict,
+    Rows,
+    row_key,
+    sentences,
+)
 from ripieno.storage.databases.subscribers import Subscribers, Wake
 from ripieno.storage.databases.tables import CLEANED, CREATE, MIGRATIONS, VERSION
 
@@ -231,7 +240,7 @@ class PostgresqlDatabase:
         except (psycopg.Error, OSError, UnicodeError) as error:
             if isinstance(error, errors.UniqueViolation):
                 raise RowConflict(str(error)) from error
-            reason = _sentences(str(error)) or f"{type(error).__name__}."
+            reason = sentences(str(error)) or f"{type(error).__name__}."
             text = f"The journal {self._name} cannot be {action}: {reason} Earlier records are kept."
             if isinstance(error, psycopg.OperationalError) and not _lasts(error):
                 raise Disconnected(f"{text} Check that the server runs and can be reached.") from error
@@ -258,12 +267,6 @@ _WRONG = (
     "no such database",
     "no such user",
 )
-
-
-def _sentences(text: str) -> str:
-    """The lines of a message of libpq as sentences of one line."""
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    return " ".join(line if line.endswith((".", "?", "!", ":")) else f"{line}." for line in lines if line)
 
 
 def _lasts(error: psycopg.OperationalError) -> bool:

@@ -30,6 +30,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ripieno.canisters.serialization import deserialize, serialize
 from ripieno.exceptions import InputError, NameAbsence, SerializationInvalidity
 from ripieno.jsonvalues import EMPTY
+from ripieno.storage.databases.contract import sentences
 from ripieno.storage.dispatch import cron
 from ripieno.storage.dispatch.addresses import address_of, create
 from ripieno.storage.dispatch.contract import (
@@ -311,7 +312,7 @@ def _refused(what: str) -> Generator[None, None, None]:
         if isinstance(error, InputError):
             raise
         cause = getattr(error, "orig", None) or error
-        raise InputError(f"{what}: {' '.join(str(cause).split()).removesuffix('.')}.") from error
+        raise InputError(f"{what}: {sentences(str(cause)) or f'{type(cause).__name__}.'}") from error
 
 
 def _options(submission: Submission, queue: str, key: str) -> dbos.EnqueueOptions:

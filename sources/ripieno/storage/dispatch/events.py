@@ -26,11 +26,12 @@ _MOST = 1_000
 class StretchBegan(Value, kw_only=True):
     """A worker continues a conversation: the first ``kept`` canisters of its journal, then these ``canisters``.
 
-    It is the first event of a submission. Another one follows where another worker has taken over.
+    It is the first event of a submission. Another one follows where another ``worker`` has taken over.
     """
 
     kept: int
     canisters: tuple[Canister, ...]
+    worker: str = ""
 
 
 class QuestionAnswered(EventBase, kw_only=True):
@@ -132,6 +133,17 @@ class EventLog:
         with self.database.using("read") as connection:
             rows = connection.execute(query, (*key, number)).fetchall()
         return [(int(row[0]), read(Logged, json.loads(row[1]), "event")) for row in rows]
+
+    def conductor(self, submission: Submission) -> str:
+        """The worker that has begun the last stretch of a submission; empty if none has."""
+        query = (
+            "SELECT body ->> '$.worker' FROM events WHERE owner = ? AND conversation = ? AND submission = ? "
+            "AND body ->> '$.type' = 'stretch began' ORDER BY number DESC LIMIT 1"
+        )
+        key = (*row_key(submission.owner, submission.conversation), submission.identifier)
+        with self.database.using("read") as connection:
+            found = connection.execute(query, key).fetchone()
+        return "" if found is None else str(found[0] or "")
 
     def calls(self, submission: Submission) -> dict[str, CallEvent]:
         """The last event of each call of a submission, by the identifiers of the calls."""

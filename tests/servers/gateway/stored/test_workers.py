@@ -180,6 +180,18 @@ def test_it_survives_the_gateway(site: Site) -> None:
             assert "It is open." in json.dumps(items[-1])
 
 
+def test_a_person_may_watch_its_run(site: Site) -> None:
+    with site.gateway() as (port, _):
+        queued = ask(port, "POST", "/v1/responses", BODY)
+        with site.start("runs", "watch", queued["id"]) as process:
+            wait_for(process, f"background response of a gateway.* GET /v1/responses/{queued['id']}\n")
+            wait_for(process, "No worker that answers background responses is alive.")
+            with site.worker():
+                site.open_soon()
+                _, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, err) == (0, "It has ended: stop.\n")
+
+
 def test_a_stream_goes_on_at_another_gateway(site: Site) -> None:
     with site.worker(), site.gateway() as (other, _):
         with site.gateway() as (port, process):
