@@ -78,12 +78,16 @@ def _check_repeated(paused: Paused, calls: Sequence[str], word: str) -> None:
     for call in calls:
         if paused.answer_to(call) != word:
             choose(paused, call, ())
+    if calls:
+        return
     given = {one.invocation: paused.answer_to(one.invocation) for one in paused.conversation.waiting}
-    others = [name for name, answer in given.items() if answer not in ("", "has its result", word)]
-    if word == "denied" and word not in given.values():
-        others = [name for name, answer in given.items() if answer]
-    if others and not calls:
-        raise paused.answered(others[0])
+    alike = {"", word}
+    # No approval applies to a call with a result. A denial does, unless it was given to others.
+    if word == "approved" or word in given.values():
+        alike.add("has its result")
+    for name, answer in given.items():
+        if answer not in alike:
+            raise paused.answered(name)
 
 
 def _denied(paused: Paused, waiting: Waiting, advice: str) -> ResultCanister:
